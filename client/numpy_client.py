@@ -1,0 +1,48 @@
+"""The Flower NumPyClient: translate, delegate to the worker, translate back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from flwr.client import NumPyClient
+from flwr.common import Scalar
+from flwr.common.typing import NDArrays
+
+from client.worker import BasisStore, Worker
+from common.blas import one_thread
+from common.objective import Objective, starting_point
+from common.wire import decode_broadcast, decode_question, encode_update
+
+__all__ = ["ZofedhtClient"]
+
+
+class ZofedhtClient(NumPyClient):
+    """Serves one or many logical clients; the message says which.
+
+    ``objective_of`` maps (task, client name) to the objective of that client's shard.
+    """
+
+    def __init__(self, objective_of: Callable[[str, str], Objective], bases: BasisStore) -> None:
+        self._objective_of = objective_of
+        self._worker = Worker(lambda broadcast: objective_of(broadcast.task, broadcast.client), bases)
+
+    def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
+        """Return [the objective's own starting point] and so n; zeros where it has none."""
+        question = decode_question(config)
+        objective = self._objective_of(question.task, question.client)
+        own = starting_point(objective, question.seed)
+        return [objective.zeros() if own is None else own]
+
+    def fit(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[NDArrays, int, dict[str, Scalar]]:
+        """Do one slot of work."""
+        arrays, examples, metrics = encode_update(self._worker.work(decode_broadcast(parameters, config)))
+        return cast(NDArrays, arrays), examples, metrics
+
+    def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
+        """Evaluate x on the whole shard."""
+        question = decode_question(config)
+        objective = self._objective_of(question.task, question.client)
+        with one_thread():
+            figures = objective.evaluate(parameters[0])
+        return figures["loss"], len(objective), {name: float(value) for name, value in figures.items()}

@@ -1,0 +1,100 @@
+"""(Broadcast, Objective) -> Update, and the bases a client process was given. Pure but for that memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from client.local_steps import Plan, local_steps
+from common.blas import one_thread
+from common.directions import Directions
+from common.errors import DataError, ObjectiveError
+from common.messages import Broadcast, Update, basis_digest
+from common.objective import Objective
+from common.typing import Matrix
+
+__all__ = ["BasisStore", "Worker"]
+
+
+class BasisStore:
+    """The newest bases by digest; older ones are dropped."""
+
+    def __init__(self, keep: int = 2) -> None:
+        self._keep = keep
+        self._bases: dict[str, Matrix] = {}
+
+    def add(self, digest: str, basis: Matrix) -> None:
+        """Keep a basis as the newest."""
+        self._bases.pop(digest, None)
+        self._bases[digest] = basis
+        while len(self._bases) > self._keep:
+            del self._bases[next(iter(self._bases))]
+
+    def get(self, digest: str) -> Matrix | None:
+        """Return the basis, or None if it was never given or was dropped."""
+        return self._bases.get(digest)
+
+
+class Worker:
+    """Does slots of work for one or many logical clients of a process."""
+
+    def __init__(self, objective_of: Callable[[Broadcast], Objective], bases: BasisStore | None = None) -> None:
+        self._objective_of = objective_of
+        self._bases = bases or BasisStore()
+
+    def work(self, broadcast: Broadcast) -> Update:
+        """Rebuild C_r, take the K steps and return the Update.
+
+        What goes wrong is answered, not raised: a basis that is not held as ``basis-missing``, an
+        objective or a shard that fails as ``failed`` with the reason.
+        """
+        if broadcast.basis is not None:
+            digest = basis_digest(broadcast.basis)
+            if digest != broadcast.digest:
+                return _answer(broadcast, "failed", "the basis does not have the digest that came with it")
+            self._bases.add(digest, broadcast.basis)
+        basis = self._bases.get(broadcast.digest) if broadcast.needs_basis else None
+        if broadcast.needs_basis and basis is None:
+            return _answer(broadcast, "basis-missing", f"basis {broadcast.version} is not held")
+        try:
+            objective = self._objective_of(broadcast)
+            if objective.dim != broadcast.x.shape[0]:
+                raise ObjectiveError(
+                    f"the server's x has {broadcast.x.shape[0]} parameters, this client's objective has {objective.dim}"
+                )
+            with (
+                one_thread(),
+                np.errstate(over="ignore", invalid="ignore"),
+            ):  # non-finite slopes are reported by name
+                result = local_steps(objective, broadcast.x, _plan(broadcast, basis))
+        except (ObjectiveError, DataError) as error:
+            return _answer(broadcast, "failed", str(error))
+        return Update(
+            round=broadcast.round,
+            slot=broadcast.slot,
+            client=broadcast.client,
+            move=result.move,
+            examples=len(objective),
+            evaluations=result.evaluations,
+            loss=result.loss,
+        )
+
+
+def _answer(broadcast: Broadcast, status: str, reason: str) -> Update:
+    return Update(broadcast.round, broadcast.slot, broadcast.client, status=status, reason=reason)  # type: ignore[arg-type]
+
+
+def _plan(broadcast: Broadcast, basis: Matrix | None) -> Plan:
+    law = Directions(broadcast.x.shape[0], basis, broadcast.weight, broadcast.gain)
+    return Plan(
+        law=law,
+        seed=broadcast.seed,
+        round=broadcast.round,
+        slot=broadcast.slot,
+        step_size=broadcast.step_size,
+        radius=broadcast.radius,
+        steps=broadcast.local_steps,
+        batch_size=broadcast.batch_size,
+        slope=broadcast.slope,
+    )

@@ -1,0 +1,267 @@
+"""The run config: every key with its default, unit, symbol and rule, checked in one place.
+
+The same keys serve ``--set``, ``--config FILE.toml``, ``flwr run . --run-config`` and Python. A key
+is the field's name with dashes. ``RunConfig.from_mapping`` reports all problems at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from common.algorithms import ALGORITHMS, Algorithm
+from common.config_rules import Rule, at_least, between, labels, one_of, positive, preprocessing
+from common.errors import ConfigError
+from common.objectives import MODELS
+from common.partition import PARTITIONS
+
+__all__ = ["FREE_KEYS", "RunConfig", "Scalar", "dashed"]
+
+Scalar = str | int | float | bool
+
+
+def _key(default: Any, meaning: str, *, symbol: str = "-", unit: str = "-", rule: Rule | None = None) -> Any:
+    """A config field; the metadata feeds the checks, the README table and pyproject.toml's test."""
+    return dataclasses.field(
+        default=default, metadata={"meaning": meaning, "symbol": symbol, "unit": unit, "rule": rule}
+    )
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """All that defines a run. Frozen: two runs with equal configs end in the same x, bit for bit."""
+
+    # data
+    dataset: str = _key("digits", "data set by name (digits, mnist, fashion-mnist, rcv1), or a file's path")
+    data_dir: str = _key("", "folder of the large sets; empty: the user's cache folder", unit="path")
+    train_rows: int = _key(0, "random subset of the training rows; 0: all", unit="rows", rule=at_least(0))
+    positive_labels: str = _key(
+        "auto", "labels of class 1, such as `5-9` or `1,3`; auto: 5-9, or the larger of two", rule=labels()
+    )
+    preprocess: str = _key(
+        "bias,unit-norm",
+        "steps in order: bias (a column of ones), unit-norm (rows), or none",
+        rule=preprocessing(),
+    )
+    partition: str = _key("iid", "how rows are dealt to clients", rule=one_of(PARTITIONS))
+    dirichlet_alpha: float = _key(0.5, "concentration of the dirichlet partition", rule=positive())
+    # objective
+    model: str = _key("logistic", "built-in objective", rule=one_of(MODELS))
+    hidden_units: int = _key(50, "width of the mlp's hidden layer", unit="units", rule=at_least(1))
+    mlp_bias: bool = _key(False, "whether both layers of the mlp have biases")
+    l2: float = _key(0.0, "adds l2/2 |w|^2 to a built-in objective", rule=at_least(0.0))
+    objective: str = _key("", "your own objective as `module:factory`; replaces dataset and model")
+    # algorithm
+    algorithm: str = _key("zofedht", "row of the algorithm table", rule=one_of(ALGORITHMS))
+    covariance: str = _key(
+        "trace",
+        "s of the trajectory part: trace (n/tau') or paper (1)",
+        symbol="s",
+        rule=one_of(("trace", "paper")),
+    )
+    subspace_weight: float = _key(
+        0.3,
+        "weight of the trajectory part",
+        symbol="alpha",
+        rule=between(0.0, 1.0, "0 ignores the trajectory"),
+    )
+    memory: int = _key(5, "trajectory length and refresh period", symbol="tau", unit="rounds", rule=at_least(1))
+    slope: str = _key("central", "two-point slope", symbol="c", rule=one_of(("central", "forward")))
+    radius: float = _key(1e-4, "smoothing radius", symbol="mu", rule=positive())
+    step_size: float = _key(1.0, "first step size", symbol="eta_0", rule=positive())
+    step_schedule: str = _key(
+        "inverse-sqrt",
+        "eta_0/sqrt(r+1), or constant",
+        symbol="eta_r",
+        rule=one_of(("inverse-sqrt", "constant")),
+    )
+    local_steps: int = _key(50, "steps of a slot", symbol="K", unit="steps", rule=at_least(1))
+    batch_size: int = _key(
+        64,
+        "samples of a step, drawn with replacement; 0: the whole shard",
+        symbol="b",
+        unit="samples",
+        rule=at_least(0),
+    )
+    init: str = _key(
+        "auto",
+        "start: zeros, ones, random (normal, sd 1/sqrt(n)); auto: the objective's own, else zeros",
+        symbol="x_0",
+        rule=one_of(("auto", "zeros", "ones", "random")),
+    )
+    # clients and rounds
+    num_clients: int = _key(20, "logical clients", symbol="N", unit="clients", rule=at_least(1))
+    clients_per_round: int = _key(5, "slots of a round", symbol="M", unit="slots", rule=at_least(1))
+    sampling: str = _key(
+        "with-replacement",
+        "how a round's clients are drawn",
+        symbol="W_r",
+        rule=one_of(("with-replacement", "without-replacement")),
+    )
+    weighting: str = _key("uniform", "weights of the mean over slots", rule=one_of(("uniform", "examples")))
+    rounds: int = _key(100, "rounds to run; 0: until the budget is spent", symbol="R", unit="rounds", rule=at_least(0))
+    budget: int = _key(
+        0,
+        "stops before this many evaluations are exceeded; 0: no limit",
+        unit="evaluations",
+        rule=at_least(0),
+    )
+    seed: int = _key(0, "names every random stream of the run", rule=between(0, 2**63 - 1))
+    # robustness
+    min_replies: int = _key(1, "usable replies that a round needs", unit="replies", rule=at_least(1))
+    max_retries: int = _key(3, "times that a failed round is tried again", unit="times", rule=at_least(0))
+    round_timeout: float = _key(300.0, "longest wait for the replies of a round", unit="seconds", rule=positive())
+    # output
+    evaluate_every: int = _key(
+        1, "rounds between full evaluations; 0: only first and last", unit="rounds", rule=at_least(0)
+    )
+    checkpoint_every: int = _key(
+        10, "rounds between checkpoints; the last round always has one", unit="rounds", rule=at_least(1)
+    )
+    out: str = _key("", "result folder of `flwr run .` (the commands take --out)", unit="path")
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:
+        """Check a mapping of dashed keys and return the config.
+
+        Raises ConfigError with one sentence for every unknown key, wrong type, value out of range and
+        contradiction between keys.
+        """
+        fields = {dashed(field.name): field for field in dataclasses.fields(cls)}
+        problems: list[str] = []
+        values: dict[str, Any] = {}
+        for key, value in mapping.items():
+            if key not in fields:
+                problems.append(_unknown(key, fields))
+                continue
+            field = fields[key]
+            try:
+                values[field.name] = _typed(key, value, getattr(cls, field.name))
+            except ValueError as error:
+                problems.append(str(error))
+                continue
+            rule: Rule | None = field.metadata["rule"]
+            complaint = rule(values[field.name]) if rule else None
+            if complaint:
+                problems.append(f"{key} {complaint}")
+        bad = {name for name in values if any(p.startswith(dashed(name) + " ") for p in problems)}
+        config = cls(**{name: value for name, value in values.items() if name not in bad})
+        problems.extend(config._contradictions())
+        if problems:
+            raise ConfigError(problems)
+        return config
+
+    def _contradictions(self) -> list[str]:
+        found = []
+        if self.sampling == "without-replacement" and self.clients_per_round > self.num_clients:
+            found.append(
+                f"clients-per-round must be at most num-clients = {self.num_clients} when drawn without replacement,"
+                f' got {self.clients_per_round} (sampling = "with-replacement" lifts this)'
+            )
+        if self.min_replies > self.clients_per_round:
+            found.append(
+                f"min-replies must be at most clients-per-round = {self.clients_per_round}, got {self.min_replies}"
+            )
+        if self.rounds == 0 and self.budget == 0:
+            found.append(
+                "rounds must be at least 1 when there is no budget, got 0 (or set budget to a number of evaluations)"
+            )
+        return found
+
+    def check_dimension(self, dimension: int) -> None:
+        """Raise ConfigError when the trajectory is longer than there are parameters."""
+        if self.row.follows_trajectory and self.memory > dimension:
+            raise ConfigError([f"memory must be at most n = {dimension}, the number of parameters, got {self.memory}"])
+
+    @property
+    def row(self) -> Algorithm:
+        """The algorithm's row of the table."""
+        return ALGORITHMS[self.algorithm]
+
+    @property
+    def weight(self) -> float:
+        """The weight alpha that the algorithm really uses: 0 for the isotropic rows."""
+        return self.subspace_weight if self.row.follows_trajectory else 0.0
+
+    @property
+    def batch(self) -> int:
+        """The minibatch that the algorithm really uses: 0 (the whole shard) for the full-batch rows."""
+        return 0 if self.row.data == "shard" else self.batch_size
+
+    def step(self, round_: int) -> float:
+        """Return eta_r, the step size of 0-based round r."""
+        return self.step_size / math.sqrt(round_ + 1) if self.step_schedule == "inverse-sqrt" else self.step_size
+
+    def to_mapping(self) -> dict[str, Scalar]:
+        """Return all keys, dashed, in the order of the table."""
+        return {dashed(field.name): getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def replace(self, **changes: Any) -> RunConfig:
+        """Return a checked copy with some fields (underscored names) changed."""
+        return self.from_mapping(self.to_mapping() | {dashed(name): value for name, value in changes.items()})
+
+    @functools.cached_property
+    def task(self) -> str:
+        """What a client needs to build its objective, as JSON with sorted keys."""
+        everything = self.to_mapping()
+        return json.dumps({key: everything[key] for key in _TASK_KEYS}, sort_keys=True)
+
+
+_TASK_KEYS = (
+    "dataset", "data-dir", "train-rows", "positive-labels", "preprocess", "partition", "dirichlet-alpha", "model",
+    "hidden-units", "mlp-bias", "l2", "objective", "num-clients", "seed",
+)  # fmt: skip
+
+FREE_KEYS = frozenset(
+    {
+        "rounds",
+        "budget",
+        "evaluate-every",
+        "checkpoint-every",
+        "out",
+        "round-timeout",
+        "max-retries",
+        "data-dir",
+    }
+)
+"""Keys that may change when a run is resumed: they do not enter any number of a round."""
+
+
+def dashed(name: str) -> str:
+    """Return the key of a field's name."""
+    return name.replace("_", "-")
+
+
+def _unknown(key: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(key.replace("_", "-"), known, n=1, cutoff=0.5)
+    return f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else "; the README lists every key")
+
+
+def _typed(key: str, value: Any, default: Scalar) -> Scalar:
+    """Return the value in the type of the key's default; raise ValueError naming key, type and value."""
+    match default:
+        case bool():
+            if isinstance(value, bool):
+                return value
+            wanted = "true or false"
+        case int():
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+            if isinstance(value, float) and value.is_integer():
+                return int(value)
+            wanted = "a whole number"
+        case float():
+            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+                return float(value)
+            wanted = "a finite number"
+        case _:
+            if isinstance(value, str):
+                return value
+            wanted = "a text"
+    raise ValueError(f"{key} must be {wanted}, got {value!r}")

@@ -1,0 +1,123 @@
+"""load_dataset: the data a run trains and is tested on, by name or from a file."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from common.dataset import Dataset
+from common.dataset_files import read_file
+from common.errors import DataError
+from common.file_reading import Part
+from common.labels import AUTO, binary_target, check_both_classes, choose_positive, parse_labels, whole_labels
+from common.named_sets import NAMED_SETS, read_named
+from common.preprocessing import parse_steps, preprocess
+from common.streams import stream
+from common.typing import Indices
+
+__all__ = ["DataSpec", "load_dataset"]
+
+_HELD_OUT, _SUBSET = 0, 1  # slots of the stream "train-rows"
+_HELD_OUT_SHARE = 5  # one row in five is held out
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """What to load.
+
+    dataset: a name of NAMED_SETS, or the path of a file. data_dir: folder of the large sets; empty for
+    the user's cache. train_rows: size of a random subset of the training part; 0 takes all.
+    positive_labels: see ``parse_labels``. preprocess: see ``parse_steps``. seed: names the held-out
+    fifth and the subset.
+    """
+
+    dataset: str = "digits"
+    data_dir: str = ""
+    train_rows: int = 0
+    positive_labels: str = AUTO
+    preprocess: str = "bias,unit-norm"
+    seed: int = 0
+
+
+def load_dataset(spec: DataSpec) -> tuple[Dataset, Dataset]:
+    """Return (training, test); both have the same columns, float64, C-contiguous or CSR.
+
+    The test part is the official one; where there is none, a fifth of the rows, held out at random.
+    That fifth depends on the run's seed: runs of several seeds then also vary the split, and one number
+    names all that is random. So a model must be tested with the seed that it was trained with.
+    Rows keep the order of their source. Raises DataError when the data cannot be had or used.
+    """
+    steps = parse_steps(spec.preprocess)
+    chosen = parse_labels(spec.positive_labels)
+    train, test, divisor = _parts(spec)
+    train_labels, test_labels = (whole_labels(part.labels, spec.dataset) for part in (train, test))
+    positive = choose_positive(chosen, np.concatenate([train_labels, test_labels]), spec.dataset)
+    if spec.train_rows:
+        rows = _subset(len(train_labels), spec)
+        train, train_labels = _take(train, rows), train_labels[rows]
+    check_both_classes(binary_target(train_labels, positive), train_labels, positive, spec.dataset)
+
+    def finished(part: Part, labels: Indices) -> Dataset:
+        features = preprocess(part.features, steps, divisor)
+        return Dataset(features, binary_target(labels, positive), labels)
+
+    return finished(train, train_labels), finished(test, test_labels)
+
+
+def _parts(spec: DataSpec) -> tuple[Part, Part, float]:
+    """Return the two parts as found and the number to divide features by."""
+    if spec.dataset in NAMED_SETS:
+        train, test = read_named(spec.dataset, spec.data_dir)
+        divisor = NAMED_SETS[spec.dataset].divisor
+    else:
+        train, test, divisor = read_file(_existing(spec.dataset)), None, 1.0
+    if test is None:
+        train, test = _hold_out(train, spec)
+    return train, test, divisor
+
+
+def _existing(name: str) -> Path:
+    """Return the path of a file that is there; raise DataError with the known names otherwise."""
+    try:
+        path = Path(name).expanduser()
+        there = path.exists()
+    except (OSError, ValueError, RuntimeError):  # a name too long, a null byte, an unknown ~user
+        there = False
+    if name and there:
+        return path
+    near = difflib.get_close_matches(name.lower(), NAMED_SETS, n=1)
+    cure = f"did you mean '{near[0]}'?" if near else f"relative paths start at '{Path.cwd()}'"
+    raise DataError(
+        f"dataset must be a known name ({', '.join(NAMED_SETS)}) or the path of a file that exists,"
+        f" got '{name}'; {cure}"
+    )
+
+
+def _hold_out(part: Part, spec: DataSpec) -> tuple[Part, Part]:
+    """Cut a part in a training and a test part at random."""
+    count = len(part.labels)
+    if count < 2:
+        raise DataError(
+            f"data set '{spec.dataset}' must have at least two rows, one of them to test on, got {count}; add rows"
+        )
+    order = stream(spec.seed, "train-rows", 0, _HELD_OUT).permutation(count)
+    cut = max(1, count // _HELD_OUT_SHARE)
+    return _take(part, np.sort(order[cut:])), _take(part, np.sort(order[:cut]))
+
+
+def _subset(count: int, spec: DataSpec) -> Indices:
+    """Return train_rows of the training part's row numbers, in increasing order."""
+    if not 0 <= spec.train_rows <= count:
+        raise DataError(
+            f"train-rows must be between 0 and {count}, the training rows of '{spec.dataset}',"
+            f" got {spec.train_rows} (0 takes all)"
+        )
+    rows = stream(spec.seed, "train-rows", 0, _SUBSET).choice(count, spec.train_rows, replace=False)
+    return np.sort(rows).astype(np.intp)
+
+
+def _take(part: Part, rows: Indices) -> Part:
+    return Part(part.features[rows], part.labels[rows])

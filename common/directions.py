@@ -1,0 +1,65 @@
+"""Laws of the random direction v.
+
+A slot draws the directions of all its steps in blocks. The isotropic parts come from the slot's
+``directions`` stream and the coefficients inside span(Q) from its ``subspace`` stream, each read row
+by row, so the size of a block cannot change what is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.streams import stream
+from common.typing import Matrix
+
+__all__ = ["Directions", "gain", "slot_directions"]
+
+BLOCK_BYTES = 32 * 2**20
+"""Memory for one block of directions; a constant, since the shape of a product can change its last bits."""
+
+
+def gain(covariance: str, dimension: int, rank: int) -> float:
+    """Return s: 1 for ``paper`` (C <= I, as Theorem 1 needs), n/tau' for ``trace`` (trace C = n)."""
+    return dimension / rank if covariance == "trace" and rank > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Directions:
+    """v = sqrt(1-a) v1 + sqrt(a s) Q v2, v1 ~ N(0, I_n), v2 ~ N(0, I_k)  (paper eq. 9 with s = 1).
+
+    E[v v^T] = (1-a) I + a s Q Q^T. Without a basis, or with weight 0, v = v1 exactly.
+    """
+
+    dimension: int  # n
+    basis: Matrix | None = None  # Q: (n, k), orthonormal columns
+    weight: float = 0.0  # a, alpha in the paper
+    gain: float = 1.0  # s
+
+    @property
+    def follows_basis(self) -> bool:
+        """Whether any probe energy goes into span(Q)."""
+        return self.basis is not None and self.basis.shape[1] > 0 and self.weight > 0.0
+
+    def block(self, normals: np.random.Generator, coefficients: np.random.Generator, steps: int) -> Matrix:
+        """Draw ``steps`` directions as the rows of a (steps, n) array."""
+        v = normals.standard_normal((steps, self.dimension))
+        if not self.follows_basis or self.basis is None:
+            return v
+        v *= math.sqrt(1.0 - self.weight)
+        inside = coefficients.standard_normal((steps, self.basis.shape[1]))
+        inside *= math.sqrt(self.weight * self.gain)
+        v += inside @ self.basis.T
+        return v
+
+
+def slot_directions(law: Directions, steps: int, seed: int, round_: int, slot: int) -> Iterator[Matrix]:
+    """Yield the directions of one slot in blocks of at most BLOCK_BYTES, (block, n) each."""
+    normals = stream(seed, "directions", round_, slot)
+    coefficients = stream(seed, "subspace", round_, slot)
+    most = max(1, BLOCK_BYTES // (8 * law.dimension))
+    for start in range(0, steps, most):
+        yield law.block(normals, coefficients, min(most, steps - start))

@@ -1,0 +1,66 @@
+"""Every error a user can meet, as one tree.
+
+    ZofedhtError
+    |-- ConfigError          a run config key is unknown, ill-typed or out of range (lists them all)
+    |-- DataError            a data set, a file or a partition is not usable
+    |-- ObjectiveError       the objective could not be loaded, raised, or returned what it must not
+    |-- MessageError         a message between server and client could not be read
+    |-- CheckpointError      no checkpoint in a directory can be continued from
+    |-- RoundError           a round failed more often than max-retries allows
+    `-- MissingExtraError    an optional dependency is needed and not installed
+
+The commands print such an error as one sentence and exit with code 2; anything else is our own
+mistake and shows its traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "DataError",
+    "MessageError",
+    "MissingExtraError",
+    "ObjectiveError",
+    "RoundError",
+    "ZofedhtError",
+]
+
+
+class ZofedhtError(Exception):
+    """Base of all errors that are the user's to act on."""
+
+
+class ConfigError(ZofedhtError):
+    """The run config is wrong; ``problems`` holds one sentence for each thing to mend."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        head = "the run config has a problem" if len(self.problems) == 1 else "the run config has problems"
+        super().__init__(f"{head}: " + "; ".join(self.problems))
+
+
+class DataError(ZofedhtError):
+    """A data set, a data file or a partition cannot be used."""
+
+
+class ObjectiveError(ZofedhtError):
+    """An objective could not be loaded, raised, or returned something that is not a loss."""
+
+
+class MessageError(ZofedhtError):
+    """A message between server and client cannot be read."""
+
+
+class CheckpointError(ZofedhtError):
+    """No checkpoint can be continued from."""
+
+
+class RoundError(ZofedhtError):
+    """A round had too few usable replies, too often."""
+
+
+class MissingExtraError(ZofedhtError):
+    """An optional dependency is needed and not installed."""

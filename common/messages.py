@@ -1,0 +1,77 @@
+"""What server and client say to each other: Broadcast down, Update up. Pure values."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from common.typing import Matrix, Vector
+
+__all__ = ["NO_BASIS", "Broadcast", "Question", "Status", "Update", "basis_digest"]
+
+NO_BASIS = -1
+"""The basis version of a round whose directions are isotropic."""
+
+Status = Literal["ok", "basis-missing", "failed"]
+
+
+def basis_digest(basis: Matrix | None) -> str:
+    """Return the sha256 of Q's little-endian float64 bytes, row by row; empty without a basis."""
+    if basis is None:
+        return ""
+    return hashlib.sha256(np.ascontiguousarray(basis, dtype="<f8").tobytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """One slot of work for one client: Algorithm 1, lines 5-9."""
+
+    round: int  # r, 0-based
+    slot: int  # position in the round, 0..M-1
+    client: str  # name of the logical client
+    x: Vector  # x_r: (n,)
+    seed: int
+    step_size: float  # eta_r
+    radius: float  # mu
+    local_steps: int  # K
+    batch_size: int  # b; 0: the whole shard
+    slope: str  # central | forward
+    weight: float = 0.0  # alpha
+    gain: float = 1.0  # s
+    version: int = NO_BASIS  # refresh round of Q
+    digest: str = ""  # of Q
+    rank: int = 0  # tau', columns of Q
+    basis: Matrix | None = None  # Q: (n, tau'), only to those who do not hold it
+    task: str = ""  # what the client builds its objective from, as JSON
+
+    @property
+    def needs_basis(self) -> bool:
+        """Whether the client must hold Q to do this work."""
+        return self.version != NO_BASIS
+
+
+@dataclass(frozen=True)
+class Question:
+    """Asks a client for its starting point, or for an evaluation of x on its whole shard."""
+
+    client: str
+    seed: int
+    task: str
+
+
+@dataclass(frozen=True)
+class Update:
+    """The answer to one slot."""
+
+    round: int
+    slot: int
+    client: str
+    status: Status = "ok"
+    reason: str = ""  # why it failed
+    move: Vector | None = None  # w_K - x_r: (n,)
+    examples: int = 0  # rows of the shard
+    evaluations: int = 0  # single-sample evaluations that the algorithm asked for
+    loss: float = float("nan")  # mean loss of all probes of the slot

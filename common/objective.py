@@ -1,0 +1,196 @@
+"""The front door: an objective is anything that can be evaluated.
+
+Subclass ``Objective``, write ``value``, ``dim`` and ``__len__``, and name a factory for it in the run
+config: ``objective = "module:factory"``. Nothing else is asked; gradients are never used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common.errors import ObjectiveError
+from common.streams import stream
+from common.typing import Indices, Matrix, Vector
+
+__all__ = ["ExactObjective", "Objective", "Shard", "checked_loss", "load_objective", "starting_point"]
+
+
+class Objective(ABC):
+    """F(x; batch): the mean loss of the parameters x on some samples of one client's shard."""
+
+    dim: int
+    """n, the number of parameters."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of samples in this shard."""
+
+    @abstractmethod
+    def value(self, x: Vector, batch: Indices | slice) -> float:
+        """Return the mean loss of x, (n,) float64, on the samples of ``batch`` as a float64 number.
+
+        ``batch`` indexes this shard: an integer array, or the slice of all samples. The same x and batch
+        must give the same answer, and x must not be changed.
+        """
+
+    def pair(self, w: Vector, v: Vector, radius: float, batch: Indices | slice) -> tuple[float, float]:
+        """Return F(w + radius v) and F(w - radius v); write it if both together are cheaper."""
+        # Both ends are new arrays: perturbing w in place and restoring it would leave rounding behind.
+        return self.value(w + radius * v, batch), self.value(w - radius * v, batch)
+
+    def values(self, ws: Matrix, batch: Indices | slice) -> Vector:
+        """Return F at each row of ``ws``, (rows,); write it if many together are cheaper."""
+        return np.array([checked_loss(self.value(w, batch)) for w in ws], dtype=np.float64)
+
+    def initial(self, rng: np.random.Generator) -> Vector | None:
+        """Return a starting point, (n,), or None for zeros."""
+        return None
+
+    def zeros(self) -> Vector:
+        """Return the origin, (n,)."""
+        return np.zeros(self.dim)
+
+    def evaluate(self, x: Vector) -> dict[str, float]:
+        """Return named figures on the whole shard; ``loss`` must be among them."""
+        return {"loss": checked_loss(self.value(x, slice(None)))}
+
+
+class ExactObjective(Objective):
+    """An objective whose differences are known without cancellation."""
+
+    @abstractmethod
+    def difference(
+        self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice
+    ) -> tuple[float, float]:
+        """Return F(w + upper v) - F(w + lower v), and F(w + lower v)."""
+
+    def evaluate(self, x: Vector) -> dict[str, float]:
+        return {"loss": self.value(x, slice(None))}
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What a factory is told about the client it makes an objective for."""
+
+    client: str = "0"
+    """The client's name; in simulations the partition number as text."""
+
+    index: int = 0
+    """Partition number, from 0."""
+
+    count: int = 1
+    """Number of partitions."""
+
+    data: str = ""
+    """The file given with ``--data``, or empty."""
+
+    seed: int = 0
+    """The run's seed."""
+
+
+def starting_point(objective: Objective, seed: int) -> Vector | None:
+    """Return the objective's own starting point, (n,) float64, or None if it has none.
+
+    Raises ObjectiveError when it is of another shape or not finite.
+    """
+    own = objective.initial(stream(seed, "initial"))
+    if own is None:
+        return None
+    point = np.array(own, dtype=np.float64)
+    if point.shape != (objective.dim,) or not np.all(np.isfinite(point)):
+        raise ObjectiveError(
+            f"initial() must return {objective.dim} finite numbers, got an array of shape {point.shape}"
+            + ("" if np.all(np.isfinite(point)) else " with NaN or inf in it")
+        )
+    return point
+
+
+def checked_loss(value: Any) -> float:
+    """Return a loss as a float, or raise ObjectiveError saying what it is instead.
+
+    float32 is refused: at radius 1e-4 the difference of two float32 losses has some 0.4% error.
+    """
+    if isinstance(value, float | int) and not isinstance(value, bool):  # np.float64 is a float
+        number = float(value)
+        if math.isfinite(number):
+            return number
+        raise ObjectiveError(
+            f"the objective returned {number}, not a finite number; a smaller radius or step-size usually cures this"
+        )
+    kind = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+    way_out = "compute the mean in float64 and return float(mean)"
+    raise ObjectiveError(f"the objective must return one float64 number, got {kind} ({way_out})")
+
+
+def load_objective(path: str, shard: Shard | None = None) -> Objective:
+    """Import ``module:factory`` and make the objective of one shard.
+
+    The factory is called with a ``Shard`` if it takes an argument, else with nothing; a class is a
+    factory too. Modules are looked for in the working folder as well.
+
+    Raises ObjectiveError when the text is malformed, the module or the name is missing, the factory
+    raises, or what it returns is not an Objective with samples and parameters.
+    """
+    module_name, colon, name = path.partition(":")
+    if not colon or not module_name or not name:
+        raise ObjectiveError(f"objective must be written module:factory, got {path!r} (for example valve:make)")
+    factory = _find(module_name, name, path)
+    shard = shard or Shard()
+    try:
+        takes_shard = bool(inspect.signature(factory).parameters)
+        made = factory(shard) if takes_shard else factory()
+    except Exception as error:
+        raise ObjectiveError(
+            f"the factory {path} raised {type(error).__name__} for client {shard.client}: {error}"
+        ) from error
+    return _checked_objective(made, path)
+
+
+def _find(module_name: str, name: str, path: str) -> Callable[..., Any]:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise ObjectiveError(
+            f"objective {path!r}: no module named {error.name!r} can be imported (looked in {here} and the installed"
+            " packages; run the command in the folder that holds the module, or set PYTHONPATH)"
+        ) from error
+    except Exception as error:
+        raise ObjectiveError(f"importing {module_name} raised {type(error).__name__}: {error}") from error
+    factory = getattr(module, name, None)
+    if not callable(factory):
+        public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise ObjectiveError(
+            f"objective {path!r}: {module_name} has no callable {name!r}; it has {', '.join(public) or 'none'}"
+        )
+    found: Callable[..., Any] = factory
+    return found
+
+
+def _checked_objective(made: Any, path: str) -> Objective:
+    if not isinstance(made, Objective):
+        raise ObjectiveError(
+            f"the factory {path} must return an Objective (from common.objective), got {type(made).__name__}"
+        )
+    dimension = getattr(made, "dim", None)
+    if isinstance(dimension, bool) or not isinstance(dimension, int | np.integer) or dimension < 1:
+        raise ObjectiveError(f"{path}: dim must be a whole number of at least 1, got {dimension!r}")
+    try:
+        samples = len(made)
+    except Exception as error:
+        raise ObjectiveError(f"{path}: len() of the objective raised {type(error).__name__}: {error}") from error
+    if samples < 1:
+        raise ObjectiveError(f"{path}: the shard must hold at least 1 sample, got {samples}")
+    return made

@@ -1,0 +1,40 @@
+"""Named random streams: randomness is addressed, never consumed.
+
+A stream is named by (seed, purpose, round, slot). Two names never share numbers, and asking twice
+for one name gives the same numbers, so a resumed run equals an uninterrupted one and no engine can
+change what is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+
+__all__ = ["BIT_GENERATOR", "Purpose", "stream"]
+
+BIT_GENERATOR = "PCG64DXSM"
+"""Both ends must use this generator to draw the same directions."""
+
+Purpose = Literal[
+    "directions",  # the isotropic part v1 of every direction of a slot
+    "subspace",  # the coefficients v2 inside span(Q)
+    "minibatch",  # rows of the shard
+    "selection",  # which clients take part in a round
+    "partition",  # which rows go to which client
+    "train-rows",  # the subset of rows, and the held-out fifth
+    "initial",  # x_0
+    "check",  # probes of check_objective
+]
+_CODES = {purpose: code for code, purpose in enumerate(get_args(Purpose), start=1)}
+
+
+def stream(seed: int, purpose: Purpose, round_: int = 0, slot: int = 0) -> np.random.Generator:
+    """Return the generator named (seed, purpose, round, slot).
+
+    Making one costs some 20 microseconds: take one for each slot, never for each step. All four
+    fields go into the SeedSequence's spawn key, because an entropy list is padded with zeros and
+    (1, 2) would then name the same stream as (1, 2, 0).
+    """
+    key = np.random.SeedSequence(entropy=seed, spawn_key=(_CODES[purpose], round_, slot))
+    return np.random.Generator(np.random.PCG64DXSM(key))

@@ -1,0 +1,75 @@
+"""From replies to one move: screen what came back, then the mean in slot order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.messages import Broadcast, Update
+from common.typing import Vector
+
+__all__ = ["Failure", "mean_move", "screen"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A slot that gave nothing usable, and why."""
+
+    slot: int
+    client: str
+    reason: str
+
+
+def screen(updates: Sequence[Update], asked: Mapping[int, Broadcast]) -> tuple[list[Update], list[Failure]]:
+    """Return the usable updates in slot order, and a Failure for each of the others.
+
+    ``asked`` maps each slot of the round to its broadcast. Float sums depend on their order, so the
+    order of arrival must not survive.
+    """
+    usable: dict[int, Update] = {}
+    failures = []
+    for update in sorted(updates, key=lambda u: (u.slot, u.client)):
+        reason = _complaint(update, asked)
+        if reason is None and update.slot in usable:
+            reason = "a second reply for the same slot"
+        if reason is None:
+            usable[update.slot] = update
+        else:
+            failures.append(Failure(update.slot, update.client, reason))
+    return list(usable.values()), failures
+
+
+def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> str | None:
+    if update.slot not in asked:
+        return f"stale: slot {update.slot} was not asked in this round"
+    broadcast = asked[update.slot]
+    if update.round != broadcast.round:
+        return f"stale: answered round {update.round}, asked was round {broadcast.round}"
+    if update.client != broadcast.client:
+        return f"answered by client {update.client}, asked was client {broadcast.client}"
+    if update.status != "ok" or update.move is None:
+        return update.reason or update.status
+    if update.move.shape != broadcast.x.shape:
+        return f"wrong shape: the move is {update.move.shape}, x is {broadcast.x.shape}"
+    if not np.all(np.isfinite(update.move)):
+        return "non-finite: the move holds NaN or inf; a smaller step-size or radius usually cures this"
+    if update.examples < 1:
+        return f"examples must be at least 1, got {update.examples}"
+    return None
+
+
+def mean_move(updates: Sequence[Update], weighting: str) -> Vector:
+    """Return the mean of the moves in the order given (Algorithm 1, line 20).
+
+    ``uniform`` weighs slots equally, as the paper does; ``examples`` by the rows of the client's shard.
+    """
+    weights = [float(update.examples) if weighting == "examples" else 1.0 for update in updates]
+    total = None
+    for weight, update in zip(weights, updates, strict=True):
+        assert update.move is not None  # screened
+        part = weight * update.move
+        total = part if total is None else total + part
+    assert total is not None
+    return total / sum(weights)

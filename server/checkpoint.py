@@ -1,0 +1,136 @@
+"""ServerState <-> one file. Files are replaced by rename, and the newest few are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import struct
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common.config import FREE_KEYS, RunConfig
+from common.errors import CheckpointError
+from server.files import replace_file
+from server.rounds import ServerState, Totals
+
+__all__ = ["CheckpointWriter", "check_dimension", "load_newest", "read_checkpoint", "write_checkpoint"]
+
+_MAGIC = b"ZOFEDHT1"
+_KEEP = 3
+_PATTERN = "round-*.ckpt"
+
+
+def write_checkpoint(folder: Path, state: ServerState, config: RunConfig) -> Path:
+    """Write the state as ``folder/round-NNNNNNNN.ckpt`` and drop all but the newest few.
+
+    Layout: magic, length of the header, header (JSON), arrays (.npz), sha256 of all before it.
+    """
+    header = {
+        "round": state.round,
+        "version": state.version,
+        "window": len(state.window),
+        "has_basis": state.basis is not None,
+        "dimension": state.x.shape[0],
+        "totals": asdict(state.totals),
+        "config": config.to_mapping(),
+    }
+    arrays = {"x": state.x} | {f"move{i}": move for i, move in enumerate(state.window)}
+    if state.basis is not None:
+        arrays["basis"] = state.basis
+    packed = io.BytesIO()
+    np.savez(packed, **arrays)  # type: ignore[arg-type]
+    text = json.dumps(header, sort_keys=True).encode()
+    body = _MAGIC + struct.pack("<Q", len(text)) + text + packed.getvalue()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"round-{state.round:08d}.ckpt"
+    replace_file(path, body + hashlib.sha256(body).digest())
+    for old in sorted(folder.glob(_PATTERN))[:-_KEEP]:
+        old.unlink()
+    return path
+
+
+def read_checkpoint(path: Path) -> tuple[ServerState, RunConfig]:
+    """Read a checkpoint back, bit for bit.
+
+    Raises CheckpointError when the file is missing, truncated, altered or no checkpoint.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read ({error.strerror})") from error
+    body, digest = content[:-32], content[-32:]
+    if not content.startswith(_MAGIC):
+        raise CheckpointError(f"{path} is not a checkpoint of this program")
+    if hashlib.sha256(body).digest() != digest:
+        raise CheckpointError(f"{path} is truncated or altered: its checksum does not match")
+    start = len(_MAGIC) + 8
+    (length,) = struct.unpack("<Q", body[len(_MAGIC) : start])
+    header: dict[str, Any] = json.loads(body[start : start + length])
+    with np.load(io.BytesIO(body[start + length :]), allow_pickle=False) as arrays:
+        state = ServerState(
+            round=header["round"],
+            x=arrays["x"],
+            window=tuple(arrays[f"move{i}"] for i in range(header["window"])),
+            basis=arrays["basis"] if header["has_basis"] else None,
+            version=header["version"],
+            totals=Totals(**header["totals"]),
+        )
+    return state, RunConfig.from_mapping(header["config"])
+
+
+def load_newest(folder: Path, config: RunConfig) -> ServerState:
+    """Return the state of the newest checkpoint that can be read; a damaged one is warned of and passed over.
+
+    Raises CheckpointError when there is none, when all are damaged, or when the checkpoint belongs to
+    a config that would have given other numbers.
+    """
+    complaints = []
+    for path in sorted(folder.glob(_PATTERN), reverse=True):
+        try:
+            state, written = read_checkpoint(path)
+        except CheckpointError as error:
+            complaints.append(str(error))
+            continue
+        _check_config(path, config, written)
+        for complaint in complaints:
+            warnings.warn(f"{complaint}; continuing from {path.name}", stacklevel=2)
+        return state
+    if complaints:
+        raise CheckpointError("no checkpoint can be continued from: " + "; ".join(complaints))
+    raise CheckpointError(f"no checkpoint in {folder}; a run writes its first one before round 0")
+
+
+def check_dimension(state: ServerState, dimension: int) -> None:
+    """Raise CheckpointError when the state is of another number of parameters than the objective's."""
+    if state.x.shape[0] != dimension:
+        raise CheckpointError(
+            f"the checkpoint has n = {state.x.shape[0]} parameters, the objective has {dimension};"
+            " resume with the data and the objective that it was made with"
+        )
+
+
+def _check_config(path: Path, config: RunConfig, written: RunConfig) -> None:
+    ours, theirs = config.to_mapping(), written.to_mapping()
+    changed = [f"{k} = {theirs[k]!r}, now {ours[k]!r}" for k in ours if ours[k] != theirs[k] and k not in FREE_KEYS]
+    if changed:
+        raise CheckpointError(
+            f"the checkpoint {path.name} was made with another config ({'; '.join(changed)}); start a new run for this"
+            f" one, or change only {', '.join(sorted(FREE_KEYS))}"
+        )
+
+
+class CheckpointWriter:
+    """An observer that writes every ``checkpoint-every`` rounds."""
+
+    def __init__(self, folder: Path, config: RunConfig) -> None:
+        self._folder = folder
+        self._config = config
+
+    def __call__(self, state: ServerState, record: object) -> None:
+        if state.round % self._config.checkpoint_every == 0:
+            write_checkpoint(self._folder, state, self._config)

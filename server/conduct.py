@@ -1,0 +1,86 @@
+"""One run from its config to its summary, over any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from common.config import RunConfig
+from common.typing import Vector
+from server.checkpoint import check_dimension
+from server.coordinator import Coordinator, Metrics, Observer
+from server.progress import progress
+from server.rounds import ServerState, initial_state, initial_vector
+from server.run_folder import RunFolder
+
+__all__ = ["Engine", "Result", "conduct"]
+
+
+class Engine(Protocol):
+    """What carries messages and can evaluate: in process, or Flower."""
+
+    def start(self) -> tuple[int, Vector | None]:
+        """Return n, and the objective's own starting point if it has one."""
+
+    def attach(self, coordinator: Coordinator) -> None:
+        """Take the coordinator whose messages are to be carried."""
+
+    def carry_round(self) -> None:
+        """Ask, carry, re-send and tell once; the coordinator decides whether that was the round."""
+
+    def evaluate(self, x: Vector) -> Metrics:
+        """Return train_loss and what else the objective tells of x."""
+
+    def test(self, x: Vector) -> Metrics:
+        """Return test_accuracy and the like, empty where there is no test set."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The state after the last round, the first and the last evaluation, and the summary if there is a folder."""
+
+    state: ServerState
+    initial: Metrics
+    final: Metrics
+    summary: dict[str, Any]
+
+
+def conduct(
+    config: RunConfig,
+    engine: Engine,
+    *,
+    folder: RunFolder | None = None,
+    state: ServerState | None = None,
+    observers: Sequence[Observer] = (),
+    show_progress: bool = False,
+) -> Result:
+    """Run to the end, from ``state`` if there is one, and write what the folder is to receive.
+
+    Whatever stops the run, the state is checkpointed first. Raises ZofedhtError.
+    """
+    dimension, own = engine.start()
+    if state is None:
+        state = initial_state(config, initial_vector(config, dimension, own))
+    check_dimension(state, dimension)
+    coordinator = Coordinator(config, state, evaluate=engine.evaluate)
+    engine.attach(coordinator)
+    initial = engine.evaluate(state.x) if state.round == 0 else {}
+    if folder:
+        coordinator.observers.extend(folder.start(config, state, initial))
+    coordinator.observers.extend(observers)
+    with progress(config, state) if show_progress else nullcontext() as shown:
+        if shown is not None:
+            coordinator.observers.append(shown)
+        try:
+            while not coordinator.finished:
+                engine.carry_round()
+        except BaseException:
+            if folder:
+                folder.save(config, coordinator.state)
+            raise
+    state = coordinator.state
+    final = (coordinator.figures or engine.evaluate(state.x)) | engine.test(state.x)
+    summary = folder.finish(config, state, final) if folder else {}
+    return Result(state, initial, final, summary)

@@ -1,0 +1,197 @@
+"""One run, round by round, for any engine: ask, re-send, tell, retry, record.
+
+An engine only carries messages:
+
+    while not coordinator.finished:
+        replies = carry(coordinator.ask(clients))
+        replies += carry(coordinator.resend(replies))
+        coordinator.tell(replies)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from common.config import RunConfig
+from common.errors import RoundError
+from common.messages import Broadcast, Update
+from common.typing import Vector
+from common.wire import broadcast_bytes, update_bytes
+from server.aggregation import Failure
+from server.rounds import Outcome, ServerState, Totals, ask, tell
+
+__all__ = ["Coordinator", "Metrics", "Observer", "RoundRecord"]
+
+Metrics = dict[str, float]
+"""Figures of a full evaluation: train_loss, and train_accuracy where the objective has one."""
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """A line of the history. Evaluations, bytes and seconds are totals of the run up to this round."""
+
+    round: int
+    evaluations: int
+    train_loss: float
+    train_loss_source: str  # full: evaluated on all rows; probes: mean of the round's own evaluations
+    train_accuracy: float | None
+    step_size: float
+    basis_version: int | None
+    basis_rank: int
+    replies: int
+    attempts: int
+    bytes_up: int
+    bytes_down: int
+    seconds: float
+    failures: list[dict[str, object]]
+
+
+Observer = Callable[[ServerState, RoundRecord], None]
+"""Called after each round with the state that follows it."""
+
+
+_REASONS_SHOWN = 5
+
+
+class Coordinator:
+    """Drives a run; holds the state, the retries of the current round, and who holds which basis."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        state: ServerState,
+        *,
+        evaluate: Callable[[Vector], Metrics] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.config = config
+        self.state = state
+        self._evaluate = evaluate
+        self.observers: list[Observer] = []
+        self._clock = clock
+        self._attempt = 0
+        self._asked: dict[int, Broadcast] = {}
+        self._failures: list[Failure] = []  # of the earlier attempts at this round
+        self._holdings: dict[str, str] = {}  # host -> digest of the basis it confirmed
+        self._host_of: Callable[[str], str] = str
+        self._up = self._down = 0
+        self._mark = clock()
+        self.figures: Metrics | None = None
+        """The full evaluation of the state's x, where the latest round had one."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rounds are done or the budget is spent."""
+        config, state = self.config, self.state
+        spent = config.budget > 0 and state.totals.evaluations >= config.budget
+        return spent or (config.rounds > 0 and state.round >= config.rounds)
+
+    def ask(self, clients: Sequence[str], host_of: Callable[[str], str] = str) -> list[Broadcast]:
+        """Return this attempt's broadcasts; Q goes with those whose host has not confirmed it.
+
+        ``host_of`` names what keeps the basis of a client: the client itself, or a simulated node.
+
+        Raises RoundError when there is nobody to ask.
+        """
+        self._host_of = host_of
+        broadcasts = ask(self.state, self.config, clients, self._attempt)
+        self._asked = {b.slot: b for b in broadcasts}
+        return [self._send(b, with_basis=not self._holds(b)) for b in broadcasts]
+
+    def resend(self, updates: Sequence[Update]) -> list[Broadcast]:
+        """Return the broadcasts, now with Q, of the slots whose client said that it has lost it."""
+        lost = [self._asked[u.slot] for u in updates if u.status == "basis-missing" and u.slot in self._asked]
+        for broadcast in lost:
+            self._holdings.pop(self._host_of(broadcast.client), None)
+        return [self._send(b, with_basis=True) for b in lost]
+
+    def tell(self, updates: Sequence[Update], failures: Sequence[Failure] = ()) -> RoundRecord | None:
+        """Finish the attempt: the record of the round, or None when it must be asked again.
+
+        ``updates`` are all replies of the attempt, ``failures`` the slots that gave none. A slot that
+        first answered "basis missing" counts by its later reply.
+
+        Raises RoundError, listing the reasons, when the round has failed more than max-retries times;
+        the state is then the one before the round.
+        """
+        self._up += sum(update_bytes(u) for u in updates)
+        answered = {u.slot for u in updates if u.status != "basis-missing"}
+        missing = {u.slot: u for u in updates if u.status == "basis-missing" and u.slot not in answered}
+        final = [*(u for u in updates if u.status != "basis-missing"), *missing.values()]
+        self._confirm(final)
+        state, outcome = tell(self.state, final, self._asked, self.config)
+        outcome = replace(outcome, failures=(*failures, *outcome.failures))
+        if state is None:
+            self._try_again(outcome)
+            return None
+        return self._advance(state, outcome)
+
+    def _send(self, broadcast: Broadcast, *, with_basis: bool) -> Broadcast:
+        if with_basis and broadcast.needs_basis:
+            broadcast = replace(broadcast, basis=self.state.basis)
+        self._down += broadcast_bytes(broadcast)
+        return broadcast
+
+    def _holds(self, broadcast: Broadcast) -> bool:
+        return self._holdings.get(self._host_of(broadcast.client)) == broadcast.digest
+
+    def _confirm(self, updates: Sequence[Update]) -> None:
+        for update in updates:
+            broadcast = self._asked.get(update.slot)
+            if broadcast is not None and broadcast.needs_basis and update.status == "ok":
+                self._holdings[self._host_of(broadcast.client)] = broadcast.digest
+
+    def _try_again(self, outcome: Outcome) -> None:
+        self._failures.extend(outcome.failures)
+        self._attempt += 1
+        if self._attempt > self.config.max_retries:
+            raise RoundError(
+                f"round {self.state.round} had fewer than min-replies = {self.config.min_replies} usable replies in"
+                f" {self._attempt} attempts ({_reasons(self._failures)}); x is unharmed and the run can be resumed"
+            )
+
+    def _advance(self, state: ServerState, outcome: Outcome) -> RoundRecord:
+        previous = self.state
+        totals = self._totals(state.totals)
+        self.state = replace(state, totals=totals)
+        figures = self.figures = self._evaluate(state.x) if self._evaluate and self._evaluation_is_due() else None
+        version = previous.version if previous.rank else -1
+        record = RoundRecord(
+            round=previous.round,
+            evaluations=totals.evaluations,
+            train_loss=outcome.loss if figures is None else figures["train_loss"],
+            train_loss_source="probes" if figures is None else "full",
+            train_accuracy=None if figures is None else figures.get("train_accuracy"),
+            step_size=self.config.step(previous.round),
+            basis_version=None if version < 0 else version,
+            basis_rank=previous.rank,
+            replies=outcome.usable,
+            attempts=self._attempt + 1,
+            bytes_up=totals.bytes_up,
+            bytes_down=totals.bytes_down,
+            seconds=totals.seconds,
+            failures=[asdict(f) for f in (*self._failures, *outcome.failures)],
+        )
+        self._attempt, self._failures = 0, []
+        for observer in self.observers:
+            observer(self.state, record)
+        return record
+
+    def _totals(self, totals: Totals) -> Totals:
+        now = self._clock()
+        elapsed, self._mark = now - self._mark, now
+        up, down, self._up, self._down = self._up, self._down, 0, 0
+        return Totals(totals.evaluations, totals.bytes_up + up, totals.bytes_down + down, totals.seconds + elapsed)
+
+    def _evaluation_is_due(self) -> bool:
+        # A black box's evaluations are the user's: between the first and the last round the probes must do.
+        every = 0 if self.config.objective else self.config.evaluate_every
+        return self.finished or (every > 0 and self.state.round % every == 0)
+
+
+def _reasons(failures: Sequence[Failure]) -> str:
+    distinct = list(dict.fromkeys(f"client {failure.client}: {failure.reason}" for failure in failures))
+    more = len(distinct) - _REASONS_SHOWN
+    return "; ".join(distinct[:_REASONS_SHOWN]) + (f"; and {more} more" if more > 0 else "") or "no client answered"

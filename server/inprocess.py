@@ -1,0 +1,84 @@
+"""All clients in this process: the same ask and tell, without Flower.
+
+The one server module that imports the client: it is both ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from client.worker import Worker
+from common.config import RunConfig
+from common.messages import Broadcast, Update
+from common.objective import Objective, starting_point
+from common.shards import client_names, objective_of
+from common.typing import Vector
+from server.conduct import Result, conduct
+from server.coordinator import Coordinator, Metrics, Observer
+from server.evaluation import CentralEvaluator, mean_over_clients
+from server.rounds import ServerState
+from server.run_folder import RunFolder
+
+__all__ = ["InProcessEngine", "run"]
+
+
+class InProcessEngine:
+    """Carries messages by calling. Each logical client keeps its own basis, as a device would."""
+
+    def __init__(self, config: RunConfig, objectives: Sequence[Objective] | None = None) -> None:
+        """``objectives``, one a client, replace what the config would build."""
+        self._config = config
+        self._objectives = list(objectives) if objectives is not None else None
+        self._names = client_names(config)
+        self._workers = {name: Worker(self._objective_of) for name in self._names}
+        central = self._objectives is None and not config.objective
+        self._central = CentralEvaluator(config) if central else None
+
+    def _objective_of(self, broadcast: Broadcast) -> Objective:
+        return self._objective(broadcast.client)
+
+    def _objective(self, client: str) -> Objective:
+        if self._objectives is not None:
+            return self._objectives[int(client)]
+        return objective_of(self._config.task, client)
+
+    def start(self) -> tuple[int, Vector | None]:
+        first = self._objective(self._names[0])
+        return first.dim, starting_point(first, self._config.seed)
+
+    def attach(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    def carry_round(self) -> None:
+        updates = self._carry(self._coordinator.ask(self._names))
+        updates += self._carry(self._coordinator.resend(updates))
+        self._coordinator.tell(updates)
+
+    def _carry(self, broadcasts: Sequence[Broadcast]) -> list[Update]:
+        return [self._workers[broadcast.client].work(broadcast) for broadcast in broadcasts]
+
+    def evaluate(self, x: Vector) -> Metrics:
+        if self._central:
+            return self._central(x)
+        answers = (self._objective(name).evaluate(x) for name in self._names)
+        return mean_over_clients({f"train_{key}": value for key, value in answer.items()} for answer in answers)
+
+    def test(self, x: Vector) -> Metrics:
+        return self._central.test(x) if self._central else {}
+
+
+def run(
+    config: RunConfig,
+    objectives: Sequence[Objective] | None = None,
+    *,
+    folder: RunFolder | None = None,
+    state: ServerState | None = None,
+    observers: Sequence[Observer] = (),
+    show_progress: bool = False,
+) -> Result:
+    """Run in this process and return the result; a folder, if given, must have been begun or reopened.
+
+    Raises ZofedhtError.
+    """
+    engine = InProcessEngine(config, objectives)
+    return conduct(config, engine, folder=folder, state=state, observers=observers, show_progress=show_progress)

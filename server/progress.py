@@ -1,0 +1,92 @@
+"""What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from common.config import RunConfig
+from server.coordinator import Observer, RoundRecord
+from server.rounds import ServerState
+
+__all__ = ["progress"]
+
+_SECONDS_BETWEEN_LINES = 2.0
+
+
+@contextmanager
+def progress(config: RunConfig, start: ServerState, stream: TextIO | None = None) -> Iterator[Observer]:
+    """Yield an observer that shows round, loss, evaluations and time left on ``stream`` (standard error)."""
+    stream = stream or sys.stderr
+    if not stream.isatty():
+        yield _lines(config, start, lambda text: print(text, file=stream, flush=True))
+        return
+    columns = (
+        TextColumn("round {task.fields[round]}"),
+        BarColumn(),
+        TextColumn("loss {task.fields[loss]}  {task.fields[evaluations]} evaluations"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(file=stream)) as bar:
+        task = bar.add_task("", total=1.0, round=start.round, loss="-", evaluations=start.totals.evaluations)
+        bar.update(task, completed=_done(config, start))
+
+        def show(state: ServerState, record: RoundRecord) -> None:
+            done = _done(config, state)
+            bar.update(
+                task,
+                completed=done,
+                round=_of(config, state),
+                loss=_loss(record),
+                evaluations=f"{record.evaluations:,}",
+            )
+
+        yield show
+
+
+def _lines(config: RunConfig, start: ServerState, write: Callable[[str], None]) -> Observer:
+    began = shown = time.monotonic()
+    done_before = _done(config, start)
+
+    def show(state: ServerState, record: RoundRecord) -> None:
+        nonlocal shown
+        now, done = time.monotonic(), _done(config, state)
+        if done < 1.0 and now - shown < _SECONDS_BETWEEN_LINES and state.round > start.round + 1:
+            return
+        shown = now
+        left = (now - began) * (1.0 - done) / max(done - done_before, 1e-9)
+        write(
+            f"round {_of(config, state)}  loss {_loss(record)}  {record.evaluations:,} evaluations"
+            f"  {_clock(left)} left" + (f"  {len(record.failures)} failed" if record.failures else "")
+        )
+
+    return show
+
+
+def _done(config: RunConfig, state: ServerState) -> float:
+    shares = [0.0]
+    if config.rounds:
+        shares.append(state.round / config.rounds)
+    if config.budget:
+        shares.append(state.totals.evaluations / config.budget)
+    return min(1.0, max(shares))
+
+
+def _of(config: RunConfig, state: ServerState) -> str:
+    return f"{state.round}/{config.rounds}" if config.rounds else str(state.round)
+
+
+def _loss(record: RoundRecord) -> str:
+    return f"{record.train_loss:.4f}" if math.isfinite(record.train_loss) else "not finite"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"

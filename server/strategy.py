@@ -1,0 +1,171 @@
+"""The Flower Strategy: keeps the trajectory buffer, computes Q every tau rounds, ships it in the fit config.
+
+The numbers are the coordinator's (and so ``rounds.tell``'s); here is only translation to and from
+Flower. The strategy also works under a stock ``flwr.server.Server``; our own (``round_loop``) adds the
+re-send of a lost basis within the round and the retries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
+from flwr.common import ndarrays_to_parameters as pack
+from flwr.common import parameters_to_ndarrays as unpack
+from flwr.server.client_manager import ClientManager
+from flwr.server.client_proxy import ClientProxy
+from flwr.server.strategy import Strategy
+
+from common.config import RunConfig
+from common.errors import MessageError, RoundError
+from common.messages import Broadcast, Question, Update
+from common.typing import Vector
+from common.wire import decode_update, encode_broadcast, encode_question
+from server.aggregation import Failure
+from server.coordinator import Coordinator, Metrics
+from server.selection import in_order
+
+__all__ = ["Instruction", "Instructions", "SlotFailure", "ZofedhtStrategy", "client_reply", "question"]
+
+Instruction = tuple[ClientProxy, FitIns]
+Instructions = list[Instruction]
+
+
+class SlotFailure(Exception):  # noqa: N818  (Flower calls what did not answer a failure)
+    """A slot whose message was lost, or answered with an exception."""
+
+    def __init__(self, instruction: Instruction, error: BaseException) -> None:
+        config = instruction[1].config
+        reason = f"{type(error).__name__}: {error}".strip().rstrip(":")
+        self.failure = Failure(int(str(config["slot"])), str(config["client"]), reason)
+        super().__init__(reason)
+
+
+class ZofedhtStrategy(Strategy):
+    """Algorithm 1's server on Flower."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        clients: Sequence[str],
+        evaluate: Callable[[Vector], Metrics] | None = None,
+    ) -> None:
+        """``clients`` are the logical clients; they live on whatever nodes there are."""
+        self.coordinator = coordinator
+        self._clients = in_order(clients)
+        self._evaluate = evaluate
+
+    def initialize_parameters(self, client_manager: ClientManager) -> Parameters:
+        """Return x of the coordinator's state: x_0, or where a resumed run stands."""
+        return pack([self.coordinator.state.x])
+
+    def configure_fit(self, server_round: int, parameters: Parameters, client_manager: ClientManager) -> Instructions:
+        """Return this attempt's FitIns, a slot each; Q is in those whose node has not confirmed it."""
+        nodes = self._nodes(client_manager)
+        home = {name: nodes[index % len(nodes)] for index, name in enumerate(self._clients)}
+        broadcasts = self.coordinator.ask(self._clients, lambda client: home[client].cid)
+        return self._instructions(broadcasts, home)
+
+    def configure_resend(
+        self, results: Sequence[tuple[ClientProxy, FitRes]], client_manager: ClientManager
+    ) -> Instructions:
+        """Return the FitIns, now with Q, for the slots whose process has lost it."""
+        read, _ = _read(results)
+        home = {update.client: proxy for proxy, update in read}
+        return self._instructions(self.coordinator.resend([update for _, update in read]), home)
+
+    def aggregate_fit(
+        self,
+        server_round: int,
+        results: list[tuple[ClientProxy, FitRes]],
+        failures: list[tuple[ClientProxy, FitRes] | BaseException],
+    ) -> tuple[Parameters | None, dict[str, Scalar]]:
+        """Screen the replies, average, push the move, and every tau rounds compute Q.
+
+        Returns (x, metrics), or (None, {}) when the round must be tried again.
+
+        Raises RoundError when it has failed too often.
+        """
+        read, unreadable = _read(results)
+        lost = [failure.failure for failure in failures if isinstance(failure, SlotFailure)]
+        others = [Failure(-1, "unknown", str(f)) for f in failures if not isinstance(f, SlotFailure)]
+        record = self.coordinator.tell([update for _, update in read], [*lost, *others, *unreadable])
+        if record is None:
+            return None, {}
+        return pack([self.coordinator.state.x]), {
+            "train_loss": record.train_loss,
+            "evaluations": record.evaluations,
+        }
+
+    def configure_evaluate(
+        self, server_round: int, parameters: Parameters, client_manager: ClientManager
+    ) -> list[tuple[ClientProxy, EvaluateIns]]:
+        """Return one EvaluateIns for each logical client, or none where the server can evaluate by itself."""
+        if self._evaluate is not None:
+            return []
+        nodes = self._nodes(client_manager)
+        return [
+            (nodes[index % len(nodes)], EvaluateIns(parameters, question(self.coordinator.config, client)))
+            for index, client in enumerate(self._clients)
+        ]
+
+    def aggregate_evaluate(
+        self,
+        server_round: int,
+        results: list[tuple[ClientProxy, EvaluateRes]],
+        failures: list[tuple[ClientProxy, EvaluateRes] | BaseException],
+    ) -> tuple[float | None, dict[str, Scalar]]:
+        """Return the unweighted mean of the clients' losses, f = (1/N) sum_i f_i."""
+        if not results:
+            return None, {}
+        return sum(result.loss for _, result in results) / len(results), {}
+
+    def evaluate(self, server_round: int, parameters: Parameters) -> tuple[float, dict[str, Scalar]] | None:
+        """Evaluate x on all rows, where the server has the data set."""
+        if self._evaluate is None:
+            return None
+        figures = self._evaluate(unpack(parameters)[0])
+        return figures["train_loss"], dict(figures)
+
+    def _nodes(self, client_manager: ClientManager) -> list[ClientProxy]:
+        """Return the nodes in an order that does not matter: no number depends on where a client lives."""
+        nodes = client_manager.all()
+        if not nodes:
+            raise RoundError(f"round {self.coordinator.state.round} found no connected node")
+        return [nodes[cid] for cid in in_order(list(nodes))]
+
+    def _instructions(self, broadcasts: Sequence[Broadcast], home: dict[str, ClientProxy]) -> Instructions:
+        if not broadcasts:
+            return []
+        x = pack([broadcasts[0].x])  # serialised once a round, shared by all slots
+        return [(home[b.client], FitIns(x, encode_broadcast(b)[1])) for b in broadcasts]
+
+
+def question(config: RunConfig, client: str) -> dict[str, Scalar]:
+    """Return the config that asks one logical client for its start or an evaluation."""
+    return encode_question(Question(client, config.seed, config.task))
+
+
+def client_reply(result: FitRes) -> Update:
+    """Read an Update from a FitRes.
+
+    Raises MessageError when it is not one; pickled arrays are refused.
+    """
+    try:
+        arrays = unpack(result.parameters)
+    except (ValueError, EOFError, OSError) as error:
+        raise MessageError(f"the reply's arrays cannot be read: {error}") from error
+    return decode_update(arrays, result.num_examples, result.metrics)
+
+
+def _read(
+    results: Sequence[tuple[ClientProxy, FitRes]],
+) -> tuple[list[tuple[ClientProxy, Update]], list[Failure]]:
+    read, unreadable = [], []
+    for proxy, result in results:
+        try:
+            read.append((proxy, client_reply(result)))
+        except MessageError as error:
+            slot = result.metrics.get("slot", -1)
+            unreadable.append(Failure(slot if isinstance(slot, int) else -1, proxy.cid, str(error)))
+    return read, unreadable

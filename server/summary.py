@@ -1,0 +1,32 @@
+"""The end of a run in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from server.run_folder import RunFolder
+
+__all__ = ["summary_text"]
+
+
+def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
+    """Draw the picture and return the summary in a few lines, with the places of all files."""
+    picture = folder.draw()
+    lines = [
+        f"training loss   {_number(summary['initial_train_loss'])} -> {_number(summary['final_train_loss'])}",
+        f"accuracy        {_number(summary['final_train_accuracy'])} on training rows,"
+        f" {_number(summary['test_accuracy'])} on test rows",
+        f"cost            {summary['rounds']} rounds, {summary['evaluations']:,} evaluations,"
+        f" {summary['bytes_up'] / 1e6:.2f} MB up, {summary['bytes_down'] / 1e6:.2f} MB down,"
+        f" {summary['seconds']:.1f} s",
+        f"x               sha256 {summary['x_sha256']}",
+        f"summary: {folder.summary_file}",
+        f"history: {folder.history_file}",
+        picture,
+    ]
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
