@@ -26,7 +26,7 @@ def progress(config: RunConfig, start: ServerState, stream: TextIO | None = None
     """Yield an observer that shows round, loss, evaluations and time left on ``stream`` (standard error)."""
     stream = stream or sys.stderr
     if not stream.isatty():
-        yield _lines(config, start, lambda text: print(text, file=stream, flush=True))
+        yield _lines(config, lambda text: print(text, file=stream, flush=True))
         return
     columns = (
         TextColumn("round {task.fields[round]}"),
@@ -51,21 +51,23 @@ def progress(config: RunConfig, start: ServerState, stream: TextIO | None = None
         yield show
 
 
-def _lines(config: RunConfig, start: ServerState, write: Callable[[str], None]) -> Observer:
-    began = shown = time.monotonic()
-    done_before = _done(config, start)
+def _lines(config: RunConfig, write: Callable[[str], None]) -> Observer:
+    first: tuple[float, float] | None = None  # time and share done after the first round
+    shown = -math.inf
 
     def show(state: ServerState, record: RoundRecord) -> None:
-        nonlocal shown
+        nonlocal first, shown
         now, done = time.monotonic(), _done(config, state)
-        if done < 1.0 and now - shown < _SECONDS_BETWEEN_LINES and state.round > start.round + 1:
+        if done < 1.0 and now - shown < _SECONDS_BETWEEN_LINES:
             return
         shown = now
-        left = (now - began) * (1.0 - done) / max(done - done_before, 1e-9)
-        write(
-            f"round {_of(config, state)}  loss {_loss(record)}  {record.evaluations:,} evaluations"
-            f"  {_clock(left)} left" + (f"  {len(record.failures)} failed" if record.failures else "")
-        )
+        left = ""
+        if first is None:
+            first = now, done  # the first round starts processes and reads data: no measure for the others
+        elif done > first[1]:
+            left = f"  {_clock((now - first[0]) * (1.0 - done) / (done - first[1]))} left"
+        failed = f"  {len(record.failures)} failed" if record.failures else ""
+        write(f"round {_of(config, state)}  loss {_loss(record)}  {record.evaluations:,} evaluations{left}{failed}")
 
     return show
 

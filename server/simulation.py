@@ -29,7 +29,6 @@ __all__ = ["run_simulation"]
 
 _QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # silences a FutureWarning of Ray's
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
@@ -62,6 +61,9 @@ def run_simulation(
         exit_event=EventType.PYTHON_API_RUN_SIMULATION_LEAVE,
         server_app=ServerApp(server_fn=server_fn),
         client_app=client_app,
-        backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
+        backend_config={
+            "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+            "init_args": {"log_to_driver": False, "logging_level": "ERROR"},
+        },
     )
     return results[0]
