@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _check(args: argparse.Namespace) -> int:
     config = RunConfig.from_mapping(parse_assignments([*args.set, f"objective={args.objective}"]))
-    index = int(args.client) if args.client.isdigit() else 0
+    index = int(args.client) if args.client.isdecimal() else 0
     shard = Shard(client=args.client, index=index, count=max(config.num_clients, index + 1), seed=config.seed)
     objective = load_objective(args.objective, shard)
     findings = check_objective(

@@ -10,8 +10,7 @@ from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
 from client.worker import BasisStore, Worker
-from common.blas import one_thread
-from common.objective import Objective, starting_point
+from common.objective import Objective, full_evaluation, starting_point
 from common.wire import decode_broadcast, decode_question, encode_update
 
 __all__ = ["ZofedhtClient"]
@@ -43,6 +42,5 @@ class ZofedhtClient(NumPyClient):
         """Evaluate x on the whole shard."""
         question = decode_question(config)
         objective = self._objective_of(question.task, question.client)
-        with one_thread():
-            figures = objective.evaluate(parameters[0])
-        return figures["loss"], len(objective), {name: float(value) for name, value in figures.items()}
+        figures = full_evaluation(objective, parameters[0], question.client)
+        return figures["loss"], len(objective), dict(figures)

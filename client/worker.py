@@ -9,7 +9,7 @@ import numpy as np
 from client.local_steps import Plan, local_steps
 from common.blas import one_thread
 from common.directions import Directions
-from common.errors import DataError, ObjectiveError
+from common.errors import ObjectiveError, ZofedhtError
 from common.messages import Broadcast, Update, basis_digest
 from common.objective import Objective
 from common.typing import Matrix
@@ -46,8 +46,8 @@ class Worker:
     def work(self, broadcast: Broadcast) -> Update:
         """Rebuild C_r, take the K steps and return the Update.
 
-        What goes wrong is answered, not raised: a basis that is not held as ``basis-missing``, an
-        objective or a shard that fails as ``failed`` with the reason.
+        What goes wrong is answered, not raised: a basis that is not held as ``basis-missing``, a task, a
+        shard or an objective that fails as ``failed`` with the reason.
         """
         if broadcast.basis is not None:
             digest = basis_digest(broadcast.basis)
@@ -68,7 +68,7 @@ class Worker:
                 np.errstate(over="ignore", invalid="ignore"),
             ):  # non-finite slopes are reported by name
                 result = local_steps(objective, broadcast.x, _plan(broadcast, basis))
-        except (ObjectiveError, DataError) as error:
+        except ZofedhtError as error:
             return _answer(broadcast, "failed", str(error))
         return Update(
             round=broadcast.round,

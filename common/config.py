@@ -11,6 +11,7 @@ import difflib
 import functools
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -108,7 +109,7 @@ class RunConfig:
     rounds: int = _key(100, "rounds to run; 0: until the budget is spent", symbol="R", unit="rounds", rule=at_least(0))
     budget: int = _key(
         0,
-        "stops before this many evaluations are exceeded; 0: no limit",
+        "starts no round once this many evaluations are spent; 0: no limit",
         unit="evaluations",
         rule=at_least(0),
     )
@@ -257,7 +258,7 @@ def _typed(key: str, value: Any, default: Scalar) -> Scalar:
                 return int(value)
             wanted = "a whole number"
         case float():
-            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
                 return float(value)
             wanted = "a finite number"
         case _:

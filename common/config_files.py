@@ -13,7 +13,7 @@ from common.config import RunConfig, Scalar, dashed
 from common.config_rules import Rule
 from common.errors import ConfigError
 
-__all__ = ["dump_toml", "key_table", "load_toml", "parse_assignments"]
+__all__ = ["dump_toml", "key_table", "load_toml", "markdown_table", "parse_assignments"]
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
@@ -63,8 +63,21 @@ def load_toml(path: Path) -> dict[str, Any]:
 
 def dump_toml(config: RunConfig) -> str:
     """Return the config as a TOML text that ``load_toml`` reads back to an equal config."""
-    # JSON's strings, numbers and booleans are TOML's as well, for the scalars used here.
-    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in config.to_mapping().items())
+    return "".join(f"{key} = {_toml_value(value)}\n" for key, value in config.to_mapping().items())
+
+
+def _toml_value(value: Scalar) -> str:
+    # JSON's strings, numbers and booleans are TOML's as well, but for surrogate pairs and a bare DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def markdown_table() -> str:
+    """Return the table of all keys as the README shows it; a test compares them."""
+    rows = [
+        f"| `{row['key']}` | {row['meaning']} | {row['unit']} | `{row['default']}` | {row['symbol']} |"
+        for row in key_table()
+    ]
+    return "\n".join(["| key | meaning | unit | default | paper |", "|---|---|---|---|---|", *rows])
 
 
 def key_table() -> list[dict[str, str]]:

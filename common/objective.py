@@ -18,11 +18,20 @@ from typing import Any
 
 import numpy as np
 
+from common.blas import one_thread
 from common.errors import ObjectiveError
 from common.streams import stream
 from common.typing import Indices, Matrix, Vector
 
-__all__ = ["ExactObjective", "Objective", "Shard", "checked_loss", "load_objective", "starting_point"]
+__all__ = [
+    "ExactObjective",
+    "Objective",
+    "Shard",
+    "checked_loss",
+    "full_evaluation",
+    "load_objective",
+    "starting_point",
+]
 
 
 class Objective(ABC):
@@ -101,18 +110,40 @@ class Shard:
 def starting_point(objective: Objective, seed: int) -> Vector | None:
     """Return the objective's own starting point, (n,) float64, or None if it has none.
 
-    Raises ObjectiveError when it is of another shape or not finite.
+    Raises ObjectiveError when initial() raises, or it is of another shape or not finite.
     """
-    own = objective.initial(stream(seed, "initial"))
-    if own is None:
-        return None
-    point = np.array(own, dtype=np.float64)
+    try:
+        own = objective.initial(stream(seed, "initial"))
+        if own is None:
+            return None
+        point = np.array(own, dtype=np.float64)
+    except Exception as error:
+        raise ObjectiveError(f"initial() of the objective raised {type(error).__name__}: {error}") from error
     if point.shape != (objective.dim,) or not np.all(np.isfinite(point)):
         raise ObjectiveError(
             f"initial() must return {objective.dim} finite numbers, got an array of shape {point.shape}"
             + ("" if np.all(np.isfinite(point)) else " with NaN or inf in it")
         )
     return point
+
+
+def full_evaluation(objective: Objective, x: Vector, client: str) -> dict[str, float]:
+    """Return the figures of x on the client's whole shard.
+
+    Raises ObjectiveError, naming the client, when the objective raises or gives no ``loss``.
+    """
+    try:
+        with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a diverged x gives inf or NaN
+            figures = {name: float(value) for name, value in objective.evaluate(x).items()}
+        if "loss" not in figures:
+            raise ObjectiveError(f"evaluate() must return a dict with 'loss' in it, got {', '.join(figures) or 'none'}")
+    except ObjectiveError as error:
+        raise ObjectiveError(f"client {client} could not evaluate x: {error}") from error
+    except Exception as error:
+        raise ObjectiveError(
+            f"client {client} could not evaluate x: the objective raised {type(error).__name__}: {error}"
+        ) from error
+    return figures
 
 
 def checked_loss(value: Any) -> float:

@@ -91,7 +91,7 @@ class _Task:
 
     def _make(self, client: str) -> Objective:
         count = self.config.num_clients
-        if not client.isdigit() or int(client) >= count:
+        if not client.isdecimal() or int(client) >= count:
             raise DataError(f"client {client!r} has no partition: with num-clients = {count} they are 0 to {count - 1}")
         index = int(client)
         if self.config.objective:

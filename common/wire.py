@@ -7,14 +7,15 @@ checked against the number of bytes before anything is allocated, and no pickle 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from common.errors import MessageError
 from common.messages import NO_BASIS, Broadcast, Question, Status, Update
+from common.slopes import SLOPES
 from common.typing import Matrix, Vector
 
 __all__ = [
@@ -65,7 +66,7 @@ def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
 def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadcast:
     """Read a Broadcast back.
 
-    Raises MessageError when a key is missing or ill-typed, or when x or the basis has a wrong size.
+    Raises MessageError when a key is missing or ill-typed, a name is unknown, or when x or the basis has a wrong size.
     """
     x = _vector(arrays, "x")
     read = _Reader(config)
@@ -82,7 +83,7 @@ def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadc
         radius=read.number("radius"),
         local_steps=read.integer("local-steps", least=1),
         batch_size=read.integer("batch-size", least=0),
-        slope=read.text("slope"),
+        slope=read.choice("slope", SLOPES),
         weight=read.number("weight"),
         gain=read.number("gain"),
         version=version,
@@ -110,12 +111,10 @@ def encode_update(message: Update) -> tuple[list[Vector], int, Config]:
 def decode_update(arrays: Sequence[Any], examples: int, metrics: Mapping[str, Any]) -> Update:
     """Read an Update back; whether its numbers can be used is for ``aggregation.screen`` to say.
 
-    Raises MessageError when a key is missing or ill-typed, or when the move is not a float64 vector.
+    Raises MessageError when a key is missing or ill-typed, a name is unknown, or when the move is not a float64 vector.
     """
     read = _Reader(metrics)
-    status = read.text("status")
-    if status not in _STATUSES:
-        raise MessageError(f"status must be one of {', '.join(_STATUSES)}, got {status!r}")
+    status = cast(Status, read.choice("status", _STATUSES))
     return Update(
         round=read.integer("round", least=0),
         slot=read.integer("slot", least=0),
@@ -191,6 +190,12 @@ class _Reader:
         value = self._get(key)
         if not isinstance(value, str):
             raise MessageError(f"{key} must be a text, got {value!r}")
+        return value
+
+    def choice(self, key: str, choices: Collection[str]) -> str:
+        value = self.text(key)
+        if value not in choices:
+            raise MessageError(f"{key} must be one of {', '.join(choices)}, got {value!r}")
         return value
 
 

@@ -67,9 +67,10 @@ def mean_move(updates: Sequence[Update], weighting: str) -> Vector:
     """
     weights = [float(update.examples) if weighting == "examples" else 1.0 for update in updates]
     total = None
-    for weight, update in zip(weights, updates, strict=True):
-        assert update.move is not None  # screened
-        part = weight * update.move
-        total = part if total is None else total + part
-    assert total is not None
-    return total / sum(weights)
+    with np.errstate(over="ignore", invalid="ignore"):  # ``tell`` looks for the inf of an overflow
+        for weight, update in zip(weights, updates, strict=True):
+            assert update.move is not None  # screened
+            part = weight * update.move
+            total = part if total is None else total + part
+        assert total is not None
+        return total / sum(weights)

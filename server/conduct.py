@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from common.config import RunConfig
+from common.errors import DataError
 from common.typing import Vector
 from server.checkpoint import check_dimension
 from server.coordinator import Coordinator, Metrics, Observer
@@ -78,9 +80,16 @@ def conduct(
                 engine.carry_round()
         except BaseException:
             if folder:
-                folder.save(config, coordinator.state)
+                _save_anyway(folder, config, coordinator.state)
             raise
     state = coordinator.state
     final = (coordinator.figures or engine.evaluate(state.x)) | engine.test(state.x)
     summary = folder.finish(config, state, final) if folder else {}
     return Result(state, initial, final, summary)
+
+
+def _save_anyway(folder: RunFolder, config: RunConfig, state: ServerState) -> None:
+    try:
+        folder.save(config, state)
+    except DataError as error:  # a full disk must not hide what stopped the run
+        warnings.warn(f"{error}; the run can be resumed from an older checkpoint", stacklevel=2)

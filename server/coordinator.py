@@ -84,9 +84,11 @@ class Coordinator:
     @property
     def finished(self) -> bool:
         """Whether all rounds are done or the budget is spent."""
-        config, state = self.config, self.state
-        spent = config.budget > 0 and state.totals.evaluations >= config.budget
-        return spent or (config.rounds > 0 and state.round >= config.rounds)
+        return self._finished(self.state)
+
+    def _finished(self, state: ServerState) -> bool:
+        spent = self.config.budget > 0 and state.totals.evaluations >= self.config.budget
+        return spent or (self.config.rounds > 0 and state.round >= self.config.rounds)
 
     def ask(self, clients: Sequence[str], host_of: Callable[[str], str] = str) -> list[Broadcast]:
         """Return this attempt's broadcasts; Q goes with those whose host has not confirmed it.
@@ -140,8 +142,12 @@ class Coordinator:
     def _confirm(self, updates: Sequence[Update]) -> None:
         for update in updates:
             broadcast = self._asked.get(update.slot)
-            if broadcast is not None and broadcast.needs_basis and update.status == "ok":
+            if broadcast is None or not broadcast.needs_basis:
+                continue
+            if update.status == "ok":
                 self._holdings[self._host_of(broadcast.client)] = broadcast.digest
+            elif update.status == "basis-missing":  # an engine without re-sends sends Q next time
+                self._holdings.pop(self._host_of(broadcast.client), None)
 
     def _try_again(self, outcome: Outcome) -> None:
         self._failures.extend(outcome.failures)
@@ -155,8 +161,9 @@ class Coordinator:
     def _advance(self, state: ServerState, outcome: Outcome) -> RoundRecord:
         previous = self.state
         totals = self._totals(state.totals)
-        self.state = replace(state, totals=totals)
-        figures = self.figures = self._evaluate(state.x) if self._evaluate and self._evaluation_is_due() else None
+        following = replace(state, totals=totals)
+        due = self._evaluate is not None and self._evaluation_is_due(following)
+        figures = self.figures = self._evaluate(following.x) if self._evaluate and due else None
         version = previous.version if previous.rank else -1
         record = RoundRecord(
             round=previous.round,
@@ -176,7 +183,9 @@ class Coordinator:
         )
         self._attempt, self._failures = 0, []
         for observer in self.observers:
-            observer(self.state, record)
+            observer(following, record)
+        # Last: a round that could not be evaluated and recorded is not done, and a resumed run repeats it.
+        self.state = following
         return record
 
     def _totals(self, totals: Totals) -> Totals:
@@ -185,10 +194,10 @@ class Coordinator:
         up, down, self._up, self._down = self._up, self._down, 0, 0
         return Totals(totals.evaluations, totals.bytes_up + up, totals.bytes_down + down, totals.seconds + elapsed)
 
-    def _evaluation_is_due(self) -> bool:
+    def _evaluation_is_due(self, state: ServerState) -> bool:
         # A black box's evaluations are the user's: between the first and the last round the probes must do.
         every = 0 if self.config.objective else self.config.evaluate_every
-        return self.finished or (every > 0 and self.state.round % every == 0)
+        return self._finished(state) or (every > 0 and state.round % every == 0)
 
 
 def _reasons(failures: Sequence[Failure]) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["replace_file"]
+from common.errors import DataError
+
+__all__ = ["cannot_write", "replace_file"]
 
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write ``content`` beside ``path``, flush it to the disk and put it in place in one step.
 
-    A full disk or a kill leaves the old file as it was. Raises OSError when writing fails.
+    A full disk or a kill leaves the old file as it was. Raises DataError when writing fails.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -20,5 +23,13 @@ def replace_file(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def cannot_write(path: Path, error: OSError) -> DataError:
+    """Return the error that says so."""
+    return DataError(f"{path} cannot be written ({error.strerror}); what was written before it is kept")

@@ -11,7 +11,7 @@ from typing import Any
 
 from common.errors import DataError
 from server.coordinator import RoundRecord
-from server.files import replace_file
+from server.files import cannot_write, replace_file
 from server.rounds import ServerState
 
 __all__ = ["HistoryWriter", "read_history", "truncate_history"]
@@ -24,8 +24,11 @@ class HistoryWriter:
         self._path = path
 
     def __call__(self, state: ServerState, record: RoundRecord) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(_line(asdict(record)))
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(_line(asdict(record)))
+        except OSError as error:
+            raise cannot_write(self._path, error) from error
 
 
 def _line(row: Mapping[str, Any]) -> str:
@@ -37,10 +40,10 @@ def _line(row: Mapping[str, Any]) -> str:
 def read_history(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a history file; a last line that was cut short by a kill is left out.
 
-    Raises DataError when the file is missing or another line is not a JSON object.
+    Raises DataError when the file is missing or another line is not the JSON object of a round.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         raise DataError(f"no history can be read from {path} ({error.strerror}); is this a result folder?") from error
     rows: list[dict[str, Any]] = []
@@ -51,6 +54,8 @@ def read_history(path: Path) -> list[dict[str, Any]]:
             if number == len(lines):
                 break
             raise DataError(f"line {number} of {path} is not JSON: {error}") from error
+        if not isinstance(row, dict) or not isinstance(row.get("round"), int):
+            raise DataError(f"line {number} of {path} is not the JSON object of a round: {line[:60]}")
         rows.append(row)
     return rows
 

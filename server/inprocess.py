@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from client.worker import Worker
 from common.config import RunConfig
 from common.messages import Broadcast, Update
-from common.objective import Objective, starting_point
+from common.objective import Objective, full_evaluation, starting_point
 from common.shards import client_names, objective_of
 from common.typing import Vector
 from server.conduct import Result, conduct
@@ -60,7 +60,7 @@ class InProcessEngine:
     def evaluate(self, x: Vector) -> Metrics:
         if self._central:
             return self._central(x)
-        answers = (self._objective(name).evaluate(x) for name in self._names)
+        answers = (full_evaluation(self._objective(name), x, name) for name in self._names)
         return mean_over_clients({f"train_{key}": value for key, value in answer.items()} for answer in answers)
 
     def test(self, x: Vector) -> Metrics:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common.errors import DataError, MissingExtraError
-from server.files import replace_file
+from server.files import cannot_write, replace_file
 from server.history import read_history
 
 if TYPE_CHECKING:
@@ -16,14 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_runs"]
 
+_LINEAR_RANGE = 20.0
+"""Losses that span more than this factor are drawn on a logarithmic axis."""
+
 
 def plot_runs(folders: Sequence[Path], out: Path) -> None:
     """Draw train loss against evaluations, and against bytes, one line a run, into ``out``.
 
     Rounds without a full evaluation are left out, unless the run has no others.
 
-    Raises DataError when a folder has no rows to draw or the suffix is no picture format,
-    MissingExtraError without matplotlib.
+    Raises DataError when a folder has no rows to draw, the suffix is no picture format or ``out`` cannot
+    be written, MissingExtraError without matplotlib.
     """
     try:
         from matplotlib.figure import Figure
@@ -35,11 +39,13 @@ def plot_runs(folders: Sequence[Path], out: Path) -> None:
         known = ", ".join(sorted(figure.canvas.get_supported_filetypes()))
         raise DataError(f"--out must end in a picture format ({known}), got {out}")
     _draw(figure, [(_name(folder, folders), _points(folder), _initial(folder)) for folder in folders])
-    out.parent.mkdir(parents=True, exist_ok=True)
-    beside = out.with_name(f".{out.stem}.part{out.suffix}")
-    figure.savefig(beside, dpi=150)
-    replace_file(out, beside.read_bytes())
-    beside.unlink()
+    picture = io.BytesIO()
+    figure.savefig(picture, format=out.suffix.lstrip("."), dpi=150)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    replace_file(out, picture.getvalue())
 
 
 def _draw(figure: Figure, lines: Sequence[tuple[str, list[dict[str, Any]], float | None]]) -> None:
@@ -53,6 +59,10 @@ def _draw(figure: Figure, lines: Sequence[tuple[str, list[dict[str, Any]], float
     left.set_xlabel("function evaluations")
     right.set_xlabel("megabytes up and down")
     left.set_ylabel("training loss")
+    drawn = [loss for _, rows, initial in lines for loss in [initial, *(row["train_loss"] for row in rows)]]
+    everything = [loss for loss in drawn if loss is not None]  # a loss of 0 has no place on a logarithmic axis
+    if min(everything) > 0.0 and max(everything) > _LINEAR_RANGE * min(everything):
+        left.set_yscale("log")  # shared by both axes
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.set_xlim(left=0)

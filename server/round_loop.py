@@ -79,7 +79,10 @@ class FlowerRounds(Server):
             return self._central.dim, None
         node = min(self._client_manager.all().values(), key=lambda proxy: proxy.cid)
         ins = GetParametersIns(config=question(self._config, self._clients[0]))
-        result = node.get_parameters(ins, timeout=self._config.round_timeout, group_id=0)
+        try:
+            result = node.get_parameters(ins, timeout=self._config.round_timeout, group_id=0)
+        except Exception as error:
+            raise RoundError(f"client {self._clients[0]} could not say its starting point: {error}") from error
         if result.status.code != Code.OK:
             raise RoundError(f"client {self._clients[0]} could not say its starting point: {result.status.message}")
         x = unpack(result.parameters)[0]

@@ -123,7 +123,8 @@ def tell(
     if len(usable) < config.min_replies:
         return None, Outcome(len(usable), tuple(failures))
     move = mean_move(usable, config.weighting)
-    x = state.x + move  # line 21
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = state.x + move  # line 21
     if not np.all(np.isfinite(x)):
         failures += [Failure(u.slot, u.client, "the mean of the moves overflows; lower step-size") for u in usable]
         return None, Outcome(0, tuple(failures))

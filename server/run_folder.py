@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Mapping
 from importlib import metadata
@@ -30,7 +31,7 @@ def x_digest(x: Vector) -> str:
 
 
 class RunFolder:
-    """DIR with config.toml, run.json, checkpoints/, history.jsonl, and at the end summary.json and loss.png."""
+    """DIR with config.toml, run.json, checkpoints/, history.jsonl, and at the end summary.json, x.npy and loss.png."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,6 +40,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.history_file = path / "history.jsonl"
         self.summary_file = path / "summary.json"
+        self.vector_file = path / "x.npy"
         self.picture_file = path / "loss.png"
 
     def begin(self, config: RunConfig, engine: str) -> None:
@@ -46,16 +48,17 @@ class RunFolder:
 
         Raises DataError when the folder holds a run already (nothing is overwritten) or cannot be written.
         """
-        if self.config_file.exists() or self.history_file.exists():
+        # A config alone is no run: one that failed before round 0 can be started again.
+        if self.history_file.exists() or any(self.checkpoints.glob("*.ckpt")):
             raise DataError(
                 f"{self.path} already holds a run; continue it with `zofedht-server resume {self.path}`"
                 " or choose another --out"
             )
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            replace_file(self.config_file, dump_toml(config).encode())
         except OSError as error:
             raise DataError(f"the result folder {self.path} cannot be written ({error.strerror})") from error
+        replace_file(self.config_file, dump_toml(config).encode())
         about = {
             "engine": engine,
             "zofedht": _version("zofedht"),
@@ -86,18 +89,21 @@ class RunFolder:
         return config, state, self._engine()
 
     def _engine(self) -> str:
+        # Every engine gives the same numbers; this one needs nothing else.
+        return str(self._about().get("engine", "in-process"))
+
+    def _about(self) -> dict[str, Any]:
         try:
-            engine: str = json.loads(self.about_file.read_text(encoding="utf-8"))["engine"]
-        except (OSError, ValueError, KeyError):
-            return "in-process"  # every engine gives the same numbers; this one needs nothing else
-        return engine
+            about = json.loads(self.about_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}  # nothing in it is needed to finish a run
+        return about if isinstance(about, dict) else {}
 
     def start(self, config: RunConfig, state: ServerState, initial: Metrics) -> list[Observer]:
         """Write the first checkpoint and what x_0 scores; return the observers that record the rounds."""
         if state.round == 0:
             write_checkpoint(self.checkpoints, state, config)
-            about = json.loads(self.about_file.read_text(encoding="utf-8"))
-            replace_file(self.about_file, _pretty(about | {"initial": initial}))
+            replace_file(self.about_file, _pretty(self._about() | {"initial": initial}))
         return [HistoryWriter(self.history_file), CheckpointWriter(self.checkpoints, config)]
 
     def save(self, config: RunConfig, state: ServerState) -> None:
@@ -105,11 +111,13 @@ class RunFolder:
         write_checkpoint(self.checkpoints, state, config)
 
     def finish(self, config: RunConfig, state: ServerState, final: Metrics) -> dict[str, Any]:
-        """Write the last checkpoint, summary.json and loss.png; return the summary."""
+        """Write the last checkpoint, x.npy and summary.json; return the summary."""
         self.save(config, state)
-        about = json.loads(self.about_file.read_text(encoding="utf-8"))
+        vector = io.BytesIO()
+        np.save(vector, state.x, allow_pickle=False)
+        replace_file(self.vector_file, vector.getvalue())
         summary = {
-            "initial_train_loss": about["initial"].get("train_loss"),
+            "initial_train_loss": self._about().get("initial", {}).get("train_loss"),
             "final_train_loss": final.get("train_loss"),
             "final_train_accuracy": final.get("train_accuracy"),
             "test_accuracy": final.get("test_accuracy"),
@@ -119,19 +127,19 @@ class RunFolder:
             "bytes_down": state.totals.bytes_down,
             "seconds": round(state.totals.seconds, 3),
             "x_sha256": x_digest(state.x),
-            "engine": about["engine"],
+            "engine": self._engine(),
             "config": config.to_mapping(),
         }
         replace_file(self.summary_file, _pretty(summary))
         return summary
 
     def draw(self) -> str:
-        """Draw loss.png; return a sentence that says where it is, or which extra would draw it."""
+        """Draw loss.png; return a sentence that says where it is, or why there is none."""
         from server.plots import plot_runs
 
         try:
             plot_runs([self.path], self.picture_file)
-        except MissingExtraError as error:
+        except (DataError, MissingExtraError) as error:  # a run that diverged at once has no curve
             return f"no picture: {error}"
         return f"picture: {self.picture_file}"
 

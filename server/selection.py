@@ -15,7 +15,11 @@ def in_order(names: Sequence[str]) -> list[str]:
     """Return names sorted as people do: client-2 before client-10."""
     return sorted(
         names,
-        key=lambda name: [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name)],
+        # The name itself breaks the tie of 1 and 01.
+        key=lambda name: (
+            [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name)],
+            name,
+        ),
     )
 
 

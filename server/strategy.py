@@ -118,7 +118,9 @@ class ZofedhtStrategy(Strategy):
         """Return the unweighted mean of the clients' losses, f = (1/N) sum_i f_i."""
         if not results:
             return None, {}
-        return sum(result.loss for _, result in results) / len(results), {}
+        # EvaluateRes.loss crosses the wire as float32; the metrics hold it in full.
+        losses = [float(result.metrics.get("loss", result.loss)) for _, result in results]
+        return sum(losses) / len(losses), {}
 
     def evaluate(self, server_round: int, parameters: Parameters) -> tuple[float, dict[str, Scalar]] | None:
         """Evaluate x on all rows, where the server has the data set."""
@@ -153,7 +155,7 @@ def client_reply(result: FitRes) -> Update:
     """
     try:
         arrays = unpack(result.parameters)
-    except (ValueError, EOFError, OSError) as error:
+    except Exception as error:  # NumPy raises half a dozen kinds; none may stop the others' round
         raise MessageError(f"the reply's arrays cannot be read: {error}") from error
     return decode_update(arrays, result.num_examples, result.metrics)
 

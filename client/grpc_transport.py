@@ -1,0 +1,175 @@
+"""The client's end of Flower's bidirectional gRPC service: join, answer, come back when the line is cut."""
+
+from __future__ import annotations
+
+import queue
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from flwr.client import Client
+from flwr.common import Code, Status, serde
+from flwr.common.typing import EvaluateRes, FitRes, GetParametersRes, GetPropertiesRes, Parameters
+from flwr.proto.transport_pb2 import ClientMessage, Reason, ServerMessage
+
+from common.errors import JoinError, ZofedhtError
+from common.tls import TlsFiles
+
+__all__ = ["Connection", "stay_joined"]
+
+_METHOD = "/flwr.proto.FlowerService/Join"
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds between tries; doubled each time, with jitter
+_SAME_NAME_PATIENCE = 30.0  # seconds in which the server may still notice that an earlier process is gone
+_FATAL = {grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED}
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Where the server is and how it is spoken to."""
+
+    address: str
+    tls: TlsFiles | None
+    server_name: str = ""  # expected in the server's certificate, where it is not the address
+    max_message_bytes: int = 512 * 2**20
+    max_wait: float = float("inf")  # seconds without a connection after which to give up
+
+    def channel(self) -> grpc.Channel:
+        """Open a channel. Proxies are taken from the environment, as grpcio does."""
+        options: list[tuple[str, Any]] = [
+            ("grpc.max_receive_message_length", self.max_message_bytes),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.keepalive_time_ms", 10_000),
+            ("grpc.keepalive_timeout_ms", 5_000),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.max_pings_without_data", 0),
+        ]
+        if self.tls is None:
+            return grpc.insecure_channel(self.address, options)
+        if self.server_name:
+            options.append(("grpc.ssl_target_name_override", self.server_name))
+        shown = grpc.ssl_channel_credentials(self.tls.authority, self.tls.key, self.tls.certificate)
+        return grpc.secure_channel(self.address, shown, options)
+
+
+def stay_joined(
+    connection: Connection, client: Client, *, report: Callable[[str], None], connected: Callable[[bool], None]
+) -> None:
+    """Answer the server until it says that the run is over; reconnect with growing, jittered waits.
+
+    ``connected`` hears when the line goes up and down. Raises JoinError when the server refuses this client,
+    or when there was no connection for ``max_wait`` seconds.
+    """
+    wait, lost_since, taken_since = _FIRST_WAIT, time.monotonic(), None
+    while True:
+        stream = _Stream(connection, client)
+        try:
+            stream.answer_until_over(lambda: connected(True))
+        except grpc.RpcError as error:
+            reason, code = _reason(error), error.code()
+        else:
+            return
+        finally:
+            connected(False)
+        if code in _FATAL:
+            raise JoinError(f"the server at {connection.address} refuses this client: {reason}")
+        now = time.monotonic()
+        if stream.answered:
+            wait, lost_since = _FIRST_WAIT, now
+        taken_since = (taken_since or now) if code is grpc.StatusCode.ALREADY_EXISTS else None
+        if taken_since is not None and now - taken_since > _SAME_NAME_PATIENCE:
+            raise JoinError(f"the server at {connection.address} refuses this client: {reason}")
+        if now - lost_since > connection.max_wait:
+            raise JoinError(f"no connection to {connection.address} for {connection.max_wait:g} seconds: {reason}")
+        pause = wait * random.uniform(0.5, 1.5)  # noqa: S311, NPY002  (jitter; no number of the run depends on it)
+        report(f"no connection to {connection.address} ({reason}); trying again in {pause:.1f} s")
+        time.sleep(pause)
+        wait = min(2.0 * wait, _LONGEST_WAIT)
+
+
+class _Stream:
+    """One connection, from the first message to the last."""
+
+    def __init__(self, connection: Connection, client: Client) -> None:
+        self._connection = connection
+        self._client = client
+        self.answered = False  # whether anything but the introduction was asked: then the client was admitted
+
+    def answer_until_over(self, admitted: Callable[[], None]) -> None:
+        """Answer each message; return when the server ends the run. Raises grpc.RpcError otherwise."""
+        answers: queue.Queue[ClientMessage | None] = queue.Queue()
+        with self._connection.channel() as channel:
+            join = channel.stream_stream(
+                _METHOD, request_serializer=ClientMessage.SerializeToString, response_deserializer=ServerMessage.FromString
+            )
+            messages: Iterator[ServerMessage] = join(iter(answers.get, None))
+            try:
+                for message in messages:
+                    kind = message.WhichOneof("msg")
+                    if kind == "reconnect_ins":
+                        answers.put(ClientMessage(disconnect_res=ClientMessage.DisconnectRes(reason=Reason.ACK)))
+                        # The server ends the stream when it has our farewell.
+                        for _ in messages:
+                            pass
+                        return
+                    answers.put(_answer(self._client, kind, message))
+                    if kind != "get_properties_ins" and not self.answered:
+                        self.answered = True
+                        admitted()
+                raise _StreamEndedError
+            finally:
+                answers.put(None)
+
+
+class _StreamEndedError(grpc.RpcError):
+    """The server closed the stream without ending the run: it is going down."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return "the server closed the connection"
+
+
+def _reason(error: Any) -> str:
+    details = str(error.details() or error.code().name)
+    if "andshake" in details or "ertificate" in details or "SSL" in details:
+        details += "; the certificates in --tls-dir must be of the server's authority, still valid, and the server's" " name must be in its certificate"
+    return details
+
+
+def _answer(client: Client, kind: str | None, message: ServerMessage) -> ClientMessage:
+    """Call the client and wrap its answer; an exception becomes a status that the server reports."""
+    try:
+        match kind:
+            case "fit_ins":
+                result = client.fit(serde.fit_ins_from_proto(message.fit_ins))
+                return ClientMessage(fit_res=serde.fit_res_to_proto(result))
+            case "evaluate_ins":
+                scored = client.evaluate(serde.evaluate_ins_from_proto(message.evaluate_ins))
+                return ClientMessage(evaluate_res=serde.evaluate_res_to_proto(scored))
+            case "get_parameters_ins":
+                start = client.get_parameters(serde.get_parameters_ins_from_proto(message.get_parameters_ins))
+                return ClientMessage(get_parameters_res=serde.get_parameters_res_to_proto(start))
+            case _:
+                told = client.get_properties(serde.get_properties_ins_from_proto(message.get_properties_ins))
+                return ClientMessage(get_properties_res=serde.get_properties_res_to_proto(told))
+    except ZofedhtError as error:
+        if kind == "get_properties_ins":
+            raise  # the client cannot introduce itself: its own user must hear of it
+        return _failed(kind, Status(Code.FIT_NOT_IMPLEMENTED, str(error)))
+
+
+def _failed(kind: str | None, status: Status) -> ClientMessage:
+    nothing = Parameters([], "numpy.ndarray")
+    match kind:
+        case "fit_ins":
+            return ClientMessage(fit_res=serde.fit_res_to_proto(FitRes(status, nothing, 0, {})))
+        case "evaluate_ins":
+            return ClientMessage(evaluate_res=serde.evaluate_res_to_proto(EvaluateRes(status, 0.0, 0, {})))
+        case "get_parameters_ins":
+            return ClientMessage(get_parameters_res=serde.get_parameters_res_to_proto(GetParametersRes(status, nothing)))
+        case _:
+            return ClientMessage(get_properties_res=serde.get_properties_res_to_proto(GetPropertiesRes(status, {})))

@@ -1,0 +1,114 @@
+"""A joined client: its own name, its own rows or its share of the server's, kept in memory between rounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import metadata
+
+from flwr.common import Scalar
+from flwr.common.typing import NDArrays
+
+from client.numpy_client import ZofedhtClient
+from client.worker import BasisStore
+from common.config import RunConfig
+from common.errors import DataError
+from common.messages import PROTOCOL, Hello, Question
+from common.objective import Objective, Shard, load_objective
+from common.shards import config_of_task, objective_of, own_objective
+from common.streams import BIT_GENERATOR
+from common.wire import decode_question, encode_hello
+
+__all__ = ["Holdings", "ResidentClient"]
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What this client brings, from its own command line; never from the server."""
+
+    name: str
+    instance: str  # of this process, so that it can come back over a new connection
+    partition: int = -1  # I of I/N; -1: the server gives one
+    partitions: int = 0  # N of I/N
+    data: str = ""  # own file
+    objective: str = ""  # own module:factory
+    data_dir: str = ""  # folder of the large sets on this machine
+
+    @property
+    def source(self) -> str:
+        """What the objective is made from: objective, data or partition."""
+        return "objective" if self.objective else "data" if self.data else "partition"
+
+
+class ResidentClient(ZofedhtClient):
+    """The NumPyClient of ``zofedht-client join``."""
+
+    def __init__(self, holdings: Holdings, report: Callable[[str], None]) -> None:
+        super().__init__(self._objective, BasisStore())
+        self._holdings = holdings
+        self._report = report
+        self._made: tuple[str, int, Objective] | None = None
+        self._shown = 0.0
+
+    def get_properties(self, config: dict[str, Scalar]) -> dict[str, Scalar]:
+        """Introduce this client to the server.
+
+        Raises ZofedhtError when its rows or its objective cannot be had; then it does not join.
+        """
+        question = decode_question(config)
+        mine = self._holdings
+        known = mine.source != "partition" or mine.partition >= 0
+        objective = self._objective(replace(question, partition=mine.partition)) if known else None
+        hello = Hello(
+            name=mine.name,
+            instance=mine.instance,
+            source=mine.source,
+            partition=mine.partition,
+            partitions=mine.partitions,
+            examples=0 if objective is None else len(objective),
+            dimension=0 if objective is None else objective.dim,
+            protocol=PROTOCOL,
+            version=metadata.version("zofedht"),
+            generator=BIT_GENERATOR,
+        )
+        return encode_hello(hello)
+
+    def fit(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[NDArrays, int, dict[str, Scalar]]:
+        """Do one slot of work, and tell about it now and then."""
+        moves, examples, metrics = super().fit(parameters, config)
+        now = time.monotonic()
+        if metrics["status"] == "failed":
+            self._report(f"round {metrics['round']}: {metrics['reason']}")
+        elif now - self._shown > _SECONDS_BETWEEN_LINES and metrics["status"] == "ok":
+            self._shown = now
+            self._report(f"round {metrics['round']}  loss of my probes {metrics['loss']:.4f}")
+        return moves, examples, metrics
+
+    def _objective(self, question: Question) -> Objective:
+        """Return the objective of this client's rows; made once for a task and a partition."""
+        made = self._made
+        if made is None or made[:2] != (question.task, question.partition):
+            made = self._made = (question.task, question.partition, self._make(question))
+        return made[2]
+
+    def _make(self, question: Question) -> Objective:
+        mine, config = self._holdings, config_of_task(question.task)
+        match mine.source:
+            case "objective":
+                index, count = max(mine.partition, 0), max(mine.partitions, 1)
+                return load_objective(mine.objective, Shard(mine.name, index, count, mine.data, config.seed))
+            case "data":
+                return own_objective(config, mine.data, question.dimension)
+            case _:
+                if config.objective:
+                    # The server must not be able to make this machine import a module.
+                    raise DataError("the server trains a black box; join with --objective module:factory")
+                return objective_of(_on_this_machine(config, mine).task, question.partition)
+
+
+def _on_this_machine(config: RunConfig, mine: Holdings) -> RunConfig:
+    count = mine.partitions or config.num_clients
+    return config.replace(data_dir=mine.data_dir, num_clients=count)

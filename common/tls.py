@@ -1,0 +1,62 @@
+"""The files of mutual TLS, and the rule for going without it."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.errors import ConfigError, DataError
+
+__all__ = ["TlsFiles", "check_plain_text", "read_tls"]
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """PEM texts: the authority's certificate, this side's certificate and its key."""
+
+    authority: bytes
+    certificate: bytes
+    key: bytes
+
+
+def read_tls(folder: Path, side: str) -> TlsFiles:
+    """Read ca.crt, ``side``.crt and ``side``.key of a folder; side is server or client.
+
+    Raises DataError naming the missing file.
+    """
+    texts = []
+    for name in ("ca.crt", f"{side}.crt", f"{side}.key"):
+        try:
+            texts.append((folder / name).read_bytes())
+        except OSError as error:
+            raise DataError(
+                f"--tls-dir {folder} must hold ca.crt, {side}.crt and {side}.key; {name} cannot be read ({error.strerror});"
+                " `zofedht-server make-certs` makes them"
+            ) from error
+    return TlsFiles(*texts)
+
+
+def check_plain_text(address: str, insecure: bool, tls_dir: Path | None) -> None:
+    """Raise ConfigError unless there is TLS, or plain text was asked for by name."""
+    if tls_dir is not None and insecure:
+        raise ConfigError(["--insecure and --tls-dir exclude each other; leave one out"])
+    if tls_dir is None and not insecure:
+        where = "" if is_loopback(address) else ", which leaves this machine"
+        raise ConfigError(
+            [
+                f"--tls-dir DIR is needed for {address}{where}; `zofedht-server make-certs` makes the certificates"
+                " (--insecure sends x, Q and every answer as plain text that anybody may read and change)"
+            ]
+        )
+
+
+def is_loopback(address: str) -> bool:
+    """Whether HOST:PORT stays on this machine."""
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,55 @@
+"""Who may join: one place for the reasons to refuse a client. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from common.messages import PROTOCOL, Hello
+from common.streams import BIT_GENERATOR
+
+__all__ = ["Expected", "refusal"]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the run asks of a client."""
+
+    dimension: int  # n; 0 while nobody knows
+    partitions: int  # num-clients; 0: as many as have joined when the run starts
+    clients_hold_data: bool  # dataset = clients, or a black box: the server has no rows to deal
+    black_box: bool  # the server's config names an objective
+
+
+def refusal(hello: Hello, expected: Expected, certified_name: str | None = None) -> str | None:
+    """Return why the client is refused, as a sentence that it prints, or None.
+
+    ``certified_name`` is the common name of its certificate, where there is TLS.
+    """
+    if hello.protocol != PROTOCOL:
+        return (
+            f"this client speaks protocol {hello.protocol} (version {hello.version}), the server protocol {PROTOCOL};"
+            " install the same version of zofedht on both"
+        )
+    if hello.generator != BIT_GENERATOR:
+        return f"this client draws with {hello.generator}, the server with {BIT_GENERATOR}; install the same version"
+    if certified_name is not None and hello.name != certified_name:
+        return f"the certificate is for {certified_name!r}, the client calls itself {hello.name!r}; use --name {certified_name}"
+    if not hello.name or len(hello.name) > 64 or not hello.name.isprintable():
+        return f"a client's name must have 1 to 64 printable characters, got {hello.name!r}"
+    if expected.black_box and hello.source != "objective":
+        return "the server trains a black box that only the clients have; join with --objective module:factory"
+    if expected.clients_hold_data and hello.source == "partition":
+        return "the server has no data set to deal; join with your own --data FILE or --objective module:factory"
+    if not expected.clients_hold_data and hello.source != "partition":
+        return (
+            "the server deals its own data set; join with --partition I/N (or start the server with --set dataset=clients"
+            " for clients that hold their own rows)"
+        )
+    if hello.source == "partition" and hello.partition >= 0 and expected.partitions not in (0, hello.partitions):
+        return f"the data set is dealt to {expected.partitions} clients, this client wants one of {hello.partitions}"
+    if expected.dimension and hello.dimension and hello.dimension != expected.dimension:
+        return (
+            f"the server's x has n = {expected.dimension} parameters, this client's objective has {hello.dimension};"
+            " check model, preprocess and the number of columns"
+        )
+    return None

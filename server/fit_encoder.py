@@ -1,0 +1,44 @@
+"""FitIns to bytes, with what all slots of a round share serialised once.
+
+Two serialised messages put end to end are the message that has the fields of both (protobuf merges
+embedded messages and maps), so x and Q are written once a round and each client's few scalars are
+appended.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from flwr.common import FitIns, Parameters, serde
+from flwr.proto.transport_pb2 import ServerMessage
+
+__all__ = ["FitEncoder"]
+
+_SHARED = "basis"  # the one large value of the fit config
+
+
+class FitEncoder:
+    """Remembers the serialised x of the latest Parameters object, and the latest basis."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._parameters: tuple[Parameters, bytes] | None = None
+        self._basis: tuple[object, bytes] | None = None
+
+    def encode(self, ins: FitIns) -> bytes:
+        """Return the serialised ServerMessage of ``ins``."""
+        basis = ins.config.get(_SHARED)
+        own = FitIns(Parameters([], ins.parameters.tensor_type), {k: v for k, v in ins.config.items() if k != _SHARED})
+        with self._lock:
+            if self._parameters is None or self._parameters[0] is not ins.parameters:
+                self._parameters = (ins.parameters, _serialised(FitIns(ins.parameters, {})))
+            shared = self._parameters[1]
+            if basis is not None:
+                if self._basis is None or self._basis[0] is not basis:
+                    self._basis = (basis, _serialised(FitIns(Parameters([], ""), {_SHARED: basis})))
+                shared += self._basis[1]
+        return shared + _serialised(own)
+
+
+def _serialised(ins: FitIns) -> bytes:
+    return bytes(ServerMessage(fit_ins=serde.fit_ins_to_proto(ins)).SerializeToString())

@@ -1,0 +1,125 @@
+"""The clients that are connected, by name: a Flower ClientManager that knows who is who."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from flwr.common import (
+    DisconnectRes,
+    EvaluateIns,
+    EvaluateRes,
+    FitIns,
+    FitRes,
+    GetParametersIns,
+    GetParametersRes,
+    GetPropertiesIns,
+    GetPropertiesRes,
+    ReconnectIns,
+    serde,
+)
+from flwr.proto.transport_pb2 import ServerMessage
+from flwr.server.client_manager import SimpleClientManager
+from flwr.server.client_proxy import ClientProxy
+
+from common.messages import Hello, Member
+from server.conversation import Conversation
+from server.fit_encoder import FitEncoder
+from server.selection import in_order
+
+__all__ = ["ResidentProxy", "Roster"]
+
+
+class ResidentProxy(ClientProxy):
+    """A joined client: Flower's messages over its conversation."""
+
+    def __init__(self, hello: Hello, conversation: Conversation, encoder: FitEncoder) -> None:
+        # The cid is the connection's: a new connection is a new process, whose bases are not known.
+        super().__init__(f"{hello.name}@{hello.instance}")
+        self.hello = hello
+        self.partition = hello.partition
+        self.conversation = conversation
+        self._encoder = encoder
+
+    def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
+        answer = self.conversation.ask(self._encoder.encode(ins), _bounded(timeout))
+        return serde.fit_res_from_proto(answer.fit_res)
+
+    def evaluate(self, ins: EvaluateIns, timeout: float | None, group_id: int | None) -> EvaluateRes:
+        message = ServerMessage(evaluate_ins=serde.evaluate_ins_to_proto(ins))
+        answer = self.conversation.ask(message.SerializeToString(), _bounded(timeout))
+        return serde.evaluate_res_from_proto(answer.evaluate_res)
+
+    def get_parameters(self, ins: GetParametersIns, timeout: float | None, group_id: int | None) -> GetParametersRes:
+        message = ServerMessage(get_parameters_ins=serde.get_parameters_ins_to_proto(ins))
+        answer = self.conversation.ask(message.SerializeToString(), _bounded(timeout))
+        return serde.get_parameters_res_from_proto(answer.get_parameters_res)
+
+    def get_properties(self, ins: GetPropertiesIns, timeout: float | None, group_id: int | None) -> GetPropertiesRes:
+        message = ServerMessage(get_properties_ins=serde.get_properties_ins_to_proto(ins))
+        answer = self.conversation.ask(message.SerializeToString(), _bounded(timeout))
+        return serde.get_properties_res_from_proto(answer.get_properties_res)
+
+    def reconnect(self, ins: ReconnectIns, timeout: float | None, group_id: int | None) -> DisconnectRes:
+        message = ServerMessage(reconnect_ins=serde.reconnect_ins_to_proto(ins))
+        answer = self.conversation.ask(message.SerializeToString(), _bounded(timeout))
+        return serde.disconnect_res_from_proto(answer.disconnect_res)
+
+
+def _bounded(timeout: float | None) -> float:
+    return 300.0 if timeout is None else max(timeout, 0.01)
+
+
+class Roster(SimpleClientManager):
+    """Admits each name once; tells who is connected in the order that selection uses."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        super().__init__()
+        self._names: dict[str, ResidentProxy] = {}
+        self._lock = threading.Lock()
+        self._report = report
+        self.last_change = time.monotonic()
+
+    def admit(self, proxy: ResidentProxy) -> str | None:
+        """Register a client that was not refused; return the reason if its name is taken.
+
+        The same process coming back over a new connection replaces its old one, which the server may not
+        have noticed to be dead.
+        """
+        with self._lock:
+            present = self._names.get(proxy.hello.name)
+            if present is not None and present.hello.instance != proxy.hello.instance and not present.conversation.closed:
+                return f"a client named {proxy.hello.name!r} is connected already; give every client its own --name"
+            if present is not None:
+                present.conversation.close()
+                self.unregister(present)
+            self._names[proxy.hello.name] = proxy
+            self.register(proxy)
+            self.last_change = time.monotonic()
+        rows = f"{proxy.hello.examples} rows, n = {proxy.hello.dimension}" if proxy.hello.examples else "waits for its shard"
+        self._report(f"joined: {proxy.hello.name} ({rows}), {len(self._names)} connected")
+        return None
+
+    def leave(self, proxy: ResidentProxy) -> None:
+        """Forget a client whose stream has ended."""
+        proxy.conversation.close()
+        with self._lock:
+            if self._names.get(proxy.hello.name) is not proxy:
+                return  # it came back over a new connection
+            del self._names[proxy.hello.name]
+            self.unregister(proxy)
+            self.last_change = time.monotonic()
+        self._report(f"left: {proxy.hello.name}, {len(self._names)} connected")
+
+    def connected(self) -> dict[str, ResidentProxy]:
+        """Return the connected clients by name, in the order people sort names."""
+        with self._lock:
+            present = {name: proxy for name, proxy in self._names.items() if not proxy.conversation.closed}
+        return {name: present[name] for name in in_order(list(present))}
+
+    def members(self) -> dict[Member, ClientProxy]:
+        """Return who can be drawn now, and by which connection."""
+        return {
+            Member(name=name, partition=proxy.partition, host=proxy.cid): proxy for name, proxy in self.connected().items()
+        }

@@ -1,0 +1,126 @@
+"""``zofedht-client check``: prints every finding, and its exit code says whether the objective can run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from client.__main__ import main
+
+Writer = Callable[[str, str], None]
+
+_MODULE = """
+    import numpy as np
+    from common.objective import Objective
+
+    class Valve(Objective):
+        dim = 3
+        def __init__(self, shard):
+            if shard.index > 7:
+                raise OSError(f"there is no plant {shard.client} among {shard.count}")
+            self.shard = shard
+        def __len__(self):
+            return 8
+        def value(self, x, batch):
+            return float(np.mean((x - 0.1) ** 2))
+
+    class Single(Valve):
+        def value(self, x, batch):
+            return np.float32(super().value(x, batch))
+
+    class Rounded(Valve):
+        def value(self, x, batch):
+            return float(np.float32(super().value(x, batch)))
+
+    class Says(Valve):
+        def initial(self, rng):
+            print("SHARD", self.shard.client, self.shard.index, self.shard.count, self.shard.seed)
+    """
+
+
+def _check(*arguments: str) -> int:
+    return main(["check", "--objective", *arguments])
+
+
+def test_a_good_objective_passes_with_a_line_for_every_finding(
+    write_module: Writer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_module("valve_check", _MODULE)
+    assert _check("valve_check:Valve") == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[0] == "ok      size: 3 parameters, 8 samples"
+    assert all(line.startswith("ok ") for line in lines[:-1])
+    assert lines[-1] == "valve_check:Valve can run"
+    assert not err
+
+
+def test_an_objective_that_cannot_run_fails_with_the_thing_to_mend(
+    write_module: Writer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_module("valve_check", _MODULE)
+    assert _check("valve_check:Single") == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2].startswith("ERROR   value: the objective must return one float64 number, got float32")
+    assert lines[-1] == "valve_check:Single cannot run: 1 to mend"
+
+
+def test_a_warning_does_not_fail_the_check(write_module: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+    write_module("valve_check", _MODULE)
+    assert _check("valve_check:Rounded", "--set", "radius=1e-7") == 0
+    out = capsys.readouterr().out
+    assert "WARNING radius: " in out
+    assert "valve_check:Rounded can run" in out
+
+
+def test_set_and_client_reach_the_factory_and_the_checks(
+    write_module: Writer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_module("valve_check", _MODULE)
+    assert (
+        _check("valve_check:Says", "--client", "3", "--set", "seed=9", "num-clients=5", "--set", "local-steps=7") == 0
+    )
+    out = capsys.readouterr().out
+    assert "SHARD 3 3 5 9" in out
+    assert "for a slot of 7 steps" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("valve_check",), "objective must be written module:factory, got 'valve_check'"),
+        (("no_such_valve:make",), "no module named 'no_such_valve' can be imported"),
+        (("valve_check:make",), "has no callable 'make'; it has "),
+        (("valve_check:Valve", "--client", "30"), "raised OSError for client 30: there is no plant 30 among 31"),
+        (("valve_check:Valve", "--set", "raduis=1"), "unknown key 'raduis'; did you mean 'radius'?"),
+        (("valve_check:Valve", "--set", "radius"), "--set takes key=value, got 'radius'"),
+        (("valve_check:Valve", "--set", "radius=0"), "radius must be greater than 0, got 0"),
+    ],
+)
+def test_what_is_wrong_before_the_check_is_one_sentence_and_exit_code_2(
+    write_module: Writer, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
+    write_module("valve_check", _MODULE)
+    assert _check(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert len(err.splitlines()) == 1
+    assert err.startswith("zofedht-client: error: ")
+    assert sentence in err
+
+
+def test_every_problem_of_the_config_has_its_line(write_module: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+    write_module("valve_check", _MODULE)
+    assert _check("valve_check:Valve", "--set", "radius=-1", "seed=x", "colour=red") == 2
+    assert len(capsys.readouterr().err.splitlines()) == 3
+
+
+@pytest.mark.parametrize("arguments", [[], ["check"], ["chekc"]])
+def test_a_command_line_that_cannot_be_read_shows_the_usage(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: zofedht-client" in capsys.readouterr().err

@@ -1,0 +1,237 @@
+"""check_objective: every fault has its finding, and a good objective has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common import objective_checks
+from common.objective import Objective
+from common.objective_checks import Finding, check_objective
+from common.typing import Indices, Matrix, Vector
+from tests.common.samples import MODEL_CASES, BlackBox, model
+
+_CENTRES = np.random.default_rng(0).standard_normal((8, 3))
+
+
+class _Good(Objective):
+    """A quadratic with a shard; the tests below break one thing at a time."""
+
+    dim = 3
+
+    def __len__(self) -> int:
+        return 8
+
+    def value(self, x: Vector, batch: Indices | slice) -> Any:
+        return float(np.mean((x - _CENTRES[batch]) ** 2))
+
+
+def _findings(objective: Objective, **options: Any) -> dict[str, Finding]:
+    found = check_objective(objective, **options)
+    by_name = {finding.name: finding for finding in found}
+    assert len(by_name) == len(found)
+    return by_name
+
+
+def _faults(objective: Objective, **options: Any) -> dict[str, str]:
+    """Return the level of everything that is not ok."""
+    return {name: f.level for name, f in _findings(objective, **options).items() if f.level != "ok"}
+
+
+def _broken(**methods: Callable[..., Any]) -> Objective:
+    return type("Broken", (_Good,), methods)()  # type: ignore[no-any-return]
+
+
+def test_a_good_objective_has_no_fault_and_every_check_was_made() -> None:
+    findings = _findings(_Good())
+    assert {finding.level for finding in findings.values()} == {"ok"}
+    assert list(findings) == [
+        "size", "value", "arguments", "repeats", "whole", "pair", "values", "radius", "time",
+    ]  # fmt: skip
+    assert findings["size"].text == "3 parameters, 8 samples"
+
+
+@pytest.mark.parametrize(("name", "bias", "l2"), MODEL_CASES)
+@pytest.mark.parametrize("black", [True, False])
+def test_built_in_models_pass_the_same_checks(name: str, bias: bool, l2: float, black: bool) -> None:
+    objective = model(name, bias=bias, l2=l2)
+    assert _faults(BlackBox(objective) if black else objective) == {}
+
+
+@pytest.mark.parametrize("batch_size", [0, 1, 64])
+def test_any_batch_size_can_be_tried(batch_size: int) -> None:
+    assert _faults(_Good(), batch_size=batch_size) == {}
+
+
+def _raise(*_: Any) -> Any:
+    raise OSError("the plant is offline")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (lambda self, x, batch: np.float32(1.0), "one float64 number, got float32"),
+        (lambda self, x, batch: float("nan"), "returned nan, not a finite number"),
+        (lambda self, x, batch: x - _CENTRES[batch].mean(axis=0), r"got an array of shape (3,)"),
+        (lambda self, x, batch: None, "got NoneType"),
+        (_raise, "raised OSError: the plant is offline"),
+    ],
+    ids=["float32", "NaN", "array", "nothing", "raising"],
+)
+def test_a_value_that_is_no_loss_is_an_error_and_ends_the_checks(value: Callable[..., Any], text: str) -> None:
+    findings = _findings(_broken(value=value))
+    assert findings["value"].level == "error"
+    assert text in findings["value"].text
+    assert list(findings)[-1] == "value"
+
+
+def test_a_changed_x_is_an_error() -> None:
+    def value(self: Any, x: Vector, batch: Indices | slice) -> float:
+        x -= 0.5
+        return float(np.mean((x - _CENTRES[batch]) ** 2))
+
+    finding = _findings(_broken(value=value))["arguments"]
+    assert (finding.level, finding.text) == ("error", "value() changes its argument x; work on a copy")
+
+
+def test_a_changed_batch_is_an_error() -> None:
+    def value(self: Any, x: Vector, batch: Indices | slice) -> float:
+        if not isinstance(batch, slice):
+            batch[:] = np.roll(np.sort(batch), 1)
+        return float(np.mean((x - _CENTRES[batch]) ** 2))
+
+    finding = _findings(_broken(value=value))["arguments"]
+    assert (finding.level, finding.text) == ("error", "value() changes its argument batch; work on a copy")
+
+
+def _noisy(size: float) -> Callable[..., float]:
+    rng = np.random.default_rng(1)
+    return lambda self, x, batch: float(np.mean((x - _CENTRES[batch]) ** 2) + size * rng.standard_normal())
+
+
+def test_random_answers_are_a_warning_and_not_blamed_on_pair_or_values() -> None:
+    faults = _faults(_broken(value=_noisy(1e-2)))
+    assert faults.pop("repeats") == "warning"
+    assert faults in ({}, {"radius": "warning"})
+
+
+def test_random_answers_are_told_with_the_error_of_the_slope() -> None:
+    text = _findings(_broken(value=_noisy(1e-2)), radius=1e-3)["repeats"].text
+    spread = float(text.split("spread ")[1].split(")")[0])
+    slope_error = float(text.split("error near ")[1].split(":")[0])
+    assert slope_error == pytest.approx(spread / 2e-3, rel=0.1)  # two digits are shown
+
+
+def _single(self: Any, x: Vector, batch: Indices | slice) -> float:
+    return float(np.float32(np.mean((x - _CENTRES[batch]) ** 2)))
+
+
+def test_float32_inside_of_a_float_is_seen_by_its_rounding() -> None:
+    finding = _findings(_broken(value=_single), radius=1e-6)["radius"]
+    assert finding.level == "warning"
+    assert "compute in float64" in finding.text
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_noise_above_the_difference_is_a_warning_and_its_advice_ends_at_a_good_radius(seed: int) -> None:
+    def value(self: Any, x: Vector, batch: Indices | slice) -> float:
+        return float(np.mean((x - _CENTRES[batch]) ** 2) + 1e-5 * np.sin(1e9 * x.sum()))  # a ripple: noise that repeats
+
+    objective, radius = _broken(value=value), 1e-6
+    finding = _findings(objective, radius=radius, seed=seed)["radius"]
+    assert finding.level == "warning"
+    for _ in range(4):
+        assert "rounding or noise" in finding.text
+        better = float(finding.text.split("try radius = ")[1].split(",")[0])
+        assert better >= 9.9 * radius  # shown with one digit
+        radius, finding = better, _findings(objective, radius=better, seed=seed)["radius"]
+        if finding.level == "ok":
+            return
+    pytest.fail(f"still {finding.text}")
+
+
+def test_a_function_that_does_not_change_within_the_radius_is_a_warning() -> None:
+    finding = _findings(_broken(value=_single), radius=1e-12)["radius"]
+    assert finding.level == "warning"
+    assert "does not change within radius 1e-12" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("initial", "text"),
+    [
+        (lambda self, rng: np.zeros(4), "must return 3 finite numbers, got an array of shape (4,)"),
+        (lambda self, rng: np.full(3, np.inf), "NaN or inf"),
+        (_raise, "raised OSError: the plant is offline"),
+    ],
+    ids=["shape", "inf", "raising"],
+)
+def test_a_wrong_starting_point_is_an_error(initial: Callable[..., Any], text: str) -> None:
+    finding = _findings(_broken(initial=initial))["initial"]
+    assert finding.level == "error"
+    assert text in finding.text
+
+
+@pytest.mark.parametrize("methods", [{"__len__": _raise}, {"__len__": lambda self: 0}, {"dim": "three"}, {"dim": -1}])
+def test_a_size_that_is_none_is_an_error(methods: dict[str, Any]) -> None:
+    assert _faults(_broken(**methods)) == {"size": "error"}
+
+
+@pytest.mark.parametrize(
+    ("pair", "text"),
+    [
+        (lambda self, w, v, r, b: (self.value(w - r * v, b), self.value(w + r * v, b)), "pair() gives ["),
+        (lambda self, w, v, r, b: np.zeros(2, np.float32), "got float32"),
+        (lambda self, w, v, r, b: (1.0,), "pair() gives [1.0]"),
+        (lambda self, w, v, r, b: 1.0, "raised TypeError"),
+        (_raise, "raised OSError: the plant is offline"),
+    ],
+    ids=["swapped", "float32", "one value", "a number", "raising"],
+)
+def test_a_pair_that_disagrees_with_value_is_an_error(pair: Callable[..., Any], text: str) -> None:
+    finding = _findings(_broken(pair=pair))["pair"]
+    assert finding.level == "error"
+    assert text in finding.text
+
+
+def _swapped_values(self: Any, ws: Matrix, batch: Indices | slice) -> Vector:
+    return np.array([self.value(w, batch) for w in ws[::-1]])
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (_swapped_values, "values() gives ["),
+        (lambda self, ws, b: np.zeros(len(ws), np.float32), "float64 array of shape (2,), got float32 (2,)"),
+        (lambda self, ws, b: 1.0, "got float64 ()"),
+        (lambda self, ws, b: np.full(len(ws), np.nan), "nan"),
+        (_raise, "raised OSError: the plant is offline"),
+    ],
+    ids=["swapped", "float32", "a number", "NaN", "raising"],
+)
+def test_values_that_disagree_with_value_are_an_error(values: Callable[..., Any], text: str) -> None:
+    finding = _findings(_broken(values=values))["values"]
+    assert finding.level == "error"
+    assert text in finding.text
+
+
+def test_a_value_that_cannot_take_the_whole_shard_is_an_error() -> None:
+    finding = _findings(_broken(value=lambda self, x, batch: float(x.sum()) + len(batch)))["whole"]
+    assert finding.level == "error"
+    assert "raised TypeError" in finding.text
+
+
+def test_an_evaluation_without_a_loss_is_an_error() -> None:
+    finding = _findings(_broken(evaluate=lambda self, x: {"yield": 1.0}))["whole"]
+    assert finding.level == "error"
+    assert "yield" in finding.text
+
+
+def test_a_slot_of_more_than_a_minute_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter([0.0, 2.0])
+    monkeypatch.setattr(objective_checks.time, "perf_counter", lambda: next(ticks))
+    finding = _findings(_Good(), steps=50)["time"]
+    assert finding.level == "warning"
+    assert "2 s for one evaluation, 2e+02 s for a slot of 50 steps" in finding.text

@@ -1,0 +1,221 @@
+"""The wire: what is sent arrives bit for bit, and what is not a message is refused by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.errors import MessageError
+from common.messages import NO_BASIS, Broadcast, Question, Update, basis_digest
+from common.wire import (
+    broadcast_bytes,
+    decode_broadcast,
+    decode_question,
+    decode_update,
+    encode_broadcast,
+    encode_question,
+    encode_update,
+    update_bytes,
+)
+from tests.common.samples import orthonormal
+
+# Numbers whose bits are easily lost: signed zero, the smallest, the largest, and no short decimal form.
+_X = np.array([-0.0, 5e-324, 1.7976931348623157e308, 0.1, -1.0 / 3.0, 2.0**-1022, np.pi])
+_Q = orthonormal(7, 3)
+_ISOTROPIC = Broadcast(
+    round=11, slot=2, client="client-\u00fc 3", x=_X, seed=2**63 - 1, step_size=0.1, radius=1e-4, local_steps=50,
+    batch_size=0, slope="forward", weight=1.0 / 3.0, gain=7.0 / 3.0, task='{"seed": 1}',
+)  # fmt: skip
+_ALONG = dataclasses.replace(_ISOTROPIC, version=10, rank=3, digest=basis_digest(_Q))
+_WITH_BASIS = dataclasses.replace(_ALONG, basis=_Q)
+_EMPTY_BASIS = dataclasses.replace(_ALONG, rank=0, digest=basis_digest(_Q[:, :0]), basis=_Q[:, :0])
+_DONE = Update(round=11, slot=2, client="3", move=_X, examples=40, evaluations=6_400, loss=0.1)
+_FAILED = Update(round=11, slot=2, client="3", status="failed", reason="round 11, step 4: NaN")
+_BASIS_MISSING = Update(round=11, slot=2, client="3", status="basis-missing", reason="basis 10 is not held")
+
+
+def _assert_same(got: Any, sent: Any) -> None:
+    for field in dataclasses.fields(sent):
+        one, other = getattr(got, field.name), getattr(sent, field.name)
+        if isinstance(other, np.ndarray):
+            assert (one.dtype, one.shape, one.tobytes()) == (np.float64, other.shape, other.tobytes()), field.name
+        else:
+            assert type(one) is type(other), field.name
+            assert one == other or (one != one and other != other), field.name  # NaN is a loss of no evaluation
+
+
+@pytest.mark.parametrize("message", [_ISOTROPIC, _ALONG, _WITH_BASIS, _EMPTY_BASIS])
+def test_a_broadcast_arrives_bit_for_bit(message: Broadcast) -> None:
+    _assert_same(decode_broadcast(*encode_broadcast(message)), message)
+
+
+@pytest.mark.parametrize("message", [_DONE, _FAILED, _BASIS_MISSING])
+def test_an_update_arrives_bit_for_bit(message: Update) -> None:
+    _assert_same(decode_update(*encode_update(message)), message)
+
+
+def test_a_question_arrives() -> None:
+    question = Question("3", 2**63 - 1, '{"seed": 1}')
+    assert decode_question(encode_question(question)) == question
+
+
+@pytest.mark.parametrize("layout", [np.asfortranarray(_Q), np.hstack([_Q, _Q])[:, :3], _Q.astype(">f8")])
+def test_the_basis_is_sent_row_by_row_whatever_its_layout_in_memory(layout: np.ndarray) -> None:
+    assert basis_digest(layout) == basis_digest(_Q)
+    got = decode_broadcast(*encode_broadcast(dataclasses.replace(_WITH_BASIS, basis=layout)))
+    assert got.basis is not None
+    np.testing.assert_array_equal(got.basis, _Q)
+
+
+def test_digest_tells_bases_apart_and_is_empty_without_one() -> None:
+    digests = {basis_digest(basis) for basis in (_Q, -_Q, _Q[:, ::-1], _Q[:, :2], None)}
+    assert len(digests) == 5
+    assert basis_digest(None) == ""
+
+
+def test_configs_hold_only_what_flower_carries() -> None:
+    for config in (encode_broadcast(_WITH_BASIS)[1], encode_update(_DONE)[2], encode_question(Question("3", 1, ""))):
+        assert {type(value) for value in config.values()} <= {bool, bytes, float, int, str}
+
+
+def test_a_message_without_basis_carries_no_trace_of_one() -> None:
+    assert not {"basis", "basis-rank", "basis-digest"} & set(encode_broadcast(_ISOTROPIC)[1])
+    assert "basis" not in encode_broadcast(_ALONG)[1]
+    assert _ISOTROPIC.version == NO_BASIS
+    assert not _ISOTROPIC.needs_basis
+
+
+_KEYS = sorted(set(encode_broadcast(_WITH_BASIS)[1]) - {"basis"})  # without the basis it is a message all the same
+_UPDATE_KEYS = sorted(encode_update(_DONE)[2])
+
+
+@pytest.mark.parametrize("key", _KEYS)
+def test_a_broadcast_without_a_key_is_refused(key: str) -> None:
+    arrays, config = encode_broadcast(_WITH_BASIS)
+    del config[key]
+    with pytest.raises(
+        MessageError, match=f"the message has no '{key}'; server and client may be of different versions"
+    ):
+        decode_broadcast(arrays, config)
+
+
+@pytest.mark.parametrize("key", _UPDATE_KEYS)
+def test_an_update_without_a_key_is_refused(key: str) -> None:
+    arrays, examples, metrics = encode_update(_DONE)
+    del metrics[key]
+    with pytest.raises(MessageError, match=f"the message has no '{key}'"):
+        decode_update(arrays, examples, metrics)
+
+
+@pytest.mark.parametrize("key", ["client", "seed", "task"])
+def test_a_question_without_a_key_is_refused(key: str) -> None:
+    config = encode_question(Question("3", 1, ""))
+    del config[key]
+    with pytest.raises(MessageError, match=f"the message has no '{key}'"):
+        decode_question(config)
+
+
+def _wrong(value: Any) -> tuple[Any, ...]:
+    """Return values of other types than ``value`` has."""
+    return {int: (1.0, True, "1", None), float: ("1.0", True, None), str: (1, b"text", None)}[type(value)]  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("key", _KEYS)
+def test_a_broadcast_of_wrong_types_is_refused(key: str) -> None:
+    arrays, config = encode_broadcast(_WITH_BASIS)
+    for value in _wrong(config[key]):
+        with pytest.raises(MessageError, match=f"^{key} must be a .*, got {value!r}"):
+            decode_broadcast(arrays, config | {key: value})
+
+
+@pytest.mark.parametrize("key", _UPDATE_KEYS)
+def test_an_update_of_wrong_types_is_refused(key: str) -> None:
+    arrays, examples, metrics = encode_update(_DONE)
+    for value in _wrong(metrics[key]):
+        with pytest.raises(MessageError, match=f"^{key} must be a .*, got {value!r}"):
+            decode_update(arrays, examples, metrics | {key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "bound"),
+    [("round", -1, 0), ("slot", -1, 0), ("seed", -1, 0), ("local-steps", 0, 1), ("batch-size", -1, 0)],
+)
+def test_a_broadcast_out_of_range_is_refused(key: str, value: int, bound: int) -> None:
+    arrays, config = encode_broadcast(_ISOTROPIC)
+    with pytest.raises(MessageError, match=f"{key} must be a whole number of at least {bound}, got {value}"):
+        decode_broadcast(arrays, config | {key: value})
+
+
+def test_unknown_names_are_refused_with_the_known_ones() -> None:
+    arrays, config = encode_broadcast(_ISOTROPIC)
+    with pytest.raises(MessageError, match="slope must be one of central, forward, got 'backward'"):
+        decode_broadcast(arrays, config | {"slope": "backward"})
+    moves, examples, metrics = encode_update(_DONE)
+    with pytest.raises(MessageError, match="status must be one of ok, basis-missing, failed, got 'fine'"):
+        decode_update(moves, examples, metrics | {"status": "fine"})
+
+
+_NO_VECTORS: list[tuple[list[Any], str]] = [
+    ([], "must hold one array, {}, got 0"),
+    ([_X, _X], "must hold one array, {}, got 2"),
+    ([np.zeros(7, np.float32)], r"{} must be a float64 vector, got float32 \(7,\)"),
+    ([_X.astype(">f8")], "{} must be a float64 vector, got >f8"),
+    ([_X[:, None]], r"{} must be a float64 vector, got float64 \(7, 1\)"),
+    ([np.float64(1.0)], "{} must be a float64 vector, got float64"),
+    ([list(_X)], "{} must be a float64 vector, got list"),
+    ([np.arange(7)], "{} must be a float64 vector, got int64"),
+]
+
+
+@pytest.mark.parametrize(("arrays", "complaint"), _NO_VECTORS)
+def test_anything_but_one_float64_vector_is_refused(arrays: list[Any], complaint: str) -> None:
+    with pytest.raises(MessageError, match=complaint.format("x")):
+        decode_broadcast(arrays, encode_broadcast(_ISOTROPIC)[1])
+    with pytest.raises(MessageError, match=complaint.format("move")):
+        decode_update(arrays, 40, encode_update(_DONE)[2])
+
+
+def test_moves_of_replies_that_did_not_succeed_are_not_read() -> None:
+    _, examples, metrics = encode_update(_FAILED)
+    assert decode_update([_X], examples, metrics).move is None
+
+
+@pytest.mark.parametrize("data", [b"", _Q.tobytes()[:-1], _Q.tobytes() + b"\0", _Q[:, :2].tobytes()])
+def test_a_basis_of_another_size_is_refused(data: bytes) -> None:
+    arrays, config = encode_broadcast(_WITH_BASIS)
+    with pytest.raises(MessageError, match=f"7 x 3 float64 numbers = 168 bytes, got {len(data)} bytes"):
+        decode_broadcast(arrays, config | {"basis": data})
+
+
+def test_a_basis_that_is_no_bytes_is_refused() -> None:
+    arrays, config = encode_broadcast(_WITH_BASIS)
+    with pytest.raises(MessageError, match="168 bytes, got str"):
+        decode_broadcast(arrays, config | {"basis": "Q"})
+
+
+@pytest.mark.parametrize("rank", [10**18, -1])
+def test_a_rank_that_lies_allocates_nothing(rank: int) -> None:
+    arrays, config = encode_broadcast(_WITH_BASIS)
+    with pytest.raises(MessageError, match="basis"):
+        decode_broadcast(arrays, config | {"basis-rank": rank})
+
+
+def _size(arrays: list[np.ndarray], config: dict[str, Any]) -> int:
+    def one(value: Any) -> int:
+        return len(value.encode()) if isinstance(value, str) else len(value) if isinstance(value, bytes) else 8
+
+    return sum(array.nbytes + 128 for array in arrays) + sum(len(key) + one(value) for key, value in config.items())
+
+
+@pytest.mark.parametrize("message", [_ISOTROPIC, _ALONG, _WITH_BASIS, _EMPTY_BASIS])
+def test_bytes_of_a_broadcast_are_those_of_its_arrays_keys_and_values(message: Broadcast) -> None:
+    assert broadcast_bytes(message) == _size(*encode_broadcast(message))
+
+
+@pytest.mark.parametrize("message", [_DONE, _FAILED, _BASIS_MISSING])
+def test_bytes_of_an_update_are_those_of_its_arrays_keys_and_values(message: Update) -> None:
+    arrays, _, metrics = encode_update(message)
+    assert update_bytes(message) == _size(arrays, metrics)

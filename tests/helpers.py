@@ -1,0 +1,151 @@
+"""Small runs: a config of few steps, quadratic clients, and a fleet of workers that a test can disturb."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from client.worker import BasisStore, Worker
+from common.config import RunConfig, dashed
+from common.messages import Broadcast, Update
+from common.objective import Objective
+from common.objectives.quadratic import QuadraticObjective
+from server.coordinator import Coordinator, RoundRecord
+
+SMALL = {
+    "num-clients": 4,
+    "clients-per-round": 3,
+    "rounds": 7,
+    "memory": 2,
+    "local-steps": 4,
+    "batch-size": 3,
+    "step-size": 0.05,
+    "checkpoint-every": 2,
+    "seed": 11,
+}
+
+
+def small(**changes: Any) -> RunConfig:
+    """Return a config of seven short rounds with two refreshes of the basis, with some fields changed."""
+    return RunConfig.from_mapping(SMALL | {dashed(name): value for name, value in changes.items()})
+
+
+def quadratics(clients: int = 4, dimension: int = 12, rows: int = 6) -> list[Objective]:
+    """Return one quadratic a client, with different centres and different numbers of rows."""
+    rng = np.random.default_rng(5)
+    return [QuadraticObjective(rng.standard_normal((rows + client, dimension))) for client in range(clients)]
+
+
+def broadcast(slot: int = 0, client: str = "0", dimension: int = 3, **changes: Any) -> Broadcast:
+    """Return what a slot was asked in round 4."""
+    fields = {
+        "round": 4,
+        "x": np.zeros(dimension),
+        "seed": 0,
+        "step_size": 0.1,
+        "radius": 1e-4,
+        "local_steps": 2,
+        "batch_size": 1,
+        "slope": "central",
+    }
+    return Broadcast(slot=slot, client=client, **(fields | changes))  # type: ignore[arg-type]
+
+
+def reply(asked: Broadcast, move: Sequence[float] = (1.0, 2.0, 3.0), **changes: Any) -> Update:
+    """Return a usable answer to a broadcast, with some fields changed."""
+    fields = {"round": asked.round, "slot": asked.slot, "client": asked.client, "examples": 1, "evaluations": 4}
+    return Update(**(fields | {"move": np.array(move), "loss": 0.5} | changes))  # type: ignore[arg-type]
+
+
+class Fleet:
+    """One worker a client. It keeps every broadcast that was sent, and can lose what a client holds."""
+
+    def __init__(self, objectives: Sequence[Objective]) -> None:
+        self._objectives = objectives
+        self.names = [str(index) for index in range(len(objectives))]
+        self.sent: list[Broadcast] = []
+        self._workers = {name: self._worker() for name in self.names}
+
+    def forget(self, client: str) -> None:
+        """Start the client's process again, without its basis."""
+        self._workers[client] = self._worker()
+
+    def _worker(self) -> Worker:
+        return Worker(lambda broadcast: self._objectives[int(broadcast.client)], BasisStore())
+
+    def carry(self, broadcasts: Sequence[Broadcast]) -> list[Update]:
+        """Let the clients do the work."""
+        self.sent += broadcasts
+        return [self._workers[b.client].work(b) for b in broadcasts]
+
+    def round(
+        self, coordinator: Coordinator, change: Callable[[list[Update]], list[Update]] = lambda updates: updates
+    ) -> RoundRecord | None:
+        """Carry one attempt at a round; ``change`` is what happens to the replies on their way."""
+        updates = self.carry(coordinator.ask(self.names))
+        updates += self.carry(coordinator.resend(updates))
+        return coordinator.tell(change(updates))
+
+
+VALVE = '''
+import numpy as np
+from common.objective import Objective
+
+class Valve(Objective):
+    """A quadratic that only says its value; each client has its own centre."""
+    dim = 6
+    def __init__(self, shard):
+        self.days = np.random.default_rng([shard.seed, shard.index]).standard_normal((4, 6))
+    def __len__(self):
+        return len(self.days)
+    def value(self, x, batch):
+        return float(np.mean(np.square(x - self.days[batch])))
+
+class Starting(Valve):
+    def initial(self, rng):
+        return rng.standard_normal(6)
+
+class Breaking(Valve):
+    """Works at the start; breaks as soon as x is moved."""
+    def value(self, x, batch):
+        if np.any(x):
+            raise RuntimeError("the valve is shut")
+        return super().value(x, batch)
+
+class Diverging(Valve):
+    def value(self, x, batch):
+        return super().value(x, batch) if not np.any(x) else float("nan")
+
+class Broken(Valve):
+    def value(self, x, batch):
+        raise RuntimeError("the valve is shut")
+
+class FirstBroken(Valve):
+    """Client 0 breaks, the others work."""
+    def __init__(self, shard):
+        super().__init__(shard)
+        self.broken = shard.index == 0
+    def value(self, x, batch):
+        if self.broken and np.any(x):
+            raise RuntimeError("the valve is shut")
+        return super().value(x, batch)
+
+class Lossless(Valve):
+    def evaluate(self, x):
+        return {"cost": 1.0}
+'''
+"""The text of a module with black boxes; a factory is one of its classes."""
+
+
+def black_box(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Write VALVE as a module that can be imported in this test, and return its name."""
+    name = f"valve_{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
+    (folder / f"{name}.py").write_text(VALVE)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.chdir(folder)
+    return name

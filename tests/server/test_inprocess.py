@@ -1,0 +1,158 @@
+"""Laws of whole runs, without Flower."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.config import RunConfig
+from common.errors import ObjectiveError, RoundError
+from common.objective import Objective
+from server.coordinator import RoundRecord
+from server.inprocess import run
+from server.rounds import ServerState, ask, initial_state
+from server.selection import select
+from tests.helpers import Fleet, black_box, quadratics, small
+
+QUADRATICS = quadratics()
+DATA = {"num_clients": 6, "batch_size": 16, "train_rows": 240, "step_size": 1.0, "evaluate_every": 0}
+
+
+def end(config: RunConfig, objectives: list[Objective] | None = QUADRATICS) -> bytes:
+    return run(config, objectives).state.x.tobytes()
+
+
+@pytest.mark.parametrize(("data", "objectives"), [({}, QUADRATICS), (DATA, None)], ids=["quadratic", "digits"])
+class TestTheTable:
+    """What the rows of the algorithm table have in common, on a black-box path and on the linear models' own."""
+
+    def test_weight_0_equals_zofedavg_sgd_bit_for_bit(self, data: dict[str, Any], objectives: list[Objective] | None):
+        one = small(subspace_weight=0.0, **data)
+        assert end(one, objectives) == end(small(algorithm="zofedavg-sgd", **data), objectives)
+
+    def test_zofedavg_gd_equals_zofedavg_sgd_on_whole_shards(
+        self, data: dict[str, Any], objectives: list[Objective] | None
+    ):
+        gd = small(algorithm="zofedavg-gd", **data)
+        assert end(gd, objectives) == end(small(algorithm="zofedavg-sgd", **(data | {"batch_size": 0})), objectives)
+
+    def test_before_the_first_refresh_zofedht_is_zofedavg_sgd(
+        self, data: dict[str, Any], objectives: list[Objective] | None
+    ):
+        for rounds, same in ((2, True), (3, False)):  # memory = 2
+            ht, sgd = (small(rounds=rounds, algorithm=name, **data) for name in ("zofedht", "zofedavg-sgd"))
+            assert (end(ht, objectives) == end(sgd, objectives)) is same
+
+    def test_a_run_is_a_function_of_config_and_seed(self, data: dict[str, Any], objectives: list[Objective] | None):
+        assert end(small(**data), objectives) == end(small(**data), objectives)
+        assert end(small(**data), objectives) != end(small(seed=12, **data), objectives)
+
+    def test_training_lowers_the_loss(self, data: dict[str, Any], objectives: list[Objective] | None):
+        config = small(rounds=30, local_steps=10, init="ones", step_schedule="constant", **({"step_size": 0.01} | data))
+        result = run(config, objectives)
+        assert result.final["train_loss"] < 0.9 * result.initial["train_loss"]
+
+
+@pytest.mark.parametrize("key", ["covariance", "sampling", "weighting", "slope", "step_schedule"])
+def test_each_choice_makes_a_difference(key: str):
+    other = {
+        "covariance": "paper",
+        "sampling": "without-replacement",
+        "weighting": "examples",
+        "slope": "forward",
+        "step_schedule": "constant",
+    }
+    assert end(small(**{key: other[key]})) != end(small())
+
+
+def test_what_enters_no_number_changes_nothing():
+    assert end(small(evaluate_every=3, checkpoint_every=1, max_retries=0, out="x", round_timeout=1.0)) == end(small())
+
+
+def test_a_client_drawn_twice_does_two_independent_slots_and_counts_twice():
+    config = small(rounds=1, clients_per_round=4, seed=1)
+    drawn = select(["0", "1", "2", "3"], 4, "with-replacement", seed=1, round_=0)
+    twice = next(client for client, times in Counter(drawn).items() if times == 2)
+    state = initial_state(config, np.zeros(12))
+    updates = Fleet(QUADRATICS).carry(ask(state, config, ["0", "1", "2", "3"]))
+    of_twice = [update.move for update in updates if update.client == twice]
+    assert not np.array_equal(of_twice[0], of_twice[1])
+    x = run(config, QUADRATICS).state.x
+    np.testing.assert_allclose(x, np.mean([update.move for update in updates], axis=0), rtol=1e-14)
+
+
+def test_observers_see_each_round_once():
+    seen: list[tuple[int, int]] = []
+
+    def watch(state: ServerState, record: RoundRecord) -> None:
+        seen.append((record.round, state.round))
+
+    run(small(), QUADRATICS, observers=[watch])
+    assert seen == [(r, r + 1) for r in range(7)]
+
+
+def test_a_black_box_trains_by_its_values_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    result = run(small(objective=f"{module}:Valve", rounds=40, local_steps=10, init="ones", step_size=0.02))
+    assert result.final["train_loss"] < result.initial["train_loss"] - 0.5
+
+
+def test_a_black_box_starts_where_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    starts = []
+    for name, init in (("Starting", "auto"), ("Starting", "zeros"), ("Valve", "auto")):
+        result = run(small(objective=f"{module}:{name}", rounds=1, init=init, step_size=1e-300))
+        starts.append(bool(np.max(np.abs(result.state.x)) > 0.1))
+    assert starts == [True, False, False]
+
+
+def test_an_evaluation_that_fails_names_client_round_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    with pytest.raises(RoundError) as caught:
+        run(small(objective=f"{module}:Breaking", max_retries=1))
+    assert "client 2: round 0, step 0: the objective raised RuntimeError: the valve is shut" in str(caught.value)
+
+
+def test_a_client_that_fails_costs_its_slots_and_is_named_in_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    module = black_box(tmp_path, monkeypatch)
+    records: list[RoundRecord] = []
+    config = small(objective=f"{module}:FirstBroken", num_clients=3, rounds=6, sampling="without-replacement")
+    with pytest.raises(ObjectiveError, match="client 0 could not evaluate x"):  # at the end, on all clients
+        run(config, observers=[lambda state, record: records.append(record)])
+    assert [record.replies for record in records] == [2] * 5
+    reasons = [(f["client"], f["reason"]) for record in records for f in record.failures]
+    assert reasons == [
+        ("0", f"round {r}, step 0: the objective raised RuntimeError: the valve is shut") for r in range(5)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [
+        ("Broken", "the objective raised RuntimeError: the valve is shut"),
+        ("Lossless", r"evaluate\(\) must return a dict with 'loss' in it, got cost"),
+    ],
+)
+def test_a_full_evaluation_that_fails_names_the_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str, reason: str
+):
+    module = black_box(tmp_path, monkeypatch)
+    with pytest.raises(ObjectiveError, match=f"client 0 could not evaluate x: {reason}"):
+        run(small(objective=f"{module}:{factory}"))
+
+
+def test_a_black_box_that_returns_nan_names_client_round_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    with pytest.raises(RoundError, match="client 2: round 0, step 0: the objective returned nan, not a finite number"):
+        run(small(objective=f"{module}:Diverging", max_retries=0))
+
+
+def test_a_run_that_diverges_ends_with_reasons_and_not_with_a_warning():
+    with pytest.raises(RoundError, match=r"round \d+, step \d+: the slope is .*; a smaller step-size or radius"):
+        run(small(rounds=200, local_steps=50, step_size=50.0, step_schedule="constant"), QUADRATICS)

@@ -1,0 +1,78 @@
+"""Imports point one way: server -> common <- client, and only the Flower-facing modules import flwr."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FLOWER_FACING = {
+    "server/strategy.py",
+    "server/round_loop.py",
+    "server/app.py",
+    "server/simulation.py",
+    "client/numpy_client.py",
+    "client/app.py",
+}
+OVER_GRPC = {
+    "server/conversation.py",
+    "server/fit_encoder.py",
+    "server/grpc_transport.py",
+    "server/roster.py",
+    "server/serve.py",
+    "client/grpc_transport.py",
+    "client/resident.py",
+}
+"""What carries Flower's messages over its bidirectional gRPC stream."""
+
+
+def modules(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    """Return the top-level packages that a file imports, anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            names.add(node.module or "")
+    return {name.partition(".")[0] for name in names}
+
+
+def users(name: str, *packages: str) -> set[str]:
+    return {str(path.relative_to(ROOT)) for package in packages for path in modules(package) if name in imported(path)}
+
+
+def test_there_are_modules_to_look_at():
+    assert all(len(modules(package)) > 3 for package in ("common", "client", "server"))
+
+
+@pytest.mark.parametrize("name", ["flwr", "client", "server", "ray", "matplotlib"])
+def test_common_imports_neither_side_nor_flower(name: str):
+    assert users(name, "common") == set()
+
+
+def test_the_client_does_not_import_the_server():
+    assert users("server", "client") == set()
+
+
+def test_the_server_imports_the_client_only_where_it_is_both_ends():
+    assert users("client", "server") == {"server/inprocess.py", "server/simulation.py"}
+
+
+def test_only_the_flower_facing_modules_import_flwr():
+    assert FLOWER_FACING <= users("flwr", "common", "client", "server") <= FLOWER_FACING | OVER_GRPC
+
+
+def test_what_needs_no_flower_does_not_load_it():
+    modules_of_in_process = "server.inprocess, server.__main__, client.worker, client.__main__"
+    script = f"import sys, {modules_of_in_process}; print({{'flwr', 'ray', 'matplotlib'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
