@@ -1,4 +1,4 @@
-"""``zofedht-client``: check an objective."""
+"""``zofedht-client``: join a server, or check an objective."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from client.cli import parser
 from common.command_line import guarded
 from common.config import RunConfig
 from common.config_files import parse_assignments
@@ -19,29 +20,14 @@ _MARKS = {"ok": "ok     ", "warning": "WARNING", "error": "ERROR  "}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    args = _parser().parse_args(argv)
-    return guarded("zofedht-client", lambda: _check(args))
+    args = parser().parse_args(argv)
+    return guarded("zofedht-client", lambda: {"check": _check, "join": _join}[args.command](args))
 
 
-def _parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="zofedht-client", description="The client's side: check an objective.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    check = commands.add_parser(
-        "check",
-        help="try an objective before a run is spent on it",
-        description="Exit code 0: it can run; 2: it cannot.",
-    )
-    check.add_argument("--objective", required=True, metavar="MODULE:FACTORY", help="what makes the objective")
-    check.add_argument("--client", default="0", metavar="N", help="partition number that the factory is told (0)")
-    check.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="radius, batch-size, local-steps, seed",
-    )
-    return top
+def _join(args: argparse.Namespace) -> int:
+    from client.join import join
+
+    return join(args)
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import queue
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +84,7 @@ def stay_joined(
             raise JoinError(f"the server at {connection.address} refuses this client: {reason}")
         if now - lost_since > connection.max_wait:
             raise JoinError(f"no connection to {connection.address} for {connection.max_wait:g} seconds: {reason}")
-        pause = wait * random.uniform(0.5, 1.5)  # noqa: S311, NPY002  (jitter; no number of the run depends on it)
+        pause = wait * random.uniform(0.5, 1.5)
         report(f"no connection to {connection.address} ({reason}); trying again in {pause:.1f} s")
         time.sleep(pause)
         wait = min(2.0 * wait, _LONGEST_WAIT)
@@ -102,7 +103,9 @@ class _Stream:
         answers: queue.Queue[ClientMessage | None] = queue.Queue()
         with self._connection.channel() as channel:
             join = channel.stream_stream(
-                _METHOD, request_serializer=ClientMessage.SerializeToString, response_deserializer=ServerMessage.FromString
+                _METHOD,
+                request_serializer=ClientMessage.SerializeToString,
+                response_deserializer=ServerMessage.FromString,
             )
             messages: Iterator[ServerMessage] = join(iter(answers.get, None))
             try:
@@ -110,9 +113,9 @@ class _Stream:
                     kind = message.WhichOneof("msg")
                     if kind == "reconnect_ins":
                         answers.put(ClientMessage(disconnect_res=ClientMessage.DisconnectRes(reason=Reason.ACK)))
-                        # The server ends the stream when it has our farewell.
-                        for _ in messages:
-                            pass
+                        with suppress(grpc.RpcError):  # the run is over, however the stream ends
+                            for _ in messages:  # the server ends it when it has our farewell
+                                pass
                         return
                     answers.put(_answer(self._client, kind, message))
                     if kind != "get_properties_ins" and not self.answered:
@@ -123,7 +126,7 @@ class _Stream:
                 answers.put(None)
 
 
-class _StreamEndedError(grpc.RpcError):
+class _StreamEndedError(grpc.RpcError):  # type: ignore[misc]
     """The server closed the stream without ending the run: it is going down."""
 
     def code(self) -> grpc.StatusCode:
@@ -134,9 +137,12 @@ class _StreamEndedError(grpc.RpcError):
 
 
 def _reason(error: Any) -> str:
-    details = str(error.details() or error.code().name)
+    details = str(error.details() or error.code().name).rpartition("last error: ")[2]
     if "andshake" in details or "ertificate" in details or "SSL" in details:
-        details += "; the certificates in --tls-dir must be of the server's authority, still valid, and the server's" " name must be in its certificate"
+        details += (
+            "; the certificates in --tls-dir must be of the server's authority, still valid, and the server's"
+            " name must be in its certificate"
+        )
     return details
 
 
@@ -170,6 +176,8 @@ def _failed(kind: str | None, status: Status) -> ClientMessage:
         case "evaluate_ins":
             return ClientMessage(evaluate_res=serde.evaluate_res_to_proto(EvaluateRes(status, 0.0, 0, {})))
         case "get_parameters_ins":
-            return ClientMessage(get_parameters_res=serde.get_parameters_res_to_proto(GetParametersRes(status, nothing)))
+            return ClientMessage(
+                get_parameters_res=serde.get_parameters_res_to_proto(GetParametersRes(status, nothing))
+            )
         case _:
             return ClientMessage(get_properties_res=serde.get_properties_res_to_proto(GetPropertiesRes(status, {})))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import socket
 import sys
 import uuid
 from pathlib import Path
@@ -14,27 +13,7 @@ from client.resident import Holdings, ResidentClient
 from common.errors import ConfigError
 from common.tls import check_plain_text, read_tls
 
-__all__ = ["add_join", "join"]
-
-
-def add_join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command's arguments."""
-    command = commands.add_parser(
-        "join", help="join a server and work until the run is over", description="Join a server and stay until the run is over."
-    )
-    command.add_argument("--server", required=True, metavar="HOST:PORT", help="address of zofedht-server serve")
-    command.add_argument("--name", default=socket.gethostname(), help="this client's name; with TLS its certificate's (host name)")
-    share = command.add_mutually_exclusive_group()
-    share.add_argument("--partition", default="auto", metavar="I/N", help="share I (from 0) of N of the server's data set, or auto")
-    share.add_argument("--data", default="", metavar="FILE", help="this client's own rows: npz, csv, svmlight, IDX")
-    command.add_argument("--objective", default="", metavar="MODULE:FACTORY", help="this client's own objective")
-    command.add_argument("--data-dir", default="", metavar="DIR", help="folder of the large sets on this machine")
-    command.add_argument("--tls-dir", type=Path, metavar="DIR", help="folder with ca.crt, client.crt and client.key")
-    command.add_argument("--server-name", default="", metavar="NAME", help="name in the server's certificate, if not the address")
-    command.add_argument("--insecure", action="store_true", help="plain text: anybody on the way may read and change it")
-    command.add_argument(
-        "--max-wait", type=float, default=float("inf"), metavar="SECONDS", help="give up after so long without a connection"
-    )
+__all__ = ["join"]
 
 
 def join(args: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
 from client.worker import BasisStore, Worker
+from common.messages import Broadcast, Question
 from common.objective import Objective, full_evaluation, starting_point
 from common.wire import decode_broadcast, decode_question, encode_update
 
@@ -19,17 +20,17 @@ __all__ = ["ZofedhtClient"]
 class ZofedhtClient(NumPyClient):
     """Serves one or many logical clients; the message says which.
 
-    ``objective_of`` maps (task, client name) to the objective of that client's shard.
+    ``objective_of`` maps a Question, which names task, client and partition, to the objective of that shard.
     """
 
-    def __init__(self, objective_of: Callable[[str, str], Objective], bases: BasisStore) -> None:
+    def __init__(self, objective_of: Callable[[Question], Objective], bases: BasisStore) -> None:
         self._objective_of = objective_of
-        self._worker = Worker(lambda broadcast: objective_of(broadcast.task, broadcast.client), bases)
+        self._worker = Worker(lambda broadcast: objective_of(_question(broadcast)), bases)
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
         """Return [the objective's own starting point] and so n; zeros where it has none."""
         question = decode_question(config)
-        objective = self._objective_of(question.task, question.client)
+        objective = self._objective_of(question)
         own = starting_point(objective, question.seed)
         return [objective.zeros() if own is None else own]
 
@@ -41,6 +42,10 @@ class ZofedhtClient(NumPyClient):
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
         """Evaluate x on the whole shard."""
         question = decode_question(config)
-        objective = self._objective_of(question.task, question.client)
+        objective = self._objective_of(question)
         figures = full_evaluation(objective, parameters[0], question.client)
         return figures["loss"], len(objective), dict(figures)
+
+
+def _question(broadcast: Broadcast) -> Question:
+    return Question(broadcast.client, broadcast.partition, broadcast.seed, broadcast.task, broadcast.x.shape[0])

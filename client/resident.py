@@ -80,11 +80,12 @@ class ResidentClient(ZofedhtClient):
         """Do one slot of work, and tell about it now and then."""
         moves, examples, metrics = super().fit(parameters, config)
         now = time.monotonic()
+        round_ = metrics["round"]
         if metrics["status"] == "failed":
-            self._report(f"round {metrics['round']}: {metrics['reason']}")
+            self._report(f"round {round_!r}: {metrics['reason']!s}")
         elif now - self._shown > _SECONDS_BETWEEN_LINES and metrics["status"] == "ok":
             self._shown = now
-            self._report(f"round {metrics['round']}  loss of my probes {metrics['loss']:.4f}")
+            self._report(f"round {round_!r}  loss of my probes {float(metrics['loss']):.4f}")
         return moves, examples, metrics
 
     def _objective(self, question: Question) -> Objective:

@@ -22,7 +22,7 @@ from common.errors import ConfigError
 from common.objectives import MODELS
 from common.partition import PARTITIONS
 
-__all__ = ["FREE_KEYS", "RunConfig", "Scalar", "dashed"]
+__all__ = ["CLIENTS_HOLD_DATA", "FREE_KEYS", "RunConfig", "Scalar", "dashed"]
 
 Scalar = str | int | float | bool
 
@@ -39,7 +39,10 @@ class RunConfig:
     """All that defines a run. Frozen: two runs with equal configs end in the same x, bit for bit."""
 
     # data
-    dataset: str = _key("digits", "data set by name (digits, mnist, fashion-mnist, rcv1), or a file's path")
+    dataset: str = _key(
+        "digits",
+        "data set by name (digits, mnist, fashion-mnist, rcv1), or a file's path; clients: their own rows (serve)",
+    )
     data_dir: str = _key("", "folder of the large sets; empty: the user's cache folder", unit="path")
     train_rows: int = _key(0, "random subset of the training rows; 0: all", unit="rows", rule=at_least(0))
     positive_labels: str = _key(
@@ -232,6 +235,10 @@ FREE_KEYS = frozenset(
     }
 )
 """Keys that may change when a run is resumed: they do not enter any number of a round."""
+
+
+CLIENTS_HOLD_DATA = "clients"
+"""The value of ``dataset`` under which the server has no rows."""
 
 
 def dashed(name: str) -> str:

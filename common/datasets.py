@@ -18,7 +18,7 @@ from common.preprocessing import parse_steps, preprocess
 from common.streams import stream
 from common.typing import Indices
 
-__all__ = ["DataSpec", "load_dataset"]
+__all__ = ["DataSpec", "load_dataset", "load_own_rows"]
 
 _HELD_OUT, _SUBSET = 0, 1  # slots of the stream "train-rows"
 _HELD_OUT_SHARE = 5  # one row in five is held out
@@ -65,6 +65,31 @@ def load_dataset(spec: DataSpec) -> tuple[Dataset, Dataset]:
         return Dataset(features, binary_target(labels, positive), labels)
 
     return finished(train, train_labels), finished(test, test_labels)
+
+
+def load_own_rows(path: str, positive_labels: str, preprocess_steps: str, dimension: int) -> Dataset:
+    """Return all rows of a client's own file; a single class is fine, since others may hold the other.
+
+    ``dimension`` is the number of columns after preprocessing where it is known, else 0: a sparse file may
+    lack its last ones. Under ``auto`` label 1 is positive among -1, 0 and 1, labels 5-9 among 0 to 9.
+
+    Raises DataError.
+    """
+    steps = parse_steps(preprocess_steps)
+    columns = dimension - ("bias" in steps) if dimension else None
+    part = read_file(_existing(path), columns)
+    labels = whole_labels(part.labels, path)
+    positive = parse_labels(positive_labels) or _own_positive(labels, path)
+    return Dataset(preprocess(part.features, steps), binary_target(labels, positive), labels)
+
+
+def _own_positive(labels: Indices, path: str) -> frozenset[int]:
+    found = set(labels.tolist())
+    for known, positive in (({-1, 0, 1}, {1}), (set(range(10)), set(range(5, 10)))):
+        if found <= known:
+            return frozenset(positive)
+    shown = ", ".join(str(label) for label in sorted(found)[:10])
+    raise DataError(f"positive-labels must be set on the server for the labels of '{path}' ({shown})")
 
 
 def _parts(spec: DataSpec) -> tuple[Part, Part, float]:

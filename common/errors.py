@@ -6,6 +6,7 @@
     |-- ObjectiveError       the objective could not be loaded, raised, or returned what it must not
     |-- MessageError         a message between server and client could not be read
     |-- CheckpointError      no checkpoint in a directory can be continued from
+    |-- JoinError            the server refuses this client, or cannot be reached
     |-- RoundError           a round failed more often than max-retries allows
     `-- MissingExtraError    an optional dependency is needed and not installed
 
@@ -21,6 +22,7 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "DataError",
+    "JoinError",
     "MessageError",
     "MissingExtraError",
     "ObjectiveError",
@@ -56,6 +58,10 @@ class MessageError(ZofedhtError):
 
 class CheckpointError(ZofedhtError):
     """No checkpoint can be continued from."""
+
+
+class JoinError(ZofedhtError):
+    """The server refuses this client, or could not be reached for as long as it was to wait."""
 
 
 class RoundError(ZofedhtError):

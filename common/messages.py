@@ -10,7 +10,18 @@ import numpy as np
 
 from common.typing import Matrix, Vector
 
-__all__ = ["NO_BASIS", "Broadcast", "Question", "Status", "Update", "basis_digest"]
+__all__ = [
+    "NO_BASIS",
+    "OWN_ROWS",
+    "PROTOCOL",
+    "Broadcast",
+    "Hello",
+    "Member",
+    "Question",
+    "Status",
+    "Update",
+    "basis_digest",
+]
 
 NO_BASIS = -1
 """The basis version of a round whose directions are isotropic."""
@@ -25,6 +36,22 @@ def basis_digest(basis: Matrix | None) -> str:
     return hashlib.sha256(np.ascontiguousarray(basis, dtype="<f8").tobytes()).hexdigest()
 
 
+PROTOCOL = 1
+"""Raised when the messages change so that older clients and servers cannot understand each other."""
+
+OWN_ROWS = -1
+"""The partition of a client that brings its own rows, or has not been dealt any yet."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A logical client that can be drawn: its name, its share of the data, and what keeps its basis."""
+
+    name: str
+    partition: int = OWN_ROWS  # share of the server's data set
+    host: str = ""  # the client itself, its connection, or a simulated node
+
+
 @dataclass(frozen=True)
 class Broadcast:
     """One slot of work for one client: Algorithm 1, lines 5-9."""
@@ -32,6 +59,7 @@ class Broadcast:
     round: int  # r, 0-based
     slot: int  # position in the round, 0..M-1
     client: str  # name of the logical client
+    partition: int  # its share of the data set
     x: Vector  # x_r: (n,)
     seed: int
     step_size: float  # eta_r
@@ -58,8 +86,26 @@ class Question:
     """Asks a client for its starting point, or for an evaluation of x on its whole shard."""
 
     client: str
+    partition: int
     seed: int
     task: str
+    dimension: int = 0  # n, where the server knows it
+
+
+@dataclass(frozen=True)
+class Hello:
+    """How a client introduces itself when it joins over the network."""
+
+    name: str
+    instance: str  # of the process: the same one may come back over a new connection
+    source: str  # partition | data | objective: what its objective is made from
+    partition: int  # OWN_ROWS: waits to be dealt one
+    partitions: int  # of how many; 0 with ``partition`` = OWN_ROWS
+    examples: int  # rows of the shard; 0 while it waits
+    dimension: int  # n; 0 while it waits
+    protocol: int
+    version: str  # of the package
+    generator: str  # bit generator that directions are drawn with
 
 
 @dataclass(frozen=True)

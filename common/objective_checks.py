@@ -159,8 +159,8 @@ def _noise(objective: Objective, x: Vector, v: Vector, radius: float, batch: Ind
         high, low = (checked_loss(value) for value in objective.pair(x, v, length, batch))
         return abs(high - 2.0 * middle + low), abs(high - low)
 
-    # Rounding may cancel at one length; at four it hardly does.
-    bends, differences = zip(*(second(stretch * radius) for stretch in (1.0, 1.1, 1.2, 1.3)), strict=True)
+    # Rounding may cancel at one length; at four without a common measure it hardly does.
+    bends, differences = zip(*(second(stretch * radius) for stretch in (1.0, 1.13, 1.29, 1.37)), strict=True)
     difference = max(differences)
     expected = second(10.0 * radius)[0] / 100.0
     noise = max(0.0, max(bends) - 4.0 * expected)

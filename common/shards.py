@@ -7,29 +7,48 @@ import json
 
 import numpy as np
 
-from common.config import RunConfig
-from common.datasets import DataSpec, load_dataset
+from common.config import CLIENTS_HOLD_DATA, RunConfig
+from common.datasets import DataSpec, load_dataset, load_own_rows
 from common.errors import DataError
+from common.messages import Member
 from common.objective import Objective, Shard, load_objective
 from common.objectives import ModelOptions, build_model
 from common.partition import split
 
-__all__ = ["client_names", "config_of_task", "held_out_objective", "objective_of", "train_objective"]
+__all__ = [
+    "config_of_task",
+    "held_out_objective",
+    "members_of",
+    "objective_of",
+    "own_objective",
+    "train_objective",
+]
 
 
-def client_names(config: RunConfig) -> list[str]:
-    """Return the names of the logical clients, the partition numbers as texts."""
-    return [str(index) for index in range(config.num_clients)]
+def members_of(config: RunConfig) -> list[Member]:
+    """Return the logical clients, named by their partition numbers; each keeps its own basis."""
+    return [Member(str(index), index, str(index)) for index in range(config.num_clients)]
 
 
-def objective_of(task: str, client: str) -> Objective:
-    """Return the objective of one logical client: its shard of the data set, or what its factory makes.
+def objective_of(task: str, partition: int) -> Objective:
+    """Return the objective of one share: its rows of the data set, or what the config's factory makes.
 
     ``task`` is ``RunConfig.task``. The objectives of the latest task are kept.
 
     Raises DataError or ObjectiveError.
     """
-    return _latest(task).objective(client)
+    return _latest(task).objective(partition)
+
+
+def own_objective(config: RunConfig, path: str, dimension: int) -> Objective:
+    """Return the config's model on all rows of a client's own file; nothing is held out.
+
+    ``dimension`` is the server's n, or 0: a sparse file may lack its last columns.
+
+    Raises DataError.
+    """
+    data = load_own_rows(path, config.positive_labels, config.preprocess, dimension if config.model != "mlp" else 0)
+    return build_model(config.model, data, _options(config))
 
 
 def train_objective(config: RunConfig) -> Objective:
@@ -60,10 +79,15 @@ class _Task:
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
-        self.options = ModelOptions(hidden_units=config.hidden_units, mlp_bias=config.mlp_bias, l2=config.l2)
-        self._made: dict[str, Objective] = {}
+        self.options = _options(config)
+        self._made: dict[int, Objective] = {}
         if config.objective:
             return
+        if config.dataset == CLIENTS_HOLD_DATA:
+            raise DataError(
+                f"dataset = {CLIENTS_HOLD_DATA} has rows only where clients join with --data;"
+                " use it with `zofedht-server serve`"
+            )
         spec = DataSpec(
             dataset=config.dataset,
             data_dir=config.data_dir,
@@ -84,21 +108,24 @@ class _Task:
         self._bounds = np.concatenate([[0], np.cumsum([len(shard) for shard in shards])])
         self.train = train.take(np.concatenate(shards))
 
-    def objective(self, client: str) -> Objective:
-        if client not in self._made:
-            self._made[client] = self._make(client)
-        return self._made[client]
+    def objective(self, partition: int) -> Objective:
+        if partition not in self._made:
+            self._made[partition] = self._make(partition)
+        return self._made[partition]
 
-    def _make(self, client: str) -> Objective:
+    def _make(self, partition: int) -> Objective:
         count = self.config.num_clients
-        if not client.isdecimal() or int(client) >= count:
-            raise DataError(f"client {client!r} has no partition: with num-clients = {count} they are 0 to {count - 1}")
-        index = int(client)
+        if not 0 <= partition < count:
+            raise DataError(f"there is no partition {partition}: with num-clients = {count} they are 0 to {count - 1}")
         if self.config.objective:
-            shard = Shard(client=client, index=index, count=count, seed=self.config.seed)
+            shard = Shard(client=str(partition), index=partition, count=count, seed=self.config.seed)
             return load_objective(self.config.objective, shard)
-        rows = slice(self._bounds[index], self._bounds[index + 1])
+        rows = slice(self._bounds[partition], self._bounds[partition + 1])
         return build_model(self.config.model, self.train.take(rows), self.options)
+
+
+def _options(config: RunConfig) -> ModelOptions:
+    return ModelOptions(hidden_units=config.hidden_units, mlp_bias=config.mlp_bias, l2=config.l2)
 
 
 @functools.lru_cache(maxsize=1)

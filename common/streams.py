@@ -25,6 +25,7 @@ Purpose = Literal[
     "train-rows",  # the subset of rows, and the held-out fifth
     "initial",  # x_0
     "check",  # probes of check_objective
+    "redraw",  # who takes over a lost slot
 ]
 _CODES = {purpose: code for code, purpose in enumerate(get_args(Purpose), start=1)}
 

@@ -31,8 +31,8 @@ def read_tls(folder: Path, side: str) -> TlsFiles:
             texts.append((folder / name).read_bytes())
         except OSError as error:
             raise DataError(
-                f"--tls-dir {folder} must hold ca.crt, {side}.crt and {side}.key; {name} cannot be read ({error.strerror});"
-                " `zofedht-server make-certs` makes them"
+                f"--tls-dir {folder} must hold ca.crt, {side}.crt and {side}.key; {name} cannot be read"
+                f" ({error.strerror}); `zofedht-server make-certs` makes them"
             ) from error
     return TlsFiles(*texts)
 

@@ -8,13 +8,13 @@ checked against the number of bytes before anything is allocated, and no pickle 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 import numpy as np
 
 from common.errors import MessageError
-from common.messages import NO_BASIS, Broadcast, Question, Status, Update
+from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Hello, Question, Status, Update
 from common.slopes import SLOPES
 from common.typing import Matrix, Vector
 
@@ -22,9 +22,12 @@ __all__ = [
     "Config",
     "broadcast_bytes",
     "decode_broadcast",
+    "decode_hello",
     "decode_question",
     "decode_update",
+    "encode_basis",
     "encode_broadcast",
+    "encode_hello",
     "encode_question",
     "encode_update",
     "update_bytes",
@@ -45,6 +48,7 @@ def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
         "round": message.round,
         "slot": message.slot,
         "client": message.client,
+        "partition": message.partition,
         "seed": message.seed,
         "step-size": message.step_size,
         "radius": message.radius,
@@ -59,8 +63,13 @@ def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
     if message.needs_basis:
         config |= {"basis-digest": message.digest, "basis-rank": message.rank}
     if message.basis is not None:
-        config["basis"] = np.ascontiguousarray(message.basis, dtype="<f8").tobytes()
+        config["basis"] = encode_basis(message.basis)
     return [message.x], config
+
+
+def encode_basis(basis: Matrix) -> bytes:
+    """Return Q as little-endian float64 bytes, row by row."""
+    return np.ascontiguousarray(basis, dtype="<f8").tobytes()
 
 
 def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadcast:
@@ -77,6 +86,7 @@ def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadc
         round=read.integer("round", least=0),
         slot=read.integer("slot", least=0),
         client=read.text("client"),
+        partition=read.integer("partition", least=OWN_ROWS),
         x=x,
         seed=read.integer("seed", least=0),
         step_size=read.number("step-size"),
@@ -130,13 +140,41 @@ def decode_update(arrays: Sequence[Any], examples: int, metrics: Mapping[str, An
 
 def encode_question(question: Question) -> Config:
     """Return the config of a Question."""
-    return {"client": question.client, "seed": question.seed, "task": question.task}
+    return {key: getattr(question, key) for key in ("client", "partition", "seed", "task", "dimension")}
 
 
 def decode_question(config: Mapping[str, Any]) -> Question:
     """Read a Question back. Raises MessageError when a key is missing or ill-typed."""
     read = _Reader(config)
-    return Question(read.text("client"), read.integer("seed", least=0), read.text("task"))
+    return Question(
+        client=read.text("client"),
+        partition=read.integer("partition", least=OWN_ROWS),
+        seed=read.integer("seed", least=0),
+        task=read.text("task"),
+        dimension=read.integer("dimension", least=0),
+    )
+
+
+def encode_hello(hello: Hello) -> Config:
+    """Return the properties of a Hello."""
+    return asdict(hello)
+
+
+def decode_hello(properties: Mapping[str, Any]) -> Hello:
+    """Read a Hello back. Raises MessageError when a key is missing or ill-typed."""
+    read = _Reader(properties)
+    return Hello(
+        name=read.text("name"),
+        instance=read.text("instance"),
+        source=read.choice("source", ("partition", "data", "objective")),
+        partition=read.integer("partition", least=OWN_ROWS),
+        partitions=read.integer("partitions", least=0),
+        examples=read.integer("examples", least=0),
+        dimension=read.integer("dimension", least=0),
+        protocol=read.integer("protocol"),
+        version=read.text("version"),
+        generator=read.text("generator"),
+    )
 
 
 def broadcast_bytes(message: Broadcast) -> int:

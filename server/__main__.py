@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from common.command_line import guarded
-from common.config import RunConfig
+from common.config import CLIENTS_HOLD_DATA, RunConfig
 from common.config_files import load_toml, parse_assignments
 from common.errors import ConfigError
+from common.tls import check_plain_text, read_tls
 from server.cli import parser
 from server.conduct import Result
 from server.inprocess import run as run_in_process
@@ -25,14 +28,27 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     args = parser().parse_args(argv)
-    actions = {"run": _run, "resume": _resume, "compare": _compare, "plot": _plot}
+    actions = {
+        "run": _run,
+        "serve": _serve,
+        "resume": _resume,
+        "compare": _compare,
+        "plot": _plot,
+        "make-certs": _make_certificates,
+    }
+    # docker and systemd stop a process with SIGTERM: it is then checkpointed as by an interrupt.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     return guarded("zofedht-server", lambda: actions[args.command](args))
 
 
+def _keys(args: argparse.Namespace) -> dict[str, Any]:
+    """Merge --config and --set."""
+    return (load_toml(args.config) if args.config else {}) | parse_assignments(args.set)
+
+
 def _read_config(args: argparse.Namespace) -> RunConfig:
-    """Merge --config and --set, and make paths absolute: nodes may run in other folders."""
-    keys = (load_toml(args.config) if args.config else {}) | parse_assignments(args.set)
-    config = RunConfig.from_mapping(keys)
+    """Return the checked config with absolute paths: nodes may run in other folders."""
+    config = RunConfig.from_mapping(_keys(args))
     changes = {}
     if config.data_dir:
         changes["data_dir"] = str(Path(config.data_dir).expanduser().resolve())
@@ -49,9 +65,43 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _serve(args: argparse.Namespace) -> int:
+    from server.serve import ServeOptions, serve
+
+    check_plain_text(args.address, args.insecure, args.tls_dir)
+    options = ServeOptions(
+        address=args.address,
+        out=args.out.expanduser(),
+        min_clients=args.min_clients,
+        settle=args.settle,
+        tls=read_tls(args.tls_dir, "server") if args.tls_dir else None,
+        resume=args.resume,
+        max_message_bytes=args.max_message_mb * 2**20,
+        health_address=args.health_address,
+    )
+    result, folder = serve(options, _keys(args), report=_say, listening=lambda port: _say(f"listening on port {port}"))
+    print(summary_text(result.summary, folder))
+    return 0
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _make_certificates(args: argparse.Namespace) -> int:
+    from server.certificates import expand_names, make_certificates
+
+    servers = [name.strip() for name in args.server_names.split(",") if name.strip()]
+    for folder in make_certificates(args.out.expanduser(), servers, expand_names(args.clients), args.days):
+        print(f"--tls-dir {folder}")
+    return 0
+
+
 def _resume(args: argparse.Namespace) -> int:
     folder = RunFolder(args.folder.expanduser())
     config, state, engine = folder.reopen(parse_assignments(args.set))
+    if engine == "grpc" and args.engine is None and config.dataset != CLIENTS_HOLD_DATA and not config.objective:
+        engine = "in-process"  # the rows are the server's, and every engine gives the same numbers
     print(f"continuing {folder.path} at round {state.round}", file=sys.stderr)
     _conduct(config, folder, args.engine or engine, state)
     return 0

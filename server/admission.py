@@ -33,17 +33,20 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
     if hello.generator != BIT_GENERATOR:
         return f"this client draws with {hello.generator}, the server with {BIT_GENERATOR}; install the same version"
     if certified_name is not None and hello.name != certified_name:
-        return f"the certificate is for {certified_name!r}, the client calls itself {hello.name!r}; use --name {certified_name}"
+        return (
+            f"the certificate is for {certified_name!r}, the client calls itself {hello.name!r};"
+            f" use --name {certified_name}"
+        )
     if not hello.name or len(hello.name) > 64 or not hello.name.isprintable():
         return f"a client's name must have 1 to 64 printable characters, got {hello.name!r}"
     if expected.black_box and hello.source != "objective":
         return "the server trains a black box that only the clients have; join with --objective module:factory"
     if expected.clients_hold_data and hello.source == "partition":
-        return "the server has no data set to deal; join with your own --data FILE or --objective module:factory"
+        return "the server has no data set to deal; join with --data FILE or --objective module:factory"
     if not expected.clients_hold_data and hello.source != "partition":
         return (
-            "the server deals its own data set; join with --partition I/N (or start the server with --set dataset=clients"
-            " for clients that hold their own rows)"
+            "the server deals its own data set; join with --partition I/N (or start the server with"
+            " --set dataset=clients for clients that hold their own rows)"
         )
     if hello.source == "partition" and hello.partition >= 0 and expected.partitions not in (0, hello.partitions):
         return f"the data set is dealt to {expected.partitions} clients, this client wants one of {hello.partitions}"

@@ -26,6 +26,20 @@ def parser() -> argparse.ArgumentParser:
     _config(run)
     _out(run, "result folder; must not hold a run yet")
 
+    _serve(commands)
+
+    certificates = commands.add_parser(
+        "make-certs", help="make an authority, a server's certificate and one for each client"
+    )
+    certificates.add_argument(
+        "--out", metavar="DIR", type=Path, required=True, help="receives authority/, server/ and clients/NAME/"
+    )
+    certificates.add_argument(
+        "--server-names", metavar="HOST,IP", default="localhost,127.0.0.1", help="how clients call the server"
+    )
+    certificates.add_argument("--clients", metavar="A,B,C-1..C-9", default="", help="names of the clients, ranges too")
+    certificates.add_argument("--days", metavar="N", type=float, default=825.0, help="how long they are valid")
+
     resume = commands.add_parser("resume", help="continue a run from its newest checkpoint")
     resume.add_argument("folder", metavar="DIR", type=Path, help="result folder of the run")
     resume.add_argument("--engine", choices=("in-process", "simulation"), help="another engine than the run's")
@@ -40,6 +54,30 @@ def parser() -> argparse.ArgumentParser:
     plot.add_argument("folders", metavar="DIR", type=Path, nargs="+", help="result folders")
     plot.add_argument("--out", metavar="FILE", type=Path, required=True, help="picture to write (png, pdf, svg)")
     return top
+
+
+def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="run over clients that join by gRPC",
+        description="Listen for zofedht-client join, run to the end, write the results to a folder.",
+    )
+    serve.add_argument("--address", metavar="HOST:PORT", required=True, help="where to listen, such as 0.0.0.0:8080")
+    serve.add_argument("--min-clients", metavar="N", type=int, default=1, help="begin when so many have joined (1)")
+    serve.add_argument(
+        "--settle",
+        metavar="SECONDS",
+        type=float,
+        default=0.0,
+        help="unless num-clients is set: begin when nobody has joined for so long (0)",
+    )
+    serve.add_argument("--tls-dir", metavar="DIR", type=Path, help="folder with ca.crt, server.crt and server.key")
+    serve.add_argument("--insecure", action="store_true", help="plain text and no certificates: anybody may join")
+    serve.add_argument("--resume", action="store_true", help="continue the run in --out, if there is one")
+    serve.add_argument("--max-message-mb", metavar="MB", type=int, default=256, help="largest answer taken in (256)")
+    serve.add_argument("--health-address", metavar="HOST:PORT", default="", help="gRPC health service on loopback")
+    _config(serve)
+    _out(serve, "result folder; must not hold a run yet, unless --resume")
 
 
 def _config(command: argparse.ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 An engine only carries messages:
 
     while not coordinator.finished:
-        replies = carry(coordinator.ask(clients))
+        replies = carry(coordinator.ask(members))
         replies += carry(coordinator.resend(replies))
         coordinator.tell(replies)
 """
@@ -16,11 +16,12 @@ from dataclasses import asdict, dataclass, replace
 
 from common.config import RunConfig
 from common.errors import RoundError
-from common.messages import Broadcast, Update
+from common.messages import Broadcast, Member, Update
 from common.typing import Vector
 from common.wire import broadcast_bytes, update_bytes
 from server.aggregation import Failure
 from server.rounds import Outcome, ServerState, Totals, ask, tell
+from server.selection import redraw
 
 __all__ = ["Coordinator", "Metrics", "Observer", "RoundRecord"]
 
@@ -75,7 +76,9 @@ class Coordinator:
         self._asked: dict[int, Broadcast] = {}
         self._failures: list[Failure] = []  # of the earlier attempts at this round
         self._holdings: dict[str, str] = {}  # host -> digest of the basis it confirmed
-        self._host_of: Callable[[str], str] = str
+        self._members: dict[str, Member] = {}
+        self._lost: dict[int, list[str]] = {}  # slot -> clients that lost it in this attempt
+        self._resent: set[tuple[int, str]] = set()  # (slot, client) that were sent Q again in this attempt
         self._up = self._down = 0
         self._mark = clock()
         self.figures: Metrics | None = None
@@ -90,24 +93,52 @@ class Coordinator:
         spent = self.config.budget > 0 and state.totals.evaluations >= self.config.budget
         return spent or (self.config.rounds > 0 and state.round >= self.config.rounds)
 
-    def ask(self, clients: Sequence[str], host_of: Callable[[str], str] = str) -> list[Broadcast]:
+    def ask(self, members: Sequence[Member]) -> list[Broadcast]:
         """Return this attempt's broadcasts; Q goes with those whose host has not confirmed it.
-
-        ``host_of`` names what keeps the basis of a client: the client itself, or a simulated node.
 
         Raises RoundError when there is nobody to ask.
         """
-        self._host_of = host_of
-        broadcasts = ask(self.state, self.config, clients, self._attempt)
+        broadcasts = ask(self.state, self.config, members, self._attempt)
+        self._members = {member.name: member for member in members}
         self._asked = {b.slot: b for b in broadcasts}
+        self._lost, self._resent = {}, set()
         return [self._send(b, with_basis=not self._holds(b)) for b in broadcasts]
 
+    def redraw(self, slot: int, members: Sequence[Member]) -> Broadcast | None:
+        """Return the broadcast of a slot whose client gave no answer, for another client that is there now.
+
+        None when all of them have lost it, or it was lost more often than max-retries: then the round goes
+        on without it, if min-replies is met.
+        """
+        if slot not in self._asked:
+            return None
+        lost = self._lost.setdefault(slot, [])
+        lost.append(self._asked[slot].client)
+        others = [member for member in members if member.name not in lost]
+        if len(lost) > self.config.max_retries:
+            return None
+        chosen = redraw(others, seed=self.config.seed, round_=self.state.round, slot=slot, lost=len(lost))
+        if chosen is None:
+            return None
+        self._members[chosen.name] = chosen
+        broadcast = replace(self._asked[slot], client=chosen.name, partition=chosen.partition, basis=None)
+        self._asked[slot] = broadcast
+        return self._send(broadcast, with_basis=not self._holds(broadcast))
+
     def resend(self, updates: Sequence[Update]) -> list[Broadcast]:
-        """Return the broadcasts, now with Q, of the slots whose client said that it has lost it."""
-        lost = [self._asked[u.slot] for u in updates if u.status == "basis-missing" and u.slot in self._asked]
-        for broadcast in lost:
-            self._holdings.pop(self._host_of(broadcast.client), None)
-        return [self._send(b, with_basis=True) for b in lost]
+        """Return the broadcasts, now with Q, of the slots whose client said that it has lost it.
+
+        Once for a client and slot: one that loses it again has failed.
+        """
+        again = []
+        for update in updates:
+            broadcast = self._asked.get(update.slot)
+            if update.status != "basis-missing" or broadcast is None or (update.slot, update.client) in self._resent:
+                continue
+            self._resent.add((update.slot, update.client))
+            self._holdings.pop(self._host(broadcast), None)
+            again.append(self._send(broadcast, with_basis=True))
+        return again
 
     def tell(self, updates: Sequence[Update], failures: Sequence[Failure] = ()) -> RoundRecord | None:
         """Finish the attempt: the record of the round, or None when it must be asked again.
@@ -136,8 +167,11 @@ class Coordinator:
         self._down += broadcast_bytes(broadcast)
         return broadcast
 
+    def _host(self, broadcast: Broadcast) -> str:
+        return self._members[broadcast.client].host
+
     def _holds(self, broadcast: Broadcast) -> bool:
-        return self._holdings.get(self._host_of(broadcast.client)) == broadcast.digest
+        return self._holdings.get(self._host(broadcast)) == broadcast.digest
 
     def _confirm(self, updates: Sequence[Update]) -> None:
         for update in updates:
@@ -145,9 +179,9 @@ class Coordinator:
             if broadcast is None or not broadcast.needs_basis:
                 continue
             if update.status == "ok":
-                self._holdings[self._host_of(broadcast.client)] = broadcast.digest
+                self._holdings[self._host(broadcast)] = broadcast.digest
             elif update.status == "basis-missing":  # an engine without re-sends sends Q next time
-                self._holdings.pop(self._host_of(broadcast.client), None)
+                self._holdings.pop(self._host(broadcast), None)
 
     def _try_again(self, outcome: Outcome) -> None:
         self._failures.extend(outcome.failures)

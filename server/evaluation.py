@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from common.blas import one_thread
-from common.config import RunConfig
+from common.config import CLIENTS_HOLD_DATA, RunConfig
 from common.shards import held_out_objective, train_objective
 from common.typing import Vector
 from server.coordinator import Metrics
 
-__all__ = ["CentralEvaluator", "mean_over_clients"]
+__all__ = ["CentralEvaluator", "central_evaluator", "mean_over_clients"]
 
 
 class CentralEvaluator:
@@ -33,6 +33,13 @@ class CentralEvaluator:
         """Return the same figures of the test set, as test_loss and test_accuracy."""
         with one_thread(), np.errstate(over="ignore", invalid="ignore"):
             return {f"test_{name}": value for name, value in self._test.evaluate(x).items()}
+
+
+def central_evaluator(config: RunConfig) -> CentralEvaluator | None:
+    """Return the evaluator, or None where only the clients have rows or the objective."""
+    if config.objective or config.dataset == CLIENTS_HOLD_DATA:
+        return None
+    return CentralEvaluator(config)
 
 
 def mean_over_clients(answers: Iterable[Metrics]) -> Metrics:

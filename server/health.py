@@ -22,7 +22,9 @@ def serve_health(address: str) -> grpc.Server:
     """
     if not is_loopback(address):
         raise ConfigError([f"--health-address must be a loopback address such as 127.0.0.1:8081, got {address}"])
-    server = grpc.server(ThreadPoolExecutor(max_workers=2, thread_name_prefix="health"), options=[("grpc.so_reuseport", 0)])
+    server = grpc.server(
+        ThreadPoolExecutor(max_workers=2, thread_name_prefix="health"), options=[("grpc.so_reuseport", 0)]
+    )
     health_pb2_grpc.add_HealthServicer_to_server(health.HealthServicer(), server)
     try:
         server.add_insecure_port(address)

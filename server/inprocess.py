@@ -11,11 +11,11 @@ from client.worker import Worker
 from common.config import RunConfig
 from common.messages import Broadcast, Update
 from common.objective import Objective, full_evaluation, starting_point
-from common.shards import client_names, objective_of
+from common.shards import members_of, objective_of
 from common.typing import Vector
 from server.conduct import Result, conduct
 from server.coordinator import Coordinator, Metrics, Observer
-from server.evaluation import CentralEvaluator, mean_over_clients
+from server.evaluation import central_evaluator, mean_over_clients
 from server.rounds import ServerState
 from server.run_folder import RunFolder
 
@@ -29,28 +29,27 @@ class InProcessEngine:
         """``objectives``, one a client, replace what the config would build."""
         self._config = config
         self._objectives = list(objectives) if objectives is not None else None
-        self._names = client_names(config)
-        self._workers = {name: Worker(self._objective_of) for name in self._names}
-        central = self._objectives is None and not config.objective
-        self._central = CentralEvaluator(config) if central else None
+        self._members = members_of(config)
+        self._workers = {member.name: Worker(self._objective_of) for member in self._members}
+        self._central = central_evaluator(config) if objectives is None else None
 
     def _objective_of(self, broadcast: Broadcast) -> Objective:
-        return self._objective(broadcast.client)
+        return self._objective(broadcast.partition)
 
-    def _objective(self, client: str) -> Objective:
+    def _objective(self, partition: int) -> Objective:
         if self._objectives is not None:
-            return self._objectives[int(client)]
-        return objective_of(self._config.task, client)
+            return self._objectives[partition]
+        return objective_of(self._config.task, partition)
 
     def start(self) -> tuple[int, Vector | None]:
-        first = self._objective(self._names[0])
+        first = self._objective(0)
         return first.dim, starting_point(first, self._config.seed)
 
     def attach(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 
     def carry_round(self) -> None:
-        updates = self._carry(self._coordinator.ask(self._names))
+        updates = self._carry(self._coordinator.ask(self._members))
         updates += self._carry(self._coordinator.resend(updates))
         self._coordinator.tell(updates)
 
@@ -60,7 +59,7 @@ class InProcessEngine:
     def evaluate(self, x: Vector) -> Metrics:
         if self._central:
             return self._central(x)
-        answers = (full_evaluation(self._objective(name), x, name) for name in self._names)
+        answers = (full_evaluation(self._objective(member.partition), x, member.name) for member in self._members)
         return mean_over_clients({f"train_{key}": value for key, value in answer.items()} for answer in answers)
 
     def test(self, x: Vector) -> Metrics:

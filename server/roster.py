@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from flwr.common import (
     DisconnectRes,
@@ -23,7 +23,7 @@ from flwr.proto.transport_pb2 import ServerMessage
 from flwr.server.client_manager import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from common.messages import Hello, Member
+from common.messages import OWN_ROWS, Hello, Member
 from server.conversation import Conversation
 from server.fit_encoder import FitEncoder
 from server.selection import in_order
@@ -80,6 +80,9 @@ class Roster(SimpleClientManager):
         self._lock = threading.Lock()
         self._report = report
         self.last_change = time.monotonic()
+        self._count = 0  # partitions to deal; 0 until the run begins
+        self._dealt: dict[str, int] = {}
+        self._remember: Callable[[Mapping[str, int]], None] = lambda dealt: None
 
     def admit(self, proxy: ResidentProxy) -> str | None:
         """Register a client that was not refused; return the reason if its name is taken.
@@ -89,15 +92,24 @@ class Roster(SimpleClientManager):
         """
         with self._lock:
             present = self._names.get(proxy.hello.name)
-            if present is not None and present.hello.instance != proxy.hello.instance and not present.conversation.closed:
+            if (
+                present is not None
+                and present.hello.instance != proxy.hello.instance
+                and not present.conversation.closed
+            ):
                 return f"a client named {proxy.hello.name!r} is connected already; give every client its own --name"
             if present is not None:
                 present.conversation.close()
                 self.unregister(present)
+            self._give(proxy)
             self._names[proxy.hello.name] = proxy
             self.register(proxy)
             self.last_change = time.monotonic()
-        rows = f"{proxy.hello.examples} rows, n = {proxy.hello.dimension}" if proxy.hello.examples else "waits for its shard"
+        rows = (
+            f"{proxy.hello.examples} rows, n = {proxy.hello.dimension}"
+            if proxy.hello.examples
+            else "waits for its shard"
+        )
         self._report(f"joined: {proxy.hello.name} ({rows}), {len(self._names)} connected")
         return None
 
@@ -118,8 +130,31 @@ class Roster(SimpleClientManager):
             present = {name: proxy for name, proxy in self._names.items() if not proxy.conversation.closed}
         return {name: present[name] for name in in_order(list(present))}
 
+    def deal(self, count: int, kept: Mapping[str, int], remember: Callable[[Mapping[str, int]], None]) -> None:
+        """Give a partition of ``count`` to all that brought none, now and whenever one joins.
+
+        A name keeps its partition for ever; a new one gets the partition that the fewest connected clients
+        hold. ``kept`` is what an earlier part of the run dealt; ``remember`` hears of every change.
+        """
+        with self._lock:
+            self._dealt, self._count, self._remember = dict(kept), count, remember
+            waiting = [self._names[name] for name in in_order(list(self._names))]
+            for proxy in waiting:
+                self._give(proxy)
+
+    def _give(self, proxy: ResidentProxy) -> None:
+        if not self._count or proxy.hello.source != "partition" or proxy.hello.partition != OWN_ROWS:
+            return
+        name = proxy.hello.name
+        if name not in self._dealt:
+            held = [other.partition for other in self._names.values() if other is not proxy]
+            self._dealt[name] = min(range(self._count), key=lambda index: (held.count(index), index))
+            self._remember(self._dealt)
+        proxy.partition = self._dealt[name]
+
     def members(self) -> dict[Member, ClientProxy]:
         """Return who can be drawn now, and by which connection."""
         return {
-            Member(name=name, partition=proxy.partition, host=proxy.cid): proxy for name, proxy in self.connected().items()
+            Member(name=name, partition=proxy.partition, host=proxy.cid): proxy
+            for name, proxy in self.connected().items()
         }

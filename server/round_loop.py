@@ -1,14 +1,15 @@
-"""The Flower Server that asks, waits, re-sends a lost basis, retries, checkpoints and shows progress.
+"""The Flower Server that asks, waits, re-sends a lost basis, draws lost slots again and retries.
 
 ``conduct`` drives; this class carries its messages with the strategy, in every engine that is Flower's.
+What becomes of a lost slot is decided in one place: ``carry_round`` offers it to the coordinator for another
+client while round-timeout lasts; then ``tell`` goes on with what there is, or has the round tried again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from flwr.common import Code, EvaluateIns, EvaluateRes, FitIns, FitRes, GetParametersIns
 from flwr.common import ndarrays_to_parameters as pack
@@ -19,20 +20,21 @@ from flwr.server.client_proxy import ClientProxy
 
 from common.config import RunConfig
 from common.errors import RoundError
-from common.shards import client_names
+from common.messages import Member
+from common.shards import members_of
 from common.typing import Vector
 from server.conduct import Result, conduct
 from server.coordinator import Coordinator, Metrics
-from server.evaluation import CentralEvaluator, mean_over_clients
+from server.evaluation import central_evaluator, mean_over_clients
 from server.rounds import ServerState
 from server.run_folder import RunFolder
-from server.strategy import Instructions, SlotFailure, ZofedhtStrategy, question
+from server.selection import in_turn
+from server.strategy import Instruction, Instructions, SlotFailure, ZofedhtStrategy, over_nodes, question
 
 __all__ = ["FlowerRounds"]
 
-_Ins = TypeVar("_Ins")
-_Res = TypeVar("_Res")
-_MOST_THREADS = 64  # messages under way at once; the others wait for a thread
+_SPARE_THREADS = 16  # a slot that was drawn again may start while the lost one still blocks its thread
+_POLL = 0.05  # seconds between looks for a node
 
 
 class FlowerRounds(Server):
@@ -49,16 +51,23 @@ class FlowerRounds(Server):
         state: ServerState | None = None,
         on_result: Callable[[Result], None] = lambda result: None,
         show_progress: bool = True,
+        homes: Callable[[], dict[Member, ClientProxy]] | None = None,
+        patience: float | None = None,
     ) -> None:
+        """``homes`` tells who can be drawn now and where; unless given, all logical clients live on all nodes.
+
+        ``patience`` is how many seconds to wait for somebody to be there; round-timeout unless given.
+        """
         super().__init__(client_manager=client_manager)
         self._config = config
         self._folder = folder
         self._start = state
         self._on_result = on_result
         self._show_progress = show_progress
-        self._clients = client_names(config)
-        self._central = None if config.objective else CentralEvaluator(config)
-        self._pool = ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="slot")
+        self._homes = homes or self._everybody_over_nodes
+        self._patience = config.round_timeout if patience is None else patience
+        self._central = central_evaluator(config)
+        self._pool = ThreadPoolExecutor(config.clients_per_round + _SPARE_THREADS, thread_name_prefix="slot")
 
     def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
         """Run to the end of the config; Flower calls this. The history is in the result folder."""
@@ -74,34 +83,58 @@ class FlowerRounds(Server):
 
     def start(self) -> tuple[int, Vector | None]:
         """Return n and the starting point: known for a built-in model, else asked of the first client."""
-        self._wait_for_nodes()
+        homes = self._wait_for_homes()
         if self._central:
             return self._central.dim, None
-        node = min(self._client_manager.all().values(), key=lambda proxy: proxy.cid)
-        ins = GetParametersIns(config=question(self._config, self._clients[0]))
+        first = in_turn(list(homes))[0]
+        ins = GetParametersIns(config=question(self._config, first))
         try:
-            result = node.get_parameters(ins, timeout=self._config.round_timeout, group_id=0)
+            result = homes[first].get_parameters(ins, timeout=self._config.round_timeout, group_id=0)
         except Exception as error:
-            raise RoundError(f"client {self._clients[0]} could not say its starting point: {error}") from error
+            raise RoundError(f"client {first.name} could not say its starting point: {error}") from error
         if result.status.code != Code.OK:
-            raise RoundError(f"client {self._clients[0]} could not say its starting point: {result.status.message}")
+            raise RoundError(f"client {first.name} could not say its starting point: {result.status.message}")
         x = unpack(result.parameters)[0]
         return x.shape[0], x
 
     def attach(self, coordinator: Coordinator) -> None:
         """Put the strategy around the coordinator of this run."""
-        self.set_strategy(ZofedhtStrategy(coordinator, self._clients, self._central))
+        self.set_strategy(ZofedhtStrategy(coordinator, self._homes, self._central))
         self.parameters = self.strategy.initialize_parameters(self._client_manager)
 
     def carry_round(self) -> None:
-        """One attempt at a round: FitIns out, FitRes in, a lost basis sent again."""
-        self._wait_for_nodes()
+        """One attempt at a round: FitIns out, FitRes in, a lost basis sent again, a lost slot drawn again."""
+        self._wait_for_homes()
         round_ = self.strategy.coordinator.state.round + 1  # Flower counts from 1
-        instructions = self.strategy.configure_fit(round_, self.parameters, self._client_manager)
-        results, failures = self._fit(instructions, round_)
-        again = self.strategy.configure_resend(results, self._client_manager)
-        more, more_failures = self._fit(again, round_)
-        parameters, _ = self.strategy.aggregate_fit(round_, [*results, *more], [*failures, *more_failures])
+        deadline = time.monotonic() + self._config.round_timeout
+        pending: dict[Future[FitRes], Instruction] = {}
+
+        def send(instructions: Instructions) -> None:
+            for instruction in instructions:
+                left = max(0.01, deadline - time.monotonic())
+                pending[self._pool.submit(_fit_one, *instruction, left, round_)] = instruction
+
+        send(self.strategy.configure_fit(round_, self.parameters, self._client_manager))
+        results: list[tuple[ClientProxy, FitRes]] = []
+        failures: list[tuple[ClientProxy, FitRes] | BaseException] = []
+        while pending:
+            done, _ = wait(pending, timeout=max(0.0, deadline - time.monotonic()), return_when=FIRST_COMPLETED)
+            if not done:  # what still waits is lost, and there is no time to draw again
+                late = TimeoutError(f"no answer within round-timeout = {self._config.round_timeout:g} seconds")
+                failures.extend(SlotFailure(instruction, late) for instruction in pending.values())
+                break
+            for future in done:
+                instruction = pending.pop(future)
+                error = future.exception()
+                if error is not None:
+                    failure = SlotFailure(instruction, error)
+                    failures.append(failure)
+                    send(self.strategy.configure_redraw(failure))
+                    continue
+                result = (instruction[0], future.result())
+                results.append(result)
+                send(self.strategy.configure_resend([result]))
+        parameters, _ = self.strategy.aggregate_fit(round_, results, failures)
         if parameters is not None:
             self.parameters = parameters
 
@@ -109,9 +142,11 @@ class FlowerRounds(Server):
         """Evaluate x on all rows, or by asking every client for its shard."""
         if self._central:
             return self._central(x)
+        self._wait_for_homes()
         instructions = self.strategy.configure_evaluate(0, pack([x]), self._client_manager)
-        answers = self._send(instructions, self._evaluate_one)
-        good = [answer for answer in answers if not isinstance(answer, BaseException)]
+        futures = [self._pool.submit(self._evaluate_one, proxy, ins) for proxy, ins in instructions]
+        answers = [future.exception() or future.result() for future in futures]
+        good = [answer for answer in answers if isinstance(answer, EvaluateRes)]
         if not good:
             raise RoundError(f"no client could evaluate x: {answers[0]}")
         return mean_over_clients({f"train_{k}": float(v) for k, v in answer.metrics.items()} for answer in good)
@@ -120,28 +155,17 @@ class FlowerRounds(Server):
         """Evaluate x on the test set, where the server has it."""
         return self._central.test(x) if self._central else {}
 
-    def _wait_for_nodes(self) -> None:
-        # Bounded: Flower's own wait lasts a day.
-        deadline = time.monotonic() + self._config.round_timeout
-        while not self._client_manager.all():
+    def _everybody_over_nodes(self) -> dict[Member, ClientProxy]:
+        return over_nodes(members_of(self._config), self._client_manager.all())
+
+    def _wait_for_homes(self) -> dict[Member, ClientProxy]:
+        # Flower's own wait lasts a day.
+        deadline = time.monotonic() + self._patience
+        while not (homes := self._homes()):
             if time.monotonic() > deadline:
-                raise RoundError(f"no client connected within round-timeout = {self._config.round_timeout} seconds")
-            time.sleep(0.05)
-
-    def _fit(
-        self, instructions: Instructions, round_: int
-    ) -> tuple[list[tuple[ClientProxy, FitRes]], list[tuple[ClientProxy, FitRes] | BaseException]]:
-        def one(proxy: ClientProxy, ins: FitIns) -> FitRes:
-            return _usable(proxy.fit(ins, timeout=self._config.round_timeout, group_id=round_))
-
-        results: list[tuple[ClientProxy, FitRes]] = []
-        failures: list[tuple[ClientProxy, FitRes] | BaseException] = []
-        for instruction, answer in zip(instructions, self._send(instructions, one), strict=True):
-            if isinstance(answer, BaseException):
-                failures.append(SlotFailure(instruction, answer))
-            else:
-                results.append((instruction[0], answer))
-        return results, failures
+                raise RoundError(f"no client connected within {self._patience:g} seconds")
+            time.sleep(_POLL)
+        return homes
 
     def _evaluate_one(self, proxy: ClientProxy, ins: EvaluateIns) -> EvaluateRes:
         result = proxy.evaluate(ins, timeout=self._config.round_timeout, group_id=0)
@@ -149,15 +173,9 @@ class FlowerRounds(Server):
             raise RoundError(result.status.message)
         return result
 
-    def _send(
-        self, instructions: Sequence[tuple[ClientProxy, _Ins]], verb: Callable[[ClientProxy, _Ins], _Res]
-    ) -> list[_Res | BaseException]:
-        """Return the answers in the order of the instructions, an exception in place of a lost one."""
-        futures = [self._pool.submit(verb, proxy, ins) for proxy, ins in instructions]
-        return [future.exception() or future.result() for future in futures]
 
-
-def _usable(result: FitRes) -> FitRes:
+def _fit_one(proxy: ClientProxy, ins: FitIns, timeout: float, round_: int) -> FitRes:
+    result = proxy.fit(ins, timeout=timeout, group_id=round_)
     if result.status.code != Code.OK:
         raise RoundError(result.status.message or "the client answered with an error")
     return result

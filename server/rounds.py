@@ -10,7 +10,7 @@ import numpy as np
 
 from common.config import RunConfig
 from common.directions import gain
-from common.messages import NO_BASIS, Broadcast, Update, basis_digest
+from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, Update, basis_digest
 from common.streams import stream
 from common.typing import Matrix, Vector
 from server.aggregation import Failure, mean_move, screen
@@ -78,10 +78,10 @@ def initial_state(config: RunConfig, x: Vector) -> ServerState:
     return ServerState(round=0, x=x)
 
 
-def ask(state: ServerState, config: RunConfig, clients: Sequence[str], attempt: int = 0) -> list[Broadcast]:
+def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attempt: int = 0) -> list[Broadcast]:
     """Return the round's broadcasts, one a slot, without the basis itself (Algorithm 1, lines 2-5)."""
     chosen = select(
-        clients,
+        members,
         config.clients_per_round,
         config.sampling,
         seed=config.seed,
@@ -94,6 +94,7 @@ def ask(state: ServerState, config: RunConfig, clients: Sequence[str], attempt: 
         round=state.round,
         slot=0,
         client="",
+        partition=OWN_ROWS,
         x=state.x,
         seed=config.seed,
         step_size=config.step(state.round),
@@ -108,7 +109,9 @@ def ask(state: ServerState, config: RunConfig, clients: Sequence[str], attempt: 
         rank=state.rank if follows else 0,
         task=config.task,
     )
-    return [replace(common, slot=slot, client=client) for slot, client in enumerate(chosen)]
+    return [
+        replace(common, slot=slot, client=member.name, partition=member.partition) for slot, member in enumerate(chosen)
+    ]
 
 
 def tell(

@@ -43,17 +43,24 @@ class RunFolder:
         self.vector_file = path / "x.npy"
         self.picture_file = path / "loss.png"
 
+    def exists(self) -> bool:
+        """Whether there is a run in the folder. A config alone is none: what failed before round 0 can start again."""
+        return self.history_file.exists() or any(self.checkpoints.glob("*.ckpt"))
+
+    def refuse_old(self) -> None:
+        """Raise DataError when there is a run in the folder: nothing is overwritten."""
+        if self.exists():
+            raise DataError(
+                f"{self.path} already holds a run; continue it with `zofedht-server resume {self.path}`"
+                " (`serve --resume` for joined clients) or choose another --out"
+            )
+
     def begin(self, config: RunConfig, engine: str) -> None:
         """Make the folder and write the config.
 
         Raises DataError when the folder holds a run already (nothing is overwritten) or cannot be written.
         """
-        # A config alone is no run: one that failed before round 0 can be started again.
-        if self.history_file.exists() or any(self.checkpoints.glob("*.ckpt")):
-            raise DataError(
-                f"{self.path} already holds a run; continue it with `zofedht-server resume {self.path}`"
-                " or choose another --out"
-            )
+        self.refuse_old()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -87,6 +94,15 @@ class RunFolder:
         truncate_history(self.history_file, state.round)
         replace_file(self.config_file, dump_toml(config).encode())
         return config, state, self._engine()
+
+    def partitions(self) -> dict[str, int]:
+        """Return which client was dealt which partition, as remembered."""
+        kept = self._about().get("partitions", {})
+        return {str(name): int(index) for name, index in kept.items()} if isinstance(kept, dict) else {}
+
+    def remember_partitions(self, partitions: Mapping[str, int]) -> None:
+        """Keep which client was dealt which partition: a resumed run deals the same."""
+        replace_file(self.about_file, _pretty(self._about() | {"partitions": dict(partitions)}))
 
     def _engine(self) -> str:
         # Every engine gives the same numbers; this one needs nothing else.

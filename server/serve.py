@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import grpc
 from flwr.common import GetPropertiesIns, ReconnectIns
 
 from common.config import CLIENTS_HOLD_DATA, RunConfig
-from common.errors import DataError
-from common.messages import Question
+from common.messages import OWN_ROWS, Question
 from common.tls import TlsFiles
 from common.wire import encode_question
 from server.admission import Expected
 from server.conduct import Result
+from server.conversation import LostClient
 from server.evaluation import central_evaluator
 from server.grpc_transport import JoinService, start_grpc_server
 from server.health import serve_health
@@ -101,7 +100,7 @@ class _Service:
     def hello(self) -> GetPropertiesIns:
         """What a client is told when it introduces itself."""
         config = self._config
-        question = Question("", -1, config.seed, config.task, self._dimension)
+        question = Question("", OWN_ROWS, config.seed, config.task, self._dimension)
         return GetPropertiesIns(encode_question(question))
 
     def expected(self) -> Expected:
@@ -134,10 +133,7 @@ class _Service:
         if not self._count:
             present = self.roster.connected().values()
             self._count = max([len(present), *(proxy.hello.partitions for proxy in present)])
-        slots = self._config.clients_per_round
-        if self._config.sampling == "without-replacement":
-            slots = min(slots, self._count)
-        self._config = self._config.replace(num_clients=self._count, clients_per_round=slots)
+        self._config = self._config.replace(num_clients=self._count)
         folder.begin(self._config, engine)
         return self._config
 
@@ -145,13 +141,19 @@ class _Service:
         """Give partitions to those that brought none, now and whenever one joins; names keep theirs for ever."""
         if self._config.objective or self._config.dataset == CLIENTS_HOLD_DATA:
             return
-        self.roster.deal(self._count, folder.read_about().get("partitions", {}), folder.remember_partitions)
+        self.roster.deal(self._count, folder.partitions(), folder.remember_partitions)
 
 
 def _run(config: RunConfig, roster: Roster, folder: RunFolder, state: ServerState | None) -> Result:
     results: list[Result] = []
     rounds = FlowerRounds(
-        config, roster, folder=folder, state=state, on_result=results.append, homes=roster.members, patience=float("inf")
+        config,
+        roster,
+        folder=folder,
+        state=state,
+        on_result=results.append,
+        homes=roster.members,
+        patience=float("inf"),
     )
     rounds.fit(config.rounds, config.round_timeout)
     return results[0]
@@ -161,8 +163,10 @@ def _send_home(roster: Roster) -> None:
     def farewell(proxy: ResidentProxy) -> None:
         try:
             proxy.reconnect(ReconnectIns(seconds=None), _FAREWELL_SECONDS, None)
-        except Exception:  # a client that is gone already needs no farewell
-            return
+        except LostClient:
+            return  # a client that is gone needs no farewell
+        finally:
+            proxy.conversation.close()
 
     present = list(roster.connected().values())
     with ThreadPoolExecutor(max_workers=max(1, len(present))) as pool:

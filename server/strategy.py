@@ -7,7 +7,8 @@ re-send of a lost basis within the round and the retries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
 from flwr.common import ndarrays_to_parameters as pack
@@ -17,15 +18,15 @@ from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
 
 from common.config import RunConfig
-from common.errors import MessageError, RoundError
-from common.messages import Broadcast, Question, Update
+from common.errors import MessageError
+from common.messages import Broadcast, Member, Question, Update
 from common.typing import Vector
-from common.wire import decode_update, encode_broadcast, encode_question
+from common.wire import decode_update, encode_basis, encode_broadcast, encode_question
 from server.aggregation import Failure
 from server.coordinator import Coordinator, Metrics
-from server.selection import in_order
+from server.selection import in_order, in_turn
 
-__all__ = ["Instruction", "Instructions", "SlotFailure", "ZofedhtStrategy", "client_reply", "question"]
+__all__ = ["Instruction", "Instructions", "SlotFailure", "ZofedhtStrategy", "client_reply", "over_nodes", "question"]
 
 Instruction = tuple[ClientProxy, FitIns]
 Instructions = list[Instruction]
@@ -47,13 +48,15 @@ class ZofedhtStrategy(Strategy):
     def __init__(
         self,
         coordinator: Coordinator,
-        clients: Sequence[str],
+        homes: Callable[[], dict[Member, ClientProxy]],
         evaluate: Callable[[Vector], Metrics] | None = None,
     ) -> None:
-        """``clients`` are the logical clients; they live on whatever nodes there are."""
+        """``homes`` tells which logical clients can be drawn now, and on which node each lives."""
         self.coordinator = coordinator
-        self._clients = in_order(clients)
+        self._homes = homes
         self._evaluate = evaluate
+        self._basis: tuple[str, bytes] = ("", b"")  # digest and bytes of Q, serialised once
+        self._x: tuple[Vector, Parameters] | None = None  # x_r and its serialised form
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters:
         """Return x of the coordinator's state: x_0, or where a resumed run stands."""
@@ -61,18 +64,21 @@ class ZofedhtStrategy(Strategy):
 
     def configure_fit(self, server_round: int, parameters: Parameters, client_manager: ClientManager) -> Instructions:
         """Return this attempt's FitIns, a slot each; Q is in those whose node has not confirmed it."""
-        nodes = self._nodes(client_manager)
-        home = {name: nodes[index % len(nodes)] for index, name in enumerate(self._clients)}
-        broadcasts = self.coordinator.ask(self._clients, lambda client: home[client].cid)
-        return self._instructions(broadcasts, home)
+        homes = self._homes()
+        return self._instructions(self.coordinator.ask(list(homes)), homes)
 
-    def configure_resend(
-        self, results: Sequence[tuple[ClientProxy, FitRes]], client_manager: ClientManager
-    ) -> Instructions:
+    def configure_resend(self, results: Sequence[tuple[ClientProxy, FitRes]]) -> Instructions:
         """Return the FitIns, now with Q, for the slots whose process has lost it."""
         read, _ = _read(results)
-        home = {update.client: proxy for proxy, update in read}
-        return self._instructions(self.coordinator.resend([update for _, update in read]), home)
+        proxies = {update.client: proxy for proxy, update in read}
+        broadcasts = self.coordinator.resend([update for _, update in read])
+        return [self._instruction(proxies[broadcast.client], broadcast) for broadcast in broadcasts]
+
+    def configure_redraw(self, failure: SlotFailure) -> Instructions:
+        """Return the FitIns of a lost slot for another client that is connected now, or none."""
+        homes = self._homes()
+        broadcast = self.coordinator.redraw(failure.failure.slot, list(homes))
+        return [] if broadcast is None else self._instructions([broadcast], homes)
 
     def aggregate_fit(
         self,
@@ -103,10 +109,10 @@ class ZofedhtStrategy(Strategy):
         """Return one EvaluateIns for each logical client, or none where the server can evaluate by itself."""
         if self._evaluate is not None:
             return []
-        nodes = self._nodes(client_manager)
+        homes = self._homes()
         return [
-            (nodes[index % len(nodes)], EvaluateIns(parameters, question(self.coordinator.config, client)))
-            for index, client in enumerate(self._clients)
+            (homes[member], EvaluateIns(parameters, question(self.coordinator.config, member)))
+            for member in in_turn(list(homes))
         ]
 
     def aggregate_evaluate(
@@ -129,23 +135,39 @@ class ZofedhtStrategy(Strategy):
         figures = self._evaluate(unpack(parameters)[0])
         return figures["train_loss"], dict(figures)
 
-    def _nodes(self, client_manager: ClientManager) -> list[ClientProxy]:
-        """Return the nodes in an order that does not matter: no number depends on where a client lives."""
-        nodes = client_manager.all()
-        if not nodes:
-            raise RoundError(f"round {self.coordinator.state.round} found no connected node")
-        return [nodes[cid] for cid in in_order(list(nodes))]
+    def _instructions(self, broadcasts: Sequence[Broadcast], homes: dict[Member, ClientProxy]) -> Instructions:
+        proxies = {member.name: proxy for member, proxy in homes.items()}
+        return [self._instruction(proxies[broadcast.client], broadcast) for broadcast in broadcasts]
 
-    def _instructions(self, broadcasts: Sequence[Broadcast], home: dict[str, ClientProxy]) -> Instructions:
-        if not broadcasts:
-            return []
-        x = pack([broadcasts[0].x])  # serialised once a round, shared by all slots
-        return [(home[b.client], FitIns(x, encode_broadcast(b)[1])) for b in broadcasts]
+    def _instruction(self, proxy: ClientProxy, broadcast: Broadcast) -> Instruction:
+        if self._x is None or self._x[0] is not broadcast.x:
+            self._x = (broadcast.x, pack([broadcast.x]))
+        config = encode_broadcast(replace(broadcast, basis=None))[1]
+        if broadcast.basis is not None:
+            if self._basis[0] != broadcast.digest:
+                self._basis = (broadcast.digest, encode_basis(broadcast.basis))
+            config["basis"] = self._basis[1]
+        return proxy, FitIns(self._x[1], config)
 
 
-def question(config: RunConfig, client: str) -> dict[str, Scalar]:
+def question(config: RunConfig, member: Member) -> dict[str, Scalar]:
     """Return the config that asks one logical client for its start or an evaluation."""
-    return encode_question(Question(client, config.seed, config.task))
+    return encode_question(Question(member.name, member.partition, config.seed, config.task))
+
+
+def over_nodes(members: Sequence[Member], nodes: Mapping[str, ClientProxy]) -> dict[Member, ClientProxy]:
+    """Spread logical clients over the nodes there are; a node keeps the basis for all that live on it.
+
+    No number depends on where a client lives, and so on Flower's node ids.
+    """
+    if not nodes:
+        return {}
+    ordered = [nodes[cid] for cid in in_order(list(nodes))]
+    homes = {}
+    for index, member in enumerate(members):
+        node = ordered[index % len(ordered)]
+        homes[replace(member, host=node.cid)] = node
+    return homes
 
 
 def client_reply(result: FitRes) -> Update:

@@ -138,7 +138,7 @@ def test_float32_inside_of_a_float_is_seen_by_its_rounding() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_noise_above_the_difference_is_a_warning_and_its_advice_ends_at_a_good_radius(seed: int) -> None:
     def value(self: Any, x: Vector, batch: Indices | slice) -> float:
-        return float(np.mean((x - _CENTRES[batch]) ** 2) + 1e-5 * np.sin(1e9 * x.sum()))  # a ripple: noise that repeats
+        return float(np.mean((x - _CENTRES[batch]) ** 2) + 1e-5 * np.cos(1e9 * x.sum()))  # noise that repeats
 
     objective, radius = _broken(value=value), 1e-6
     finding = _findings(objective, radius=radius, seed=seed)["radius"]

@@ -1,0 +1,68 @@
+"""Shapes of the ``zofedht-client`` commands."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from pathlib import Path
+
+__all__ = ["parser"]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser; each command's ``command`` attribute is its name."""
+    top = argparse.ArgumentParser(
+        prog="zofedht-client", description="The client's side: join a server, check an objective."
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    check = commands.add_parser(
+        "check",
+        help="try an objective before a run is spent on it",
+        description="Exit code 0: it can run; 2: it cannot.",
+    )
+    check.add_argument("--objective", required=True, metavar="MODULE:FACTORY", help="what makes the objective")
+    check.add_argument("--client", default="0", metavar="N", help="partition number that the factory is told (0)")
+    check.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="radius, batch-size, local-steps, seed",
+    )
+    _join(commands)
+    return top
+
+
+def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command's arguments."""
+    command = commands.add_parser(
+        "join",
+        help="join a server and work until the run is over",
+        description="Join a server and stay until the run is over.",
+    )
+    command.add_argument("--server", required=True, metavar="HOST:PORT", help="address of zofedht-server serve")
+    command.add_argument(
+        "--name", default=socket.gethostname(), help="this client's name; with TLS its certificate's (host name)"
+    )
+    share = command.add_mutually_exclusive_group()
+    share.add_argument(
+        "--partition", default="auto", metavar="I/N", help="share I (from 0) of N of the server's data set, or auto"
+    )
+    share.add_argument("--data", default="", metavar="FILE", help="this client's own rows: npz, csv, svmlight, IDX")
+    command.add_argument("--objective", default="", metavar="MODULE:FACTORY", help="this client's own objective")
+    command.add_argument("--data-dir", default="", metavar="DIR", help="folder of the large sets on this machine")
+    command.add_argument("--tls-dir", type=Path, metavar="DIR", help="folder with ca.crt, client.crt and client.key")
+    command.add_argument(
+        "--server-name", default="", metavar="NAME", help="name in the server's certificate, if not the address"
+    )
+    command.add_argument(
+        "--insecure", action="store_true", help="plain text: anybody on the way may read and change it"
+    )
+    command.add_argument(
+        "--max-wait",
+        type=float,
+        default=float("inf"),
+        metavar="SECONDS",
+        help="give up after so long without a connection",
+    )
