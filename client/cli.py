@@ -60,6 +60,12 @@ def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--insecure", action="store_true", help="plain text: anybody on the way may read and change it"
     )
     command.add_argument(
+        "--health-address",
+        metavar="HOST:PORT",
+        default="",
+        help="gRPC health service on loopback: whether it is joined",
+    )
+    command.add_argument(
         "--max-wait",
         type=float,
         default=float("inf"),

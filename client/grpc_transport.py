@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import queue
-import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,16 +12,15 @@ import grpc
 from flwr.client import Client
 from flwr.common import Code, Status, serde
 from flwr.common.typing import EvaluateRes, FitRes, GetParametersRes, GetPropertiesRes, Parameters
-from flwr.proto.transport_pb2 import ClientMessage, Reason, ServerMessage
+from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 
+from client.patience import Patience
 from common.errors import JoinError, ZofedhtError
 from common.tls import TlsFiles
 
 __all__ = ["Connection", "stay_joined"]
 
 _METHOD = "/flwr.proto.FlowerService/Join"
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds between tries; doubled each time, with jitter
-_SAME_NAME_PATIENCE = 30.0  # seconds in which the server may still notice that an earlier process is gone
 _FATAL = {grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED}
 
 
@@ -46,6 +43,7 @@ class Connection:
             ("grpc.keepalive_timeout_ms", 5_000),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.use_local_subchannel_pool", 1),  # a new try is a new connection, not one that still backs off
         ]
         if self.tls is None:
             return grpc.insecure_channel(self.address, options)
@@ -56,74 +54,74 @@ class Connection:
 
 
 def stay_joined(
-    connection: Connection, client: Client, *, report: Callable[[str], None], connected: Callable[[bool], None]
+    connection: Connection,
+    client: Client,
+    *,
+    report: Callable[[str], None],
+    connected: Callable[[bool], None],
+    sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Answer the server until it says that the run is over; reconnect with growing, jittered waits.
 
-    ``connected`` hears when the line goes up and down. Raises JoinError when the server refuses this client,
-    or when there was no connection for ``max_wait`` seconds.
+    ``connected`` hears when the server admits this client and when the line goes down. Raises JoinError when the
+    server refuses this client, or when there was no connection for ``max_wait`` seconds.
     """
-    wait, lost_since, taken_since = _FIRST_WAIT, time.monotonic(), None
+    patience, joined = Patience(connection.max_wait), False
+
+    def welcome() -> None:
+        nonlocal joined
+        joined = True
+        patience.admitted()
+        connected(True)
+
     while True:
-        stream = _Stream(connection, client)
+        joined = False
         try:
-            stream.answer_until_over(lambda: connected(True))
+            _answer_until_over(connection, client, welcome)
         except grpc.RpcError as error:
             reason, code = _reason(error), error.code()
         else:
             return
         finally:
             connected(False)
-        if code in _FATAL:
+        if joined:
+            patience.lost()
+        pause = None if code in _FATAL else patience.pause(taken=code is grpc.StatusCode.ALREADY_EXISTS)
+        if pause is None and (code in _FATAL or code is grpc.StatusCode.ALREADY_EXISTS):
             raise JoinError(f"the server at {connection.address} refuses this client: {reason}")
-        now = time.monotonic()
-        if stream.answered:
-            wait, lost_since = _FIRST_WAIT, now
-        taken_since = (taken_since or now) if code is grpc.StatusCode.ALREADY_EXISTS else None
-        if taken_since is not None and now - taken_since > _SAME_NAME_PATIENCE:
-            raise JoinError(f"the server at {connection.address} refuses this client: {reason}")
-        if now - lost_since > connection.max_wait:
+        if pause is None:
             raise JoinError(f"no connection to {connection.address} for {connection.max_wait:g} seconds: {reason}")
-        pause = wait * random.uniform(0.5, 1.5)
         report(f"no connection to {connection.address} ({reason}); trying again in {pause:.1f} s")
-        time.sleep(pause)
-        wait = min(2.0 * wait, _LONGEST_WAIT)
+        sleep(pause)
 
 
-class _Stream:
-    """One connection, from the first message to the last."""
+def _answer_until_over(connection: Connection, client: Client, welcome: Callable[[], None]) -> None:
+    """Answer each message of one connection; return when the server ends the run. Raises grpc.RpcError otherwise.
 
-    def __init__(self, connection: Connection, client: Client) -> None:
-        self._connection = connection
-        self._client = client
-        self.answered = False  # whether anything but the introduction was asked: then the client was admitted
-
-    def answer_until_over(self, admitted: Callable[[], None]) -> None:
-        """Answer each message; return when the server ends the run. Raises grpc.RpcError otherwise."""
-        answers: queue.Queue[ClientMessage | None] = queue.Queue()
-        with self._connection.channel() as channel:
-            join = channel.stream_stream(
-                _METHOD,
-                request_serializer=ClientMessage.SerializeToString,
-                response_deserializer=ServerMessage.FromString,
-            )
-            messages: Iterator[ServerMessage] = join(iter(answers.get, None))
-            try:
-                for message in messages:
-                    kind = message.WhichOneof("msg")
-                    if kind == "reconnect_ins":
-                        answers.put(ClientMessage(disconnect_res=ClientMessage.DisconnectRes(reason=Reason.ACK)))
-                        with suppress(grpc.RpcError):  # the run is over, however the stream ends
-                            for _ in messages:  # the server ends it when it has our farewell
-                                pass
-                        return
-                    answers.put(_answer(self._client, kind, message))
-                    if kind != "get_properties_ins" and not self.answered:
-                        self.answered = True
-                        admitted()
-                raise _StreamEndedError
-            finally:
-                answers.put(None)
+    The first message asks for an introduction; a second one of its kind says that the client is admitted.
+    """
+    answers: queue.SimpleQueue[ClientMessage | None] = queue.SimpleQueue()
+    introduced = False
+    with connection.channel() as channel:
+        join = channel.stream_stream(
+            _METHOD,
+            request_serializer=ClientMessage.SerializeToString,
+            response_deserializer=ServerMessage.FromString,
+        )
+        messages: Iterator[ServerMessage] = join(iter(answers.get, None))
+        try:
+            for message in messages:
+                kind = message.WhichOneof("msg")
+                if kind == "reconnect_ins":
+                    return
+                if kind == "get_properties_ins" and introduced:
+                    welcome()
+                    continue
+                introduced = True
+                answers.put(_answer(client, kind, message))
+            raise _StreamEndedError
+        finally:
+            answers.put(None)
 
 
 class _StreamEndedError(grpc.RpcError):  # type: ignore[misc]

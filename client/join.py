@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 
 from client.grpc_transport import Connection, stay_joined
+from client.health import Health
 from client.resident import Holdings, ResidentClient
 from common.errors import ConfigError
 from common.tls import check_plain_text, read_tls
@@ -37,6 +38,7 @@ def join(args: argparse.Namespace) -> int:
     )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # systemd and docker stop a client this way
     client = ResidentClient(holdings, _say)
+    health = Health(args.health_address) if args.health_address else None
     up = False
 
     def connected(now: bool) -> None:
@@ -44,6 +46,8 @@ def join(args: argparse.Namespace) -> int:
         if now and not up:
             _say(f"joined {args.server} as {args.name}")
         up = now
+        if health is not None:
+            health.show(connected=now)
 
     stay_joined(connection, client.to_client(), report=_say, connected=connected)
     _say("the run is over")

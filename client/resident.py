@@ -16,7 +16,7 @@ from common.config import RunConfig
 from common.errors import DataError
 from common.messages import PROTOCOL, Hello, Question
 from common.objective import Objective, Shard, load_objective
-from common.shards import config_of_task, objective_of, own_objective
+from common.shards import config_of_task, lone_objective, own_objective
 from common.streams import BIT_GENERATOR
 from common.wire import decode_question, encode_hello
 
@@ -107,7 +107,7 @@ class ResidentClient(ZofedhtClient):
                 if config.objective:
                     # The server must not be able to make this machine import a module.
                     raise DataError("the server trains a black box; join with --objective module:factory")
-                return objective_of(_on_this_machine(config, mine).task, question.partition)
+                return lone_objective(_on_this_machine(config, mine), question.partition)
 
 
 def _on_this_machine(config: RunConfig, mine: Holdings) -> RunConfig:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,9 @@ from common.labels import AUTO, binary_target, check_both_classes, choose_positi
 from common.named_sets import NAMED_SETS, read_named
 from common.preprocessing import parse_steps, preprocess
 from common.streams import stream
-from common.typing import Indices
+from common.typing import Features, Indices, Vector
 
-__all__ = ["DataSpec", "load_dataset", "load_own_rows"]
+__all__ = ["DataSpec", "load_dataset", "load_own_rows", "load_rows"]
 
 _HELD_OUT, _SUBSET = 0, 1  # slots of the stream "train-rows"
 _HELD_OUT_SHARE = 5  # one row in five is held out
@@ -50,6 +51,38 @@ def load_dataset(spec: DataSpec) -> tuple[Dataset, Dataset]:
     names all that is random. So a model must be tested with the seed that it was trained with.
     Rows keep the order of their source. Raises DataError when the data cannot be had or used.
     """
+    train, test = _labelled(spec)
+    return train.finished(), test.finished()
+
+
+def load_rows(spec: DataSpec, choose: Callable[[Indices, Vector], Indices]) -> Dataset:
+    """Return some training rows, the same as ``load_dataset`` would give, without preparing the others.
+
+    ``choose`` maps (labels, target) of all training rows to row numbers. A device that holds one share of a
+    large set needs a fraction of the memory. Raises DataError as ``load_dataset`` does.
+    """
+    train, _ = _labelled(spec)
+    return train.taken(choose(train.labels, train.target)).finished()
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    """A part as it was read, with its labels and target; preprocessing is row by row and comes last."""
+
+    features: Features
+    labels: Indices
+    target: Vector
+    steps: tuple[str, ...]
+    divisor: float
+
+    def taken(self, rows: Indices) -> _Labelled:
+        return replace(self, features=self.features[rows], labels=self.labels[rows], target=self.target[rows])
+
+    def finished(self) -> Dataset:
+        return Dataset(preprocess(self.features, self.steps, self.divisor), self.target, self.labels)
+
+
+def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled]:
     steps = parse_steps(spec.preprocess)
     chosen = parse_labels(spec.positive_labels)
     train, test, divisor = _parts(spec)
@@ -60,11 +93,10 @@ def load_dataset(spec: DataSpec) -> tuple[Dataset, Dataset]:
         train, train_labels = _take(train, rows), train_labels[rows]
     check_both_classes(binary_target(train_labels, positive), train_labels, positive, spec.dataset)
 
-    def finished(part: Part, labels: Indices) -> Dataset:
-        features = preprocess(part.features, steps, divisor)
-        return Dataset(features, binary_target(labels, positive), labels)
+    def labelled(part: Part, labels: Indices) -> _Labelled:
+        return _Labelled(part.features, labels, binary_target(labels, positive), steps, divisor)
 
-    return finished(train, train_labels), finished(test, test_labels)
+    return labelled(train, train_labels), labelled(test, test_labels)
 
 
 def load_own_rows(path: str, positive_labels: str, preprocess_steps: str, dimension: int) -> Dataset:

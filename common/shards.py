@@ -8,16 +8,18 @@ import json
 import numpy as np
 
 from common.config import CLIENTS_HOLD_DATA, RunConfig
-from common.datasets import DataSpec, load_dataset, load_own_rows
+from common.datasets import DataSpec, load_dataset, load_own_rows, load_rows
 from common.errors import DataError
 from common.messages import Member
 from common.objective import Objective, Shard, load_objective
 from common.objectives import ModelOptions, build_model
 from common.partition import split
+from common.typing import Indices, Vector
 
 __all__ = [
     "config_of_task",
     "held_out_objective",
+    "lone_objective",
     "members_of",
     "objective_of",
     "own_objective",
@@ -38,6 +40,15 @@ def objective_of(task: str, partition: int) -> Objective:
     Raises DataError or ObjectiveError.
     """
     return _latest(task).objective(partition)
+
+
+def lone_objective(config: RunConfig, partition: int) -> Objective:
+    """Return what ``objective_of`` does for a built-in model, holding the rows of this one share only.
+
+    Raises DataError.
+    """
+    data = load_rows(_spec(config), lambda labels, target: _deal(config, labels, target)[partition])
+    return build_model(config.model, data, _options(config))
 
 
 def own_objective(config: RunConfig, path: str, dimension: int) -> Objective:
@@ -88,23 +99,8 @@ class _Task:
                 f"dataset = {CLIENTS_HOLD_DATA} has rows only where clients join with --data;"
                 " use it with `zofedht-server serve`"
             )
-        spec = DataSpec(
-            dataset=config.dataset,
-            data_dir=config.data_dir,
-            train_rows=config.train_rows,
-            positive_labels=config.positive_labels,
-            preprocess=config.preprocess,
-            seed=config.seed,
-        )
-        train, self.test = load_dataset(spec)
-        shards = split(
-            train.labels,
-            train.target,
-            config.partition,
-            config.num_clients,
-            config.seed,
-            config.dirichlet_alpha,
-        )
+        train, self.test = load_dataset(_spec(config))
+        shards = _deal(config, train.labels, train.target)
         self._bounds = np.concatenate([[0], np.cumsum([len(shard) for shard in shards])])
         self.train = train.take(np.concatenate(shards))
 
@@ -122,6 +118,21 @@ class _Task:
             return load_objective(self.config.objective, shard)
         rows = slice(self._bounds[partition], self._bounds[partition + 1])
         return build_model(self.config.model, self.train.take(rows), self.options)
+
+
+def _spec(config: RunConfig) -> DataSpec:
+    return DataSpec(
+        dataset=config.dataset,
+        data_dir=config.data_dir,
+        train_rows=config.train_rows,
+        positive_labels=config.positive_labels,
+        preprocess=config.preprocess,
+        seed=config.seed,
+    )
+
+
+def _deal(config: RunConfig, labels: Indices, target: Vector) -> list[Indices]:
+    return split(labels, target, config.partition, config.num_clients, config.seed, config.dirichlet_alpha)
 
 
 def _options(config: RunConfig) -> ModelOptions:

@@ -22,6 +22,7 @@ __all__ = [
     "Config",
     "broadcast_bytes",
     "decode_broadcast",
+    "decode_figures",
     "decode_hello",
     "decode_question",
     "decode_update",
@@ -175,6 +176,12 @@ def decode_hello(properties: Mapping[str, Any]) -> Hello:
         version=read.text("version"),
         generator=read.text("generator"),
     )
+
+
+def decode_figures(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Read the figures of an evaluation. Raises MessageError unless all are numbers and ``loss`` is among them."""
+    read = _Reader(metrics)
+    return {"loss": read.number("loss")} | {key: read.number(key) for key in metrics}
 
 
 def broadcast_bytes(message: Broadcast) -> int:

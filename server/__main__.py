@@ -78,6 +78,7 @@ def _serve(args: argparse.Namespace) -> int:
         resume=args.resume,
         max_message_bytes=args.max_message_mb * 2**20,
         health_address=args.health_address,
+        linger=args.linger,
     )
     result, folder = serve(options, _keys(args), report=_say, listening=lambda port: _say(f"listening on port {port}"))
     print(summary_text(result.summary, folder))

@@ -89,8 +89,8 @@ def _authority(folder: Path, days: float) -> tuple[x509.Certificate, ec.Elliptic
         .add_extension(_usage(signs=True), critical=True)
         .sign(key, hashes.SHA256())
     )
+    _write(key_file, _pem(key), 0o600)  # first: the certificate says that both are there
     _write(certificate_file, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
-    _write(key_file, _pem(key), 0o600)
     return certificate, key
 
 

@@ -69,7 +69,15 @@ def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         metavar="SECONDS",
         type=float,
         default=0.0,
-        help="unless num-clients is set: begin when nobody has joined for so long (0)",
+        help="begin when nobody has joined for so long, unless num-clients is set; a resumed run then goes on with"
+        " those that are there (0)",
+    )
+    serve.add_argument(
+        "--linger",
+        metavar="SECONDS",
+        type=float,
+        default=0.0,
+        help="after the run, stay so long to tell it to clients that come late or back (0)",
     )
     serve.add_argument("--tls-dir", metavar="DIR", type=Path, help="folder with ca.crt, server.crt and server.key")
     serve.add_argument("--insecure", action="store_true", help="plain text and no certificates: anybody may join")

@@ -4,87 +4,134 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterator
+from enum import Enum, auto
 
 from flwr.proto.transport_pb2 import ClientMessage
 
 __all__ = ["Conversation", "LostClient"]
-
-_POLL = 0.2  # seconds between looks at a stream that is being closed
 
 
 class LostClient(Exception):  # noqa: N818  (it is the client that is lost, not an error of ours)
     """The client's stream ended, or its answer did not come in time."""
 
 
+class _State(Enum):
+    IDLE = auto()  # nothing is asked
+    ASKED = auto()  # somebody waits for the answer
+    LATE = auto()  # nobody waits any more; the answer, when it comes, is dropped
+
+
 class Conversation:
     """Carries serialised ServerMessages to one client and its ClientMessages back.
 
-    Answers wait in a queue of one; the transport's flow control holds back a client that says more than
-    it is asked.
+    A client that is too late keeps its stream, so that it loses a slot and not its connection; it is asked
+    nothing until the late answer has come. A client that speaks without being asked loses the stream: what is
+    held for a client is therefore never more than one answer.
     """
 
-    def __init__(self) -> None:
-        self._out: queue.Queue[bytes | None] = queue.Queue()
-        self._in: queue.Queue[ClientMessage] = queue.Queue(maxsize=1)
+    def __init__(self, most_bytes: int) -> None:
+        """``most_bytes`` is the longest message that is read; it may be raised when the client is known."""
+        self.most_bytes = most_bytes
+        self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._turn = threading.Lock()  # a client that was drawn twice answers one slot after the other
-        self._closed = threading.Event()
+        self._changed = threading.Condition()
+        self._state = _State.IDLE
+        self._answer: ClientMessage | None = None
+        self._end = ""  # why the stream has ended
+        self.complaint = ""  # what the client did wrong, where that is why
 
     def ask(self, message: bytes, timeout: float) -> ClientMessage:
         """Send a serialised ServerMessage and return the answer.
 
-        Raises LostClient when the stream ends, or after ``timeout`` seconds, which also ends the stream: a
-        late answer would otherwise be taken for the next one.
+        Raises LostClient when the stream ends, and after ``timeout`` seconds, which include the wait for the
+        client's other slots.
         """
-        with self._turn:
-            if self._closed.is_set():
-                raise LostClient("the connection was lost")
-            while not self._in.empty():  # said without being asked
-                self._in.get_nowait()
+        deadline = time.monotonic() + timeout
+        if not self._turn.acquire(timeout=timeout):
+            raise LostClient(f"no answer within {timeout:.3g} seconds: it was still at work on another slot")
+        try:
+            self.expect()
             self._out.put(message)
-            return self.next_answer(timeout)
+            return self.next_answer(deadline - time.monotonic())
+        finally:
+            self._turn.release()
+
+    def expect(self) -> None:
+        """Note that a question goes out now. Raises LostClient when the client cannot be asked."""
+        with self._changed:
+            if self._end:
+                raise LostClient(self._end)
+            if self._state is not _State.IDLE:
+                raise LostClient("it is still at work on an earlier question")
+            self._state = _State.ASKED
 
     def next_answer(self, timeout: float) -> ClientMessage:
-        """Return the next message of the client. Raises LostClient as ``ask`` does."""
-        waited = 0.0
-        while waited < timeout:
-            try:
-                return self._in.get(timeout=min(_POLL, timeout - waited))
-            except queue.Empty:
-                waited += min(_POLL, timeout - waited)
-                if self._closed.is_set() and self._in.empty():
-                    raise LostClient("the connection was lost") from None
-        self.close()
-        raise LostClient(f"no answer within {timeout:.3g} seconds")
+        """Return the answer to the question that is out. Raises LostClient as ``ask`` does."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._answer is not None or bool(self._end), max(0.0, timeout))
+            answer, self._answer = self._answer, None
+            if answer is not None:
+                return answer
+            if self._end:
+                raise LostClient(self._end)
+            self._state = _State.LATE
+            raise LostClient(f"no answer within {timeout:.3g} seconds")
 
-    def listen(self, messages: Iterator[ClientMessage]) -> None:
+    def listen(self, messages: Iterator[bytes]) -> None:
         """Take in the client's messages until the stream ends; runs in a thread of its own."""
         try:
-            for message in messages:
-                while not self._closed.is_set():
-                    try:
-                        self._in.put(message, timeout=_POLL)
-                        break
-                    except queue.Full:
-                        continue
-                if self._closed.is_set():
+            for data in messages:
+                complaint = self._take(data)
+                if complaint:
+                    self.complaint = complaint
+                    self.close(complaint)
                     return
-        except Exception:
+        except Exception:  # grpc tells of the end of a stream by an Exception without a type
             return
         finally:
             self.close()
+
+    def _take(self, data: bytes) -> str | None:
+        if len(data) > self.most_bytes:
+            return f"it sent {len(data)} bytes where {self.most_bytes} are the most"
+        try:
+            message = ClientMessage.FromString(data)
+        except Exception:  # protobuf's DecodeError, or what it makes of a wrong text
+            return f"it sent {len(data)} bytes that are no message"
+        with self._changed:
+            if self._state is _State.IDLE:
+                return "it spoke without being asked"
+            if self._state is _State.ASKED:
+                self._answer = message
+                self._changed.notify_all()
+            self._state = _State.IDLE
+        return None
 
     def outgoing(self) -> Iterator[bytes]:
         """Yield what is to be sent, until the conversation is closed."""
         while (message := self._out.get()) is not None:
             yield message
 
-    def close(self) -> None:
-        """End the conversation; what waits for an answer raises LostClient."""
-        self._closed.set()
+    def dismiss(self, message: bytes) -> None:
+        """Send a last message, whatever the client is doing, and end the conversation after it."""
+        self._out.put(message)
+        self.close()
+
+    def close(self, reason: str = "the connection was lost") -> None:
+        """End the conversation; what waits for an answer raises LostClient with the reason."""
+        with self._changed:
+            self._end = self._end or reason
+            self._changed.notify_all()
         self._out.put(None)
 
     @property
     def closed(self) -> bool:
         """Whether the stream has ended."""
-        return self._closed.is_set()
+        return bool(self._end)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the client can be asked: it is there, and owes no answer that nobody waits for."""
+        return not self._end and self._state is not _State.LATE

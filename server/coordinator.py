@@ -76,7 +76,7 @@ class Coordinator:
         self._asked: dict[int, Broadcast] = {}
         self._failures: list[Failure] = []  # of the earlier attempts at this round
         self._holdings: dict[str, str] = {}  # host -> digest of the basis it confirmed
-        self._members: dict[str, Member] = {}
+        self._hosts: dict[int, str] = {}  # slot -> host of the client that was asked
         self._lost: dict[int, list[str]] = {}  # slot -> clients that lost it in this attempt
         self._resent: set[tuple[int, str]] = set()  # (slot, client) that were sent Q again in this attempt
         self._up = self._down = 0
@@ -99,7 +99,8 @@ class Coordinator:
         Raises RoundError when there is nobody to ask.
         """
         broadcasts = ask(self.state, self.config, members, self._attempt)
-        self._members = {member.name: member for member in members}
+        hosts = {member.name: member.host for member in members}
+        self._hosts = {b.slot: hosts[b.client] for b in broadcasts}
         self._asked = {b.slot: b for b in broadcasts}
         self._lost, self._resent = {}, set()
         return [self._send(b, with_basis=not self._holds(b)) for b in broadcasts]
@@ -120,7 +121,7 @@ class Coordinator:
         chosen = redraw(others, seed=self.config.seed, round_=self.state.round, slot=slot, lost=len(lost))
         if chosen is None:
             return None
-        self._members[chosen.name] = chosen
+        self._hosts[slot] = chosen.host
         broadcast = replace(self._asked[slot], client=chosen.name, partition=chosen.partition, basis=None)
         self._asked[slot] = broadcast
         return self._send(broadcast, with_basis=not self._holds(broadcast))
@@ -132,11 +133,11 @@ class Coordinator:
         """
         again = []
         for update in updates:
-            broadcast = self._asked.get(update.slot)
+            broadcast = self._asked_of(update)
             if update.status != "basis-missing" or broadcast is None or (update.slot, update.client) in self._resent:
                 continue
             self._resent.add((update.slot, update.client))
-            self._holdings.pop(self._host(broadcast), None)
+            self._holdings.pop(self._hosts[update.slot], None)
             again.append(self._send(broadcast, with_basis=True))
         return again
 
@@ -167,21 +168,23 @@ class Coordinator:
         self._down += broadcast_bytes(broadcast)
         return broadcast
 
-    def _host(self, broadcast: Broadcast) -> str:
-        return self._members[broadcast.client].host
+    def _asked_of(self, update: Update) -> Broadcast | None:
+        """Return what an update answers, or None: its slot may have gone to another client since."""
+        broadcast = self._asked.get(update.slot)
+        return broadcast if broadcast is not None and broadcast.client == update.client else None
 
     def _holds(self, broadcast: Broadcast) -> bool:
-        return self._holdings.get(self._host(broadcast)) == broadcast.digest
+        return self._holdings.get(self._hosts[broadcast.slot]) == broadcast.digest
 
     def _confirm(self, updates: Sequence[Update]) -> None:
         for update in updates:
-            broadcast = self._asked.get(update.slot)
+            broadcast = self._asked_of(update)
             if broadcast is None or not broadcast.needs_basis:
                 continue
             if update.status == "ok":
-                self._holdings[self._host(broadcast)] = broadcast.digest
+                self._holdings[self._hosts[update.slot]] = broadcast.digest
             elif update.status == "basis-missing":  # an engine without re-sends sends Q next time
-                self._holdings.pop(self._host(broadcast), None)
+                self._holdings.pop(self._hosts[update.slot], None)
 
     def _try_again(self, outcome: Outcome) -> None:
         self._failures.extend(outcome.failures)

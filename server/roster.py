@@ -23,7 +23,9 @@ from flwr.proto.transport_pb2 import ServerMessage
 from flwr.server.client_manager import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
+from common.errors import DataError, MessageError
 from common.messages import OWN_ROWS, Hello, Member
+from common.npy import decode_vectors
 from server.conversation import Conversation
 from server.fit_encoder import FitEncoder
 from server.selection import in_order
@@ -54,7 +56,12 @@ class ResidentProxy(ClientProxy):
     def get_parameters(self, ins: GetParametersIns, timeout: float | None, group_id: int | None) -> GetParametersRes:
         message = ServerMessage(get_parameters_ins=serde.get_parameters_ins_to_proto(ins))
         answer = self.conversation.ask(message.SerializeToString(), _bounded(timeout))
-        return serde.get_parameters_res_from_proto(answer.get_parameters_res)
+        result = serde.get_parameters_res_from_proto(answer.get_parameters_res)
+        expected = self.hello.dimension
+        for x in decode_vectors(result.parameters.tensors, "the starting point"):
+            if x.shape != (expected,):
+                raise MessageError(f"it joined with n = {expected} parameters and starts with {x.shape[0]}")
+        return result
 
     def get_properties(self, ins: GetPropertiesIns, timeout: float | None, group_id: int | None) -> GetPropertiesRes:
         message = ServerMessage(get_properties_ins=serde.get_properties_ins_to_proto(ins))
@@ -99,7 +106,7 @@ class Roster(SimpleClientManager):
             ):
                 return f"a client named {proxy.hello.name!r} is connected already; give every client its own --name"
             if present is not None:
-                present.conversation.close()
+                present.conversation.close("it came back over a new connection")
                 self.unregister(present)
             self._give(proxy)
             self._names[proxy.hello.name] = proxy
@@ -122,7 +129,8 @@ class Roster(SimpleClientManager):
             del self._names[proxy.hello.name]
             self.unregister(proxy)
             self.last_change = time.monotonic()
-        self._report(f"left: {proxy.hello.name}, {len(self._names)} connected")
+        why = f" ({proxy.conversation.complaint})" if proxy.conversation.complaint else ""
+        self._report(f"left: {proxy.hello.name}{why}, {len(self._names)} connected")
 
     def connected(self) -> dict[str, ResidentProxy]:
         """Return the connected clients by name, in the order people sort names."""
@@ -147,14 +155,30 @@ class Roster(SimpleClientManager):
             return
         name = proxy.hello.name
         if name not in self._dealt:
-            held = [other.partition for other in self._names.values() if other is not proxy]
+            # A connected client that is yet to be given its old partition holds it already.
+            held = [self._dealt.get(other.hello.name, other.partition) for other in self._names.values()]
             self._dealt[name] = min(range(self._count), key=lambda index: (held.count(index), index))
-            self._remember(self._dealt)
+            try:
+                self._remember(self._dealt)
+            except DataError as error:  # a full disk: the next change is another chance
+                self._report(f"who has which partition is not remembered: {error}")
         proxy.partition = self._dealt[name]
 
     def members(self) -> dict[Member, ClientProxy]:
-        """Return who can be drawn now, and by which connection."""
+        """Return who can be drawn now, and by which connection; one that still owes a late answer cannot."""
         return {
             Member(name=name, partition=proxy.partition, host=proxy.cid): proxy
             for name, proxy in self.connected().items()
+            if proxy.conversation.ready
         }
+
+    def dismiss(self) -> None:
+        """Tell all clients that the run is over; one that is busy reads it when it is done."""
+        message = ServerMessage(reconnect_ins=serde.reconnect_ins_to_proto(ReconnectIns(seconds=None)))
+        for proxy in self.connected().values():
+            proxy.conversation.dismiss(message.SerializeToString())
+
+    def hang_up(self) -> None:
+        """End all streams without a word: the clients will try to come back."""
+        for proxy in self.connected().values():
+            proxy.conversation.close("the server is going down")

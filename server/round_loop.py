@@ -7,29 +7,32 @@ client while round-timeout lasts; then ``tell`` goes on with what there is, or h
 
 from __future__ import annotations
 
+import queue
 import time
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 
-from flwr.common import Code, EvaluateIns, EvaluateRes, FitIns, FitRes, GetParametersIns
+import numpy as np
+from flwr.common import Code, EvaluateIns, FitIns, FitRes, GetParametersIns
 from flwr.common import ndarrays_to_parameters as pack
-from flwr.common import parameters_to_ndarrays as unpack
 from flwr.server import History, Server
 from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 
 from common.config import RunConfig
-from common.errors import RoundError
+from common.errors import MessageError, RoundError
 from common.messages import Member
+from common.npy import decode_vectors
 from common.shards import members_of
 from common.typing import Vector
+from common.wire import decode_figures
 from server.conduct import Result, conduct
 from server.coordinator import Coordinator, Metrics
 from server.evaluation import central_evaluator, mean_over_clients
 from server.rounds import ServerState
 from server.run_folder import RunFolder
 from server.selection import in_turn
-from server.strategy import Instruction, Instructions, SlotFailure, ZofedhtStrategy, over_nodes, question
+from server.strategy import Instruction, Instructions, SlotFailure, ZofedhtStrategy, check_reply, over_nodes, question
 
 __all__ = ["FlowerRounds"]
 
@@ -53,10 +56,12 @@ class FlowerRounds(Server):
         show_progress: bool = True,
         homes: Callable[[], dict[Member, ClientProxy]] | None = None,
         patience: float | None = None,
+        dimension: int = 0,
     ) -> None:
         """``homes`` tells who can be drawn now and where; unless given, all logical clients live on all nodes.
 
         ``patience`` is how many seconds to wait for somebody to be there; round-timeout unless given.
+        ``dimension`` is n where it is known: a client's sparse file may lack its last columns.
         """
         super().__init__(client_manager=client_manager)
         self._config = config
@@ -66,6 +71,7 @@ class FlowerRounds(Server):
         self._show_progress = show_progress
         self._homes = homes or self._everybody_over_nodes
         self._patience = config.round_timeout if patience is None else patience
+        self._dimension = dimension
         self._central = central_evaluator(config)
         self._pool = ThreadPoolExecutor(config.clients_per_round + _SPARE_THREADS, thread_name_prefix="slot")
 
@@ -86,16 +92,16 @@ class FlowerRounds(Server):
         homes = self._wait_for_homes()
         if self._central:
             return self._central.dim, None
-        first = in_turn(list(homes))[0]
-        ins = GetParametersIns(config=question(self._config, first))
-        try:
-            result = homes[first].get_parameters(ins, timeout=self._config.round_timeout, group_id=0)
-        except Exception as error:
-            raise RoundError(f"client {first.name} could not say its starting point: {error}") from error
-        if result.status.code != Code.OK:
-            raise RoundError(f"client {first.name} could not say its starting point: {result.status.message}")
-        x = unpack(result.parameters)[0]
-        return x.shape[0], x
+        complaints = []
+        for member in in_turn(list(homes)):
+            ins = GetParametersIns(config=question(self._config, member, self._dimension))
+            try:
+                x = _starting_point(homes[member], ins, self._config.round_timeout)
+            except Exception as error:  # whatever this one did, the next may do better
+                complaints.append(f"client {member.name} could not say its starting point: {error}")
+            else:
+                return x.shape[0], x
+        raise RoundError("; ".join(complaints))
 
     def attach(self, coordinator: Coordinator) -> None:
         """Put the strategy around the coordinator of this run."""
@@ -108,32 +114,37 @@ class FlowerRounds(Server):
         round_ = self.strategy.coordinator.state.round + 1  # Flower counts from 1
         deadline = time.monotonic() + self._config.round_timeout
         pending: dict[Future[FitRes], Instruction] = {}
+        arrived: queue.SimpleQueue[Future[FitRes]] = queue.SimpleQueue()
 
         def send(instructions: Instructions) -> None:
             for instruction in instructions:
                 left = max(0.01, deadline - time.monotonic())
-                pending[self._pool.submit(_fit_one, *instruction, left, round_)] = instruction
+                future = self._pool.submit(_fit_one, *instruction, left, round_)
+                pending[future] = instruction
+                future.add_done_callback(arrived.put)
 
         send(self.strategy.configure_fit(round_, self.parameters, self._client_manager))
         results: list[tuple[ClientProxy, FitRes]] = []
         failures: list[tuple[ClientProxy, FitRes] | BaseException] = []
         while pending:
-            done, _ = wait(pending, timeout=max(0.0, deadline - time.monotonic()), return_when=FIRST_COMPLETED)
-            if not done:  # what still waits is lost, and there is no time to draw again
+            try:
+                future = arrived.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:  # what still waits is lost, and there is no time to draw again
                 late = TimeoutError(f"no answer within round-timeout = {self._config.round_timeout:g} seconds")
                 failures.extend(SlotFailure(instruction, late) for instruction in pending.values())
                 break
-            for future in done:
-                instruction = pending.pop(future)
-                error = future.exception()
-                if error is not None:
-                    failure = SlotFailure(instruction, error)
-                    failures.append(failure)
-                    send(self.strategy.configure_redraw(failure))
-                    continue
+            instruction = pending.pop(future)
+            error = future.exception()
+            if error is None:
                 result = (instruction[0], future.result())
                 results.append(result)
                 send(self.strategy.configure_resend([result]))
+                continue
+            failure = SlotFailure(instruction, error)
+            failures.append(failure)
+            # A reply that is none is an answer: its sender has had its say. A slot without an answer is drawn again.
+            if not isinstance(error, MessageError) and time.monotonic() < deadline:
+                send(self.strategy.configure_redraw(failure))
         parameters, _ = self.strategy.aggregate_fit(round_, results, failures)
         if parameters is not None:
             self.parameters = parameters
@@ -142,14 +153,16 @@ class FlowerRounds(Server):
         """Evaluate x on all rows, or by asking every client for its shard."""
         if self._central:
             return self._central(x)
-        self._wait_for_homes()
-        instructions = self.strategy.configure_evaluate(0, pack([x]), self._client_manager)
-        futures = [self._pool.submit(self._evaluate_one, proxy, ins) for proxy, ins in instructions]
-        answers = [future.exception() or future.result() for future in futures]
-        good = [answer for answer in answers if isinstance(answer, EvaluateRes)]
-        if not good:
-            raise RoundError(f"no client could evaluate x: {answers[0]}")
-        return mean_over_clients({f"train_{k}": float(v) for k, v in answer.metrics.items()} for answer in good)
+        for _ in range(self._config.max_retries + 1):
+            self._wait_for_homes()
+            instructions = self.strategy.configure_evaluate(0, pack([x]), self._client_manager)
+            deadline = time.monotonic() + self._config.round_timeout
+            futures = [self._pool.submit(_evaluate_one, proxy, ins, deadline) for proxy, ins in instructions]
+            answers = [future.exception() or future.result() for future in futures]
+            good = [answer for answer in answers if isinstance(answer, dict)]
+            if good:
+                return mean_over_clients({f"train_{k}": v for k, v in answer.items()} for answer in good)
+        raise RoundError(f"no client could evaluate x: {answers[0] if answers else 'nobody was there'}")
 
     def test(self, x: Vector) -> Metrics:
         """Evaluate x on the test set, where the server has it."""
@@ -167,15 +180,27 @@ class FlowerRounds(Server):
             time.sleep(_POLL)
         return homes
 
-    def _evaluate_one(self, proxy: ClientProxy, ins: EvaluateIns) -> EvaluateRes:
-        result = proxy.evaluate(ins, timeout=self._config.round_timeout, group_id=0)
-        if result.status.code != Code.OK:
-            raise RoundError(result.status.message)
-        return result
-
 
 def _fit_one(proxy: ClientProxy, ins: FitIns, timeout: float, round_: int) -> FitRes:
     result = proxy.fit(ins, timeout=timeout, group_id=round_)
     if result.status.code != Code.OK:
         raise RoundError(result.status.message or "the client answered with an error")
+    check_reply(ins, result)
     return result
+
+
+def _evaluate_one(proxy: ClientProxy, ins: EvaluateIns, deadline: float) -> Metrics:
+    result = proxy.evaluate(ins, timeout=max(0.01, deadline - time.monotonic()), group_id=0)
+    if result.status.code != Code.OK:
+        raise RoundError(result.status.message)
+    return decode_figures(result.metrics)
+
+
+def _starting_point(proxy: ClientProxy, ins: GetParametersIns, timeout: float) -> Vector:
+    result = proxy.get_parameters(ins, timeout=timeout, group_id=0)
+    if result.status.code != Code.OK:
+        raise RoundError(result.status.message)
+    points = decode_vectors(result.parameters.tensors, "the starting point")
+    if not points or not np.all(np.isfinite(points[0])):
+        raise MessageError("it must be one vector of finite numbers")
+    return points[0]

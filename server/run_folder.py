@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import threading
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -42,6 +43,7 @@ class RunFolder:
         self.summary_file = path / "summary.json"
         self.vector_file = path / "x.npy"
         self.picture_file = path / "loss.png"
+        self._writing = threading.Lock()  # clients are dealt partitions while the run goes on
 
     def exists(self) -> bool:
         """Whether there is a run in the folder. A config alone is none: what failed before round 0 can start again."""
@@ -102,7 +104,7 @@ class RunFolder:
 
     def remember_partitions(self, partitions: Mapping[str, int]) -> None:
         """Keep which client was dealt which partition: a resumed run deals the same."""
-        replace_file(self.about_file, _pretty(self._about() | {"partitions": dict(partitions)}))
+        self._add_about(partitions=dict(partitions))
 
     def _engine(self) -> str:
         # Every engine gives the same numbers; this one needs nothing else.
@@ -115,11 +117,15 @@ class RunFolder:
             return {}  # nothing in it is needed to finish a run
         return about if isinstance(about, dict) else {}
 
+    def _add_about(self, **entries: Any) -> None:
+        with self._writing:
+            replace_file(self.about_file, _pretty(self._about() | entries))
+
     def start(self, config: RunConfig, state: ServerState, initial: Metrics) -> list[Observer]:
         """Write the first checkpoint and what x_0 scores; return the observers that record the rounds."""
         if state.round == 0:
             write_checkpoint(self.checkpoints, state, config)
-            replace_file(self.about_file, _pretty(self._about() | {"initial": initial}))
+            self._add_about(initial=initial)
         return [HistoryWriter(self.history_file), CheckpointWriter(self.checkpoints, config)]
 
     def save(self, config: RunConfig, state: ServerState) -> None:

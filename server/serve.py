@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flwr.common import GetPropertiesIns, ReconnectIns
+from flwr.common import GetPropertiesIns
 
 from common.config import CLIENTS_HOLD_DATA, RunConfig
+from common.config_files import load_toml
 from common.messages import OWN_ROWS, Question
 from common.tls import TlsFiles
 from common.wire import encode_question
 from server.admission import Expected
 from server.conduct import Result
-from server.conversation import LostClient
 from server.evaluation import central_evaluator
 from server.grpc_transport import JoinService, start_grpc_server
 from server.health import serve_health
-from server.roster import ResidentProxy, Roster
+from server.roster import Roster
 from server.round_loop import FlowerRounds
 from server.rounds import ServerState
 from server.run_folder import RunFolder
 
 __all__ = ["ServeOptions", "serve"]
 
-_FAREWELL_SECONDS = 5.0
+_FAREWELL_SECONDS = 2.0  # for the last word to leave; a client that is stopped or cut off never reads it
+_ROOM_FOR_TEXT = 2**20
 _REMINDER_SECONDS = 30.0
 
 
@@ -44,6 +44,7 @@ class ServeOptions:
     resume: bool = False
     max_message_bytes: int = 256 * 2**20
     health_address: str = ""
+    linger: float = 0.0  # seconds after the run in which clients that come late or back still hear that it is over
 
 
 def serve(
@@ -52,38 +53,42 @@ def serve(
     """Listen, wait for clients, run to the end and send the clients home.
 
     ``keys`` are run config keys; without num-clients it becomes the number of clients that have joined when
-    the run begins. ``listening`` hears the port. Raises ZofedhtError.
+    the run begins. ``listening`` hears the port. When the run does not come to its end, the clients are not
+    sent home: they come back when it is resumed. Raises ZofedhtError.
     """
     folder = RunFolder(options.out)
-    config, state, engine = RunConfig.from_mapping(keys), None, "grpc"
+    config, state = RunConfig.from_mapping(keys), None
     if options.resume and folder.exists():
-        config, state, engine = folder.reopen({key: value for key, value in keys.items() if key in FREE_SERVE_KEYS})
+        config, state, _ = folder.reopen(_changes(folder, config, keys))
         report(f"continuing {folder.path} at round {state.round}")
     else:
         folder.refuse_old()
     count = config.num_clients if state is not None or "num-clients" in keys else 0
-    service = _Service(config, state, count, report)
-    server, port = start_grpc_server(
-        options.address, JoinService(service.roster, service.hello, service.expected),
-        tls=options.tls, max_message_bytes=options.max_message_bytes,
-    )  # fmt: skip
     health = serve_health(options.health_address) if options.health_address else None
+    service = _Service(config, state, count, report)
+    most_bytes = service.most_bytes(options.max_message_bytes)
+    join = JoinService(service.roster, service.hello, service.expected, most_bytes)
+    server, port = start_grpc_server(options.address, join, tls=options.tls, max_message_bytes=most_bytes)
     listening(port)
     try:
-        service.wait(options.min_clients, options.settle if count == 0 else 0.0)
+        service.wait(options.min_clients, options.settle if state is not None or count == 0 else 0.0)
         if state is None:
-            config = service.begin(folder, engine)
+            config = service.begin(folder)
         service.deal(folder)
-        result = _run(config, service.roster, folder, state)
+        result = _run(config, service, folder, state)
+        service.see_off(options.linger)
     finally:
-        _send_home(service.roster)
-        server.stop(grace=1.0).wait(2.0)
+        service.roster.hang_up()
+        server.stop(grace=_FAREWELL_SECONDS).wait()
         if health is not None:
             health.stop(grace=None)
     return result, folder
 
 
-FREE_SERVE_KEYS = frozenset({"rounds", "budget", "evaluate-every", "checkpoint-every", "round-timeout", "max-retries"})
+def _changes(folder: RunFolder, config: RunConfig, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys whose values are not the run's: a service is started again with the same command line."""
+    given, kept = config.to_mapping(), load_toml(folder.config_file) if folder.config_file.exists() else {}
+    return {key: given[key] for key in keys if given[key] != kept.get(key)}
 
 
 class _Service:
@@ -96,78 +101,88 @@ class _Service:
         self._report = report
         central = central_evaluator(config)
         self._dimension = central.dim if central else 0 if state is None else state.x.shape[0]
+        self._begun = state is not None
+
+    def most_bytes(self, limit: int) -> int:
+        """Return the longest answer that is taken in: ``limit``, or room for x and some text where n is known."""
+        return min(limit, 8 * self._dimension + _ROOM_FOR_TEXT) if self._dimension else limit
 
     def hello(self) -> GetPropertiesIns:
         """What a client is told when it introduces itself."""
         config = self._config
-        question = Question("", OWN_ROWS, config.seed, config.task, self._dimension)
+        question = Question("", OWN_ROWS, config.seed, config.task, self.expected().dimension)
         return GetPropertiesIns(encode_question(question))
 
     def expected(self) -> Expected:
-        """What a client must bring now; the first one settles n where the server has no data."""
-        if not self._dimension:
-            known = (proxy.hello.dimension for proxy in self.roster.connected().values())
-            self._dimension = next((dimension for dimension in known if dimension), 0)
+        """What a client must bring now; what the server does not know is as the clients have it that are there."""
+        hellos = [proxy.hello for proxy in self.roster.connected().values()]
+        dimension = self._dimension or next((hello.dimension for hello in hellos if hello.dimension), 0)
+        if self._begun:
+            self._dimension = dimension
         return Expected(
-            dimension=self._dimension,
-            partitions=self._count,
-            clients_hold_data=bool(self._config.objective) or self._config.dataset == CLIENTS_HOLD_DATA,
+            dimension=dimension,
+            partitions=self._count or next((hello.partitions for hello in hellos if hello.partitions), 0),
+            clients_hold_data=self._clients_hold_data,
             black_box=bool(self._config.objective),
         )
 
+    @property
+    def _clients_hold_data(self) -> bool:
+        return bool(self._config.objective) or self._config.dataset == CLIENTS_HOLD_DATA
+
     def wait(self, clients: int, settle: float) -> None:
-        """Wait, for as long as it takes, until so many clients are connected and nobody has come for a while."""
+        """Wait, for as long as it takes, until so many clients are connected and nobody has come for a while.
+
+        A resumed run does not wait for those that are gone: it goes on with all of them, or with those that are
+        there when nobody has come for a while.
+        """
         reminded = time.monotonic()
         while True:
             present = len(self.roster.connected())
             quiet = time.monotonic() - self.roster.last_change
-            if present >= clients and quiet >= settle:
+            if present >= clients and (quiet >= settle or self._begun):
+                return
+            if self._begun and present and 0.0 < settle <= quiet:
                 return
             if time.monotonic() - reminded > _REMINDER_SECONDS:
                 reminded = time.monotonic()
                 self._report(f"waiting for clients: {present} of {clients} connected")
             time.sleep(0.05)
 
-    def begin(self, folder: RunFolder, engine: str) -> RunConfig:
-        """Settle num-clients, and begin the result folder."""
-        if not self._count:
-            present = self.roster.connected().values()
-            self._count = max([len(present), *(proxy.hello.partitions for proxy in present)])
+    def see_off(self, linger: float) -> None:
+        """Tell all clients that the run is over, and for a while those that come late or back."""
+        end = time.monotonic() + linger
+        self.roster.dismiss()
+        while time.monotonic() < end:
+            time.sleep(0.1)
+            self.roster.dismiss()
+
+    def begin(self, folder: RunFolder) -> RunConfig:
+        """Settle num-clients and, where only the clients know it, n; begin the result folder."""
+        expected = self.expected()
+        self._count = expected.partitions or max(1, len(self.roster.connected()))
+        self._dimension, self._begun = expected.dimension, True
         self._config = self._config.replace(num_clients=self._count)
-        folder.begin(self._config, engine)
+        folder.begin(self._config, "grpc")
         return self._config
 
     def deal(self, folder: RunFolder) -> None:
         """Give partitions to those that brought none, now and whenever one joins; names keep theirs for ever."""
-        if self._config.objective or self._config.dataset == CLIENTS_HOLD_DATA:
-            return
-        self.roster.deal(self._count, folder.partitions(), folder.remember_partitions)
+        if not self._clients_hold_data:
+            self.roster.deal(self._count, folder.partitions(), folder.remember_partitions)
 
 
-def _run(config: RunConfig, roster: Roster, folder: RunFolder, state: ServerState | None) -> Result:
+def _run(config: RunConfig, service: _Service, folder: RunFolder, state: ServerState | None) -> Result:
     results: list[Result] = []
     rounds = FlowerRounds(
         config,
-        roster,
+        service.roster,
         folder=folder,
         state=state,
         on_result=results.append,
-        homes=roster.members,
+        homes=service.roster.members,
         patience=float("inf"),
+        dimension=service.expected().dimension,
     )
     rounds.fit(config.rounds, config.round_timeout)
     return results[0]
-
-
-def _send_home(roster: Roster) -> None:
-    def farewell(proxy: ResidentProxy) -> None:
-        try:
-            proxy.reconnect(ReconnectIns(seconds=None), _FAREWELL_SECONDS, None)
-        except LostClient:
-            return  # a client that is gone needs no farewell
-        finally:
-            proxy.conversation.close()
-
-    present = list(roster.connected().values())
-    with ThreadPoolExecutor(max_workers=max(1, len(present))) as pool:
-        list(pool.map(farewell, present))

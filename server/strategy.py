@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
 from flwr.common import ndarrays_to_parameters as pack
-from flwr.common import parameters_to_ndarrays as unpack
 from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
@@ -20,13 +19,23 @@ from flwr.server.strategy import Strategy
 from common.config import RunConfig
 from common.errors import MessageError
 from common.messages import Broadcast, Member, Question, Update
+from common.npy import decode_vectors
 from common.typing import Vector
 from common.wire import decode_update, encode_basis, encode_broadcast, encode_question
 from server.aggregation import Failure
 from server.coordinator import Coordinator, Metrics
 from server.selection import in_order, in_turn
 
-__all__ = ["Instruction", "Instructions", "SlotFailure", "ZofedhtStrategy", "client_reply", "over_nodes", "question"]
+__all__ = [
+    "Instruction",
+    "Instructions",
+    "SlotFailure",
+    "ZofedhtStrategy",
+    "check_reply",
+    "client_reply",
+    "over_nodes",
+    "question",
+]
 
 Instruction = tuple[ClientProxy, FitIns]
 Instructions = list[Instruction]
@@ -110,8 +119,9 @@ class ZofedhtStrategy(Strategy):
         if self._evaluate is not None:
             return []
         homes = self._homes()
+        dimension = self.coordinator.state.x.shape[0]
         return [
-            (homes[member], EvaluateIns(parameters, question(self.coordinator.config, member)))
+            (homes[member], EvaluateIns(parameters, question(self.coordinator.config, member, dimension)))
             for member in in_turn(list(homes))
         ]
 
@@ -132,7 +142,7 @@ class ZofedhtStrategy(Strategy):
         """Evaluate x on all rows, where the server has the data set."""
         if self._evaluate is None:
             return None
-        figures = self._evaluate(unpack(parameters)[0])
+        figures = self._evaluate(decode_vectors(parameters.tensors, "x")[0])
         return figures["train_loss"], dict(figures)
 
     def _instructions(self, broadcasts: Sequence[Broadcast], homes: dict[Member, ClientProxy]) -> Instructions:
@@ -150,9 +160,9 @@ class ZofedhtStrategy(Strategy):
         return proxy, FitIns(self._x[1], config)
 
 
-def question(config: RunConfig, member: Member) -> dict[str, Scalar]:
-    """Return the config that asks one logical client for its start or an evaluation."""
-    return encode_question(Question(member.name, member.partition, config.seed, config.task))
+def question(config: RunConfig, member: Member, dimension: int = 0) -> dict[str, Scalar]:
+    """Return the config that asks one logical client for its start or an evaluation; n where it is known."""
+    return encode_question(Question(member.name, member.partition, config.seed, config.task, dimension))
 
 
 def over_nodes(members: Sequence[Member], nodes: Mapping[str, ClientProxy]) -> dict[Member, ClientProxy]:
@@ -173,13 +183,24 @@ def over_nodes(members: Sequence[Member], nodes: Mapping[str, ClientProxy]) -> d
 def client_reply(result: FitRes) -> Update:
     """Read an Update from a FitRes.
 
-    Raises MessageError when it is not one; pickled arrays are refused.
+    Raises MessageError when it is not one; nothing is allocated for what an array claims, and no pickle is read.
     """
-    try:
-        arrays = unpack(result.parameters)
-    except Exception as error:  # NumPy raises half a dozen kinds; none may stop the others' round
-        raise MessageError(f"the reply's arrays cannot be read: {error}") from error
+    arrays = decode_vectors(result.parameters.tensors, "the move")
     return decode_update(arrays, result.num_examples, result.metrics)
+
+
+def check_reply(ins: FitIns, result: FitRes) -> None:
+    """Raise MessageError unless the result is an Update for the slot and in the name that were asked.
+
+    Otherwise a client could answer for another.
+    """
+    update = client_reply(result)
+    asked = ins.config["slot"], ins.config["client"]
+    if (update.slot, update.client) != asked:
+        raise MessageError(
+            f"answered for slot {update.slot} of client {update.client[:64]!r},"
+            f" asked was slot {asked[0]!r} of client {asked[1]!r}"
+        )
 
 
 def _read(

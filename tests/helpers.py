@@ -12,7 +12,7 @@ import pytest
 
 from client.worker import BasisStore, Worker
 from common.config import RunConfig, dashed
-from common.messages import Broadcast, Update
+from common.messages import Broadcast, Member, Update
 from common.objective import Objective
 from common.objectives.quadratic import QuadraticObjective
 from server.coordinator import Coordinator, RoundRecord
@@ -45,6 +45,7 @@ def broadcast(slot: int = 0, client: str = "0", dimension: int = 3, **changes: A
     """Return what a slot was asked in round 4."""
     fields = {
         "round": 4,
+        "partition": int(client),
         "x": np.zeros(dimension),
         "seed": 0,
         "step_size": 0.1,
@@ -67,7 +68,8 @@ class Fleet:
 
     def __init__(self, objectives: Sequence[Objective]) -> None:
         self._objectives = objectives
-        self.names = [str(index) for index in range(len(objectives))]
+        self.members = [Member(str(index), index, str(index)) for index in range(len(objectives))]
+        self.names = [member.name for member in self.members]
         self.sent: list[Broadcast] = []
         self._workers = {name: self._worker() for name in self.names}
 
@@ -76,7 +78,7 @@ class Fleet:
         self._workers[client] = self._worker()
 
     def _worker(self) -> Worker:
-        return Worker(lambda broadcast: self._objectives[int(broadcast.client)], BasisStore())
+        return Worker(lambda broadcast: self._objectives[broadcast.partition], BasisStore())
 
     def carry(self, broadcasts: Sequence[Broadcast]) -> list[Update]:
         """Let the clients do the work."""
@@ -87,7 +89,7 @@ class Fleet:
         self, coordinator: Coordinator, change: Callable[[list[Update]], list[Update]] = lambda updates: updates
     ) -> RoundRecord | None:
         """Carry one attempt at a round; ``change`` is what happens to the replies on their way."""
-        updates = self.carry(coordinator.ask(self.names))
+        updates = self.carry(coordinator.ask(self.members))
         updates += self.carry(coordinator.resend(updates))
         return coordinator.tell(change(updates))
 

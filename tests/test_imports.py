@@ -15,19 +15,17 @@ FLOWER_FACING = {
     "server/round_loop.py",
     "server/app.py",
     "server/simulation.py",
-    "client/numpy_client.py",
-    "client/app.py",
-}
-OVER_GRPC = {
-    "server/conversation.py",
-    "server/fit_encoder.py",
     "server/grpc_transport.py",
     "server/roster.py",
+    "server/conversation.py",
     "server/serve.py",
+    "server/fit_encoder.py",
+    "client/numpy_client.py",
+    "client/app.py",
     "client/grpc_transport.py",
     "client/resident.py",
 }
-"""What carries Flower's messages over its bidirectional gRPC stream."""
+ON_THE_NETWORK = {"server/grpc_transport.py", "server/health.py", "client/grpc_transport.py", "client/health.py"}
 
 
 def modules(package: str) -> list[Path]:
@@ -54,7 +52,7 @@ def test_there_are_modules_to_look_at():
     assert all(len(modules(package)) > 3 for package in ("common", "client", "server"))
 
 
-@pytest.mark.parametrize("name", ["flwr", "client", "server", "ray", "matplotlib"])
+@pytest.mark.parametrize("name", ["flwr", "grpc", "cryptography", "client", "server", "ray", "matplotlib"])
 def test_common_imports_neither_side_nor_flower(name: str):
     assert users(name, "common") == set()
 
@@ -68,11 +66,21 @@ def test_the_server_imports_the_client_only_where_it_is_both_ends():
 
 
 def test_only_the_flower_facing_modules_import_flwr():
-    assert FLOWER_FACING <= users("flwr", "common", "client", "server") <= FLOWER_FACING | OVER_GRPC
+    assert users("flwr", "common", "client", "server") == FLOWER_FACING
+
+
+def test_only_the_transport_and_the_health_service_import_grpc():
+    assert users("grpc", "common", "client", "server") == ON_THE_NETWORK
+    assert users("grpc_health", "common", "client", "server") <= ON_THE_NETWORK
+
+
+def test_only_make_certs_imports_cryptography():
+    assert users("cryptography", "common", "client", "server") == {"server/certificates.py"}
 
 
 def test_what_needs_no_flower_does_not_load_it():
     modules_of_in_process = "server.inprocess, server.__main__, client.worker, client.__main__"
-    script = f"import sys, {modules_of_in_process}; print({{'flwr', 'ray', 'matplotlib'}} & set(sys.modules))"
+    heavy = {"flwr", "grpc", "cryptography", "ray", "matplotlib"}
+    script = f"import sys, {modules_of_in_process}; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

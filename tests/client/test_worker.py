@@ -22,7 +22,7 @@ from tests.common.samples import model, orthonormal
 _N = 7
 _Q = orthonormal(_N, 2)
 _PLAIN = Broadcast(
-    round=12, slot=3, client="5", x=np.full(_N, 0.5), seed=1, step_size=0.05, radius=1e-4, local_steps=10,
+    round=12, slot=3, client="5", partition=5, x=np.full(_N, 0.5), seed=1, step_size=0.05, radius=1e-4, local_steps=10,
     batch_size=8, slope="central", weight=0.4, gain=_N / 2,
 )  # fmt: skip
 _WITH_BASIS = dataclasses.replace(_PLAIN, version=10, digest=basis_digest(_Q), rank=2, basis=_Q)

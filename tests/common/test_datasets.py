@@ -17,7 +17,7 @@ from sklearn import datasets as sklearn_datasets
 
 from common import named_sets
 from common.dataset import Dataset
-from common.datasets import DataSpec, load_dataset
+from common.datasets import DataSpec, load_dataset, load_own_rows
 from common.errors import DataError
 from common.preprocessing import STEPS, parse_steps, preprocess
 
@@ -394,3 +394,70 @@ def test_unknown_and_repeated_steps_are_refused(text: str, words: str) -> None:
 
 def test_every_step_can_be_named() -> None:
     assert parse_steps(" , ".join(STEPS)) == tuple(STEPS)
+
+
+# --- a client's own file
+
+
+def test_own_rows_are_all_taken_in_their_order_and_none_is_held_out(tmp_path: Path) -> None:
+    data = load_own_rows(_csv(tmp_path, [1, 0, 0, 1, 1]), "auto", "none", 0)
+    assert _rows(data) == [1, 2, 3, 4, 5]
+    np.testing.assert_array_equal(data.target, [1.0, 0.0, 0.0, 1.0, 1.0])
+    np.testing.assert_array_equal(data.labels, [1, 0, 0, 1, 1])
+
+
+def test_a_single_row_is_enough(tmp_path: Path) -> None:
+    assert len(load_own_rows(_csv(tmp_path, [1]), "auto", "none", 0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive", "target"),
+    [
+        ([1, -1], "auto", [1, 0]),
+        ([0, 1], "auto", [0, 1]),
+        ([-1, -1], "auto", [0, 0]),
+        ([0, 0], "auto", [0, 0]),
+        ([1, 1], "auto", [1, 1]),
+        ([3, 8], "auto", [0, 1]),
+        ([8, 9], "auto", [1, 1]),
+        ([7, 40], "40", [0, 1]),
+        ([8, 9], "1-3", [0, 0]),
+    ],
+)
+def test_one_class_is_fine_since_others_may_hold_the_other(
+    tmp_path: Path, labels: list[int], positive: str, target: list[int]
+) -> None:
+    np.testing.assert_array_equal(load_own_rows(_csv(tmp_path, labels), positive, "none", 0).target, target)
+
+
+@pytest.mark.parametrize("labels", [[10, 11], [-1, 2], [-2, 2]])
+def test_own_labels_that_auto_does_not_know_are_the_servers_to_name(tmp_path: Path, labels: list[int]) -> None:
+    # Not by which labels are here: the clients would disagree.
+    with pytest.raises(DataError, match=r"positive-labels must be set on the server for the labels of .*rows\.csv"):
+        load_own_rows(_csv(tmp_path, labels), "auto", "none", 0)
+
+
+@pytest.mark.parametrize(("steps", "dimension"), [("bias,unit-norm", 6), ("none", 5), ("unit-norm", 5), ("bias", 6)])
+def test_own_sparse_rows_are_as_wide_as_the_server_says(tmp_path: Path, steps: str, dimension: int) -> None:
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:3 2:4\n0 2:1\n")
+    data = load_own_rows(str(path), "auto", steps, dimension)
+    assert _sparse(data).shape == (2, dimension)
+    np.testing.assert_array_equal(_dense(data.features)[:, 2:5], np.zeros((2, 3)))
+    assert _sparse(load_own_rows(str(path), "auto", steps, 0)).shape == (2, dimension - 3)
+
+
+def test_own_dense_rows_of_another_width_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="must have 4 features, got 1"):
+        load_own_rows(_csv(tmp_path, [0, 1]), "auto", "bias", 5)
+
+
+def test_own_rows_are_preprocessed_as_a_data_set_is(tmp_path: Path) -> None:
+    data = load_own_rows(_csv(tmp_path, [0, 1, 0]), "auto", "bias,unit-norm", 2)
+    rows = np.column_stack([[1.0, 2.0, 3.0], np.ones(3)])
+    np.testing.assert_array_equal(data.features, preprocess(rows, parse_steps("unit-norm")))
+
+
+def test_own_rows_that_are_not_there_are_called_so(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="the path of a file that exists"):
+        load_own_rows(str(tmp_path / "none.csv"), "auto", "none", 0)

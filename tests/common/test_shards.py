@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from common.config import RunConfig
+from common.dataset import Dataset
 from common.datasets import DataSpec, load_dataset
 from common.errors import ConfigError, DataError, ObjectiveError
+from common.messages import Member
+from common.objectives import ModelOptions, build_model
 from common.objectives.linear import LinearObjective
 from common.objectives.mlp import MlpObjective
-from common.shards import client_names, config_of_task, held_out_objective, objective_of, train_objective
+from common.objectives.quadratic import QuadraticObjective
+from common.shards import (
+    config_of_task,
+    held_out_objective,
+    lone_objective,
+    members_of,
+    objective_of,
+    own_objective,
+    train_objective,
+)
 
 _CONFIG = RunConfig(num_clients=6, train_rows=600, partition="thirds", seed=4, l2=0.1)
 _X = np.linspace(-1.0, 1.0, 65)  # digits: 64 pixels and the bias
 
 
-def _linear(client: str, config: RunConfig = _CONFIG) -> LinearObjective:
-    objective = objective_of(config.task, client)
+def _linear(partition: int, config: RunConfig = _CONFIG) -> LinearObjective:
+    objective = objective_of(config.task, partition)
     assert isinstance(objective, LinearObjective)
     return objective
 
 
-def test_clients_are_named_by_their_partition() -> None:
-    assert client_names(RunConfig(num_clients=3)) == ["0", "1", "2"]
+def test_clients_are_named_by_their_partition_and_keep_their_own_basis() -> None:
+    assert members_of(RunConfig(num_clients=3)) == [Member("0", 0, "0"), Member("1", 1, "1"), Member("2", 2, "2")]
 
 
 def test_shards_hold_each_training_row_once() -> None:
-    shards = [_linear(client) for client in client_names(_CONFIG)]
+    shards = [_linear(member.partition) for member in members_of(_CONFIG)]
     data, _ = load_dataset(DataSpec(train_rows=600, seed=4))
     dealt = np.concatenate([np.column_stack([shard.features, shard.target]) for shard in shards])
     whole = np.column_stack([data.features, data.target])
@@ -39,12 +53,12 @@ def test_shards_hold_each_training_row_once() -> None:
 def test_shards_are_views_of_one_copy_of_the_data() -> None:
     train = train_objective(_CONFIG)
     assert isinstance(train, LinearObjective)
-    for client in client_names(_CONFIG):
-        assert np.shares_memory(_linear(client).features, train.features)
+    for member in members_of(_CONFIG):
+        assert np.shares_memory(_linear(member.partition).features, train.features)
 
 
 def test_training_loss_is_the_mean_over_all_rows_of_all_shards() -> None:
-    shards = [_linear(client) for client in client_names(_CONFIG)]
+    shards = [_linear(member.partition) for member in members_of(_CONFIG)]
     losses = [shard.evaluate(_X)["loss"] for shard in shards]
     mean = np.average(losses, weights=[len(shard) for shard in shards])
     assert train_objective(_CONFIG).evaluate(_X)["loss"] == pytest.approx(mean, rel=1e-13)
@@ -59,25 +73,25 @@ def test_test_rows_are_not_those_of_any_shard() -> None:
 
 
 def test_the_objective_of_a_client_is_kept_until_another_task_comes() -> None:
-    first = _linear("2")
-    assert _linear("2") is first
-    other = _linear("2", _CONFIG.replace(seed=5))
+    first = _linear(2)
+    assert _linear(2) is first
+    other = _linear(2, _CONFIG.replace(seed=5))
     assert other is not first
-    again = _linear("2")
+    again = _linear(2)
     np.testing.assert_array_equal(again.features, first.features)
 
 
 def test_the_task_says_which_model_and_how() -> None:
     config = _CONFIG.replace(model="mlp", hidden_units=3, mlp_bias=True)
-    objective = objective_of(config.task, "0")
+    objective = objective_of(config.task, 0)
     assert isinstance(objective, MlpObjective)
     assert (objective.dim, objective.l2) == (65 * 3 + 3 + 3 + 1, 0.1)
 
 
-@pytest.mark.parametrize("client", ["6", "-1", "one", "", "0x1", "1.0", "\u00b2"])
-def test_a_client_without_a_partition_is_refused(client: str) -> None:
-    with pytest.raises(DataError, match="has no partition: with num-clients = 6 they are 0 to 5"):
-        objective_of(_CONFIG.task, client)
+@pytest.mark.parametrize("partition", [6, -1, -6, 2**40])
+def test_a_partition_that_is_not_there_is_refused(partition: int) -> None:
+    with pytest.raises(DataError, match=f"there is no partition {partition}: with num-clients = 6 they are 0 to 5"):
+        objective_of(_CONFIG.task, partition)
 
 
 def test_a_task_gives_its_config_back() -> None:
@@ -89,12 +103,12 @@ def test_a_task_gives_its_config_back() -> None:
 @pytest.mark.parametrize("task", ["", "{", "null", "3", "[1]", '"text"'])
 def test_a_task_that_is_no_config_is_refused(task: str) -> None:
     with pytest.raises(DataError, match="the task that came with a broadcast is not a config"):
-        objective_of(task, "0")
+        objective_of(task, 0)
 
 
 def test_a_task_of_another_version_is_refused_by_its_keys() -> None:
     with pytest.raises(ConfigError, match="unknown key 'datasett'; did you mean 'dataset'"):
-        objective_of('{"datasett": "digits"}', "0")
+        objective_of('{"datasett": "digits"}', 0)
 
 
 def test_own_objectives_are_made_for_each_client_and_need_no_data_set(
@@ -118,8 +132,82 @@ def test_own_objectives_are_made_for_each_client_and_need_no_data_set(
         """,
     )
     config = RunConfig(objective="valve_shards:Valve", dataset="/no/such/file", num_clients=3, seed=8)
-    shard = objective_of(config.task, "1").shard  # type: ignore[attr-defined]
+    shard = objective_of(config.task, 1).shard  # type: ignore[attr-defined]
     assert (shard.client, shard.index, shard.count, shard.seed) == ("1", 1, 3, 8)
-    assert objective_of(config.task, "1").shard is shard  # type: ignore[attr-defined]
+    assert objective_of(config.task, 1).shard is shard  # type: ignore[attr-defined]
     with pytest.raises(ObjectiveError, match="raised OSError for client 2: plant 2 is offline"):
-        objective_of(config.task, "2")
+        objective_of(config.task, 2)
+
+
+@pytest.mark.parametrize("make", [lambda config: objective_of(config.task, 0), train_objective, held_out_objective])
+def test_rows_that_only_clients_hold_are_refused_elsewhere(make: Callable[[RunConfig], object]) -> None:
+    with pytest.raises(DataError, match="dataset = clients has rows only where clients join with --data; use it with"):
+        make(RunConfig(dataset="clients"))
+
+
+# --- a client's own file
+
+
+_SVM = "1 1:2 3:-1\n-1 2:4\n1 1:1 2:1\n"
+_OWN = np.array([[2.0, 0.0, -1.0], [0.0, 4.0, 0.0], [1.0, 1.0, 0.0]])
+
+
+def _own_file(folder: Path) -> str:
+    path = folder / "rows.svm"
+    path.write_text(_SVM)
+    return str(path)
+
+
+@pytest.mark.parametrize("dimension", [0, 4, 9])
+def test_an_own_objective_is_the_configs_model_on_all_rows_of_the_file(tmp_path: Path, dimension: int) -> None:
+    """A sparse file may lack its last columns: the server's n says how many there are, the bias among them."""
+    config = RunConfig(dataset="clients", l2=0.1)
+    own = own_objective(config, _own_file(tmp_path), dimension)
+    columns = dimension - 1 if dimension else 3
+    dense = np.zeros((3, columns))
+    dense[:, :3] = _OWN
+    features = np.column_stack([dense, np.ones(3)])
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    target = np.array([1.0, 0.0, 1.0])
+    wanted = build_model("logistic", Dataset(features, target, target.astype(np.intp)), ModelOptions(l2=0.1))
+    x = np.linspace(-1.0, 1.0, columns + 1)
+    assert isinstance(own, LinearObjective)
+    assert (len(own), own.dim) == (3, columns + 1)
+    assert own.evaluate(x) == pytest.approx(wanted.evaluate(x), rel=1e-13)
+
+
+def test_columns_beyond_the_servers_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="at most 1 features"):
+        own_objective(RunConfig(dataset="clients"), _own_file(tmp_path), 2)
+
+
+def test_without_a_bias_all_of_n_are_columns_of_the_file(tmp_path: Path) -> None:
+    config = RunConfig(dataset="clients", model="quadratic", preprocess="none")
+    own = own_objective(config, _own_file(tmp_path), 5)
+    assert isinstance(own, QuadraticObjective)
+    assert own.dim == 5
+
+
+def test_the_n_of_an_mlp_says_nothing_of_the_columns(tmp_path: Path) -> None:
+    config = RunConfig(dataset="clients", model="mlp", hidden_units=3)
+    own = own_objective(config, _own_file(tmp_path), 15)
+    assert isinstance(own, MlpObjective)
+    assert own.dim == 4 * 3 + 3
+
+
+def test_own_rows_take_labels_and_preprocessing_from_the_config(tmp_path: Path) -> None:
+    own = own_objective(RunConfig(dataset="clients", positive_labels="-1", preprocess="none"), _own_file(tmp_path), 0)
+    assert isinstance(own, LinearObjective)
+    np.testing.assert_array_equal(own.target, [0.0, 1.0, 0.0])
+    assert own.dim == 3
+
+
+@pytest.mark.parametrize("keys", [{}, {"partition": "thirds", "train-rows": 300, "seed": 3}, {"preprocess": "none"}])
+def test_a_share_held_alone_is_the_share_of_the_whole(keys: dict[str, Any]) -> None:
+    config = RunConfig.from_mapping({"num-clients": 4} | keys)
+    for partition in range(4):
+        alone, dealt = lone_objective(config, partition), objective_of(config.task, partition)
+        assert isinstance(alone, LinearObjective)
+        assert isinstance(dealt, LinearObjective)
+        assert np.array_equal(alone.features, dealt.features)
+        assert np.array_equal(alone.target, dealt.target)

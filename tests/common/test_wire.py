@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from common.errors import MessageError
-from common.messages import NO_BASIS, Broadcast, Question, Update, basis_digest
+from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Hello, Question, Update, basis_digest
 from common.wire import (
     broadcast_bytes,
     decode_broadcast,
+    decode_hello,
     decode_question,
     decode_update,
     encode_broadcast,
+    encode_hello,
     encode_question,
     encode_update,
     update_bytes,
@@ -26,14 +28,19 @@ from tests.common.samples import orthonormal
 _X = np.array([-0.0, 5e-324, 1.7976931348623157e308, 0.1, -1.0 / 3.0, 2.0**-1022, np.pi])
 _Q = orthonormal(7, 3)
 _ISOTROPIC = Broadcast(
-    round=11, slot=2, client="client-\u00fc 3", x=_X, seed=2**63 - 1, step_size=0.1, radius=1e-4, local_steps=50,
-    batch_size=0, slope="forward", weight=1.0 / 3.0, gain=7.0 / 3.0, task='{"seed": 1}',
+    round=11, slot=2, client="client-\u00fc 3", partition=3, x=_X, seed=2**63 - 1, step_size=0.1, radius=1e-4,
+    local_steps=50, batch_size=0, slope="forward", weight=1.0 / 3.0, gain=7.0 / 3.0, task='{"seed": 1}',
 )  # fmt: skip
 _ALONG = dataclasses.replace(_ISOTROPIC, version=10, rank=3, digest=basis_digest(_Q))
 _WITH_BASIS = dataclasses.replace(_ALONG, basis=_Q)
 _EMPTY_BASIS = dataclasses.replace(_ALONG, rank=0, digest=basis_digest(_Q[:, :0]), basis=_Q[:, :0])
 _DONE = Update(round=11, slot=2, client="3", move=_X, examples=40, evaluations=6_400, loss=0.1)
 _FAILED = Update(round=11, slot=2, client="3", status="failed", reason="round 11, step 4: NaN")
+_QUESTION = Question("3", 5, 2**63 - 1, '{"seed": 1}', 785)
+_HELLO = Hello(
+    name="plant-\u00fc 3", instance="5f2b", source="data", partition=OWN_ROWS, partitions=0, examples=40, dimension=785,
+    protocol=1, version="0.1.0", generator="PCG64DXSM",
+)  # fmt: skip
 _BASIS_MISSING = Update(round=11, slot=2, client="3", status="basis-missing", reason="basis 10 is not held")
 
 
@@ -57,9 +64,15 @@ def test_an_update_arrives_bit_for_bit(message: Update) -> None:
     _assert_same(decode_update(*encode_update(message)), message)
 
 
-def test_a_question_arrives() -> None:
-    question = Question("3", 2**63 - 1, '{"seed": 1}')
-    assert decode_question(encode_question(question)) == question
+@pytest.mark.parametrize("question", [_QUESTION, Question("", OWN_ROWS, 0, "{}")])
+def test_a_question_arrives(question: Question) -> None:
+    _assert_same(decode_question(encode_question(question)), question)
+
+
+@pytest.mark.parametrize("source", ["partition", "data", "objective"])
+def test_a_hello_arrives(source: str) -> None:
+    hello = dataclasses.replace(_HELLO, source=source)
+    _assert_same(decode_hello(encode_hello(hello)), hello)
 
 
 @pytest.mark.parametrize("layout", [np.asfortranarray(_Q), np.hstack([_Q, _Q])[:, :3], _Q.astype(">f8")])
@@ -77,7 +90,13 @@ def test_digest_tells_bases_apart_and_is_empty_without_one() -> None:
 
 
 def test_configs_hold_only_what_flower_carries() -> None:
-    for config in (encode_broadcast(_WITH_BASIS)[1], encode_update(_DONE)[2], encode_question(Question("3", 1, ""))):
+    messages = (
+        encode_broadcast(_WITH_BASIS)[1],
+        encode_update(_DONE)[2],
+        encode_question(_QUESTION),
+        encode_hello(_HELLO),
+    )
+    for config in messages:
         assert {type(value) for value in config.values()} <= {bool, bytes, float, int, str}
 
 
@@ -110,12 +129,20 @@ def test_an_update_without_a_key_is_refused(key: str) -> None:
         decode_update(arrays, examples, metrics)
 
 
-@pytest.mark.parametrize("key", ["client", "seed", "task"])
+@pytest.mark.parametrize("key", sorted(encode_question(_QUESTION)))
 def test_a_question_without_a_key_is_refused(key: str) -> None:
-    config = encode_question(Question("3", 1, ""))
+    config = encode_question(_QUESTION)
     del config[key]
     with pytest.raises(MessageError, match=f"the message has no '{key}'"):
         decode_question(config)
+
+
+@pytest.mark.parametrize("key", sorted(encode_hello(_HELLO)))
+def test_a_hello_without_a_key_is_refused(key: str) -> None:
+    config = encode_hello(_HELLO)
+    del config[key]
+    with pytest.raises(MessageError, match=f"the message has no '{key}'"):
+        decode_hello(config)
 
 
 def _wrong(value: Any) -> tuple[Any, ...]:
@@ -139,9 +166,46 @@ def test_an_update_of_wrong_types_is_refused(key: str) -> None:
             decode_update(arrays, examples, metrics | {key: value})
 
 
+@pytest.mark.parametrize("key", sorted(encode_question(_QUESTION)))
+def test_a_question_of_wrong_types_is_refused(key: str) -> None:
+    config = encode_question(_QUESTION)
+    for value in _wrong(config[key]):
+        with pytest.raises(MessageError, match=f"^{key} must be a .*, got {value!r}"):
+            decode_question(config | {key: value})
+
+
+@pytest.mark.parametrize("key", sorted(encode_hello(_HELLO)))
+def test_a_hello_of_wrong_types_is_refused(key: str) -> None:
+    config = encode_hello(_HELLO)
+    for value in _wrong(config[key]):
+        with pytest.raises(MessageError, match=f"^{key} must be a .*, got {value!r}"):
+            decode_hello(config | {key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "least"), [("partition", OWN_ROWS), ("partitions", 0), ("examples", 0), ("dimension", 0)]
+)
+def test_a_hello_out_of_range_is_refused(key: str, least: int) -> None:
+    with pytest.raises(MessageError, match=f"{key} must be a whole number of at least {least}, got {least - 1}"):
+        decode_hello(encode_hello(_HELLO) | {key: least - 1})
+
+
+@pytest.mark.parametrize(("key", "least"), [("partition", OWN_ROWS), ("seed", 0), ("dimension", 0)])
+def test_a_question_out_of_range_is_refused(key: str, least: int) -> None:
+    with pytest.raises(MessageError, match=f"{key} must be a whole number of at least {least}, got {least - 1}"):
+        decode_question(encode_question(_QUESTION) | {key: least - 1})
+
+
 @pytest.mark.parametrize(
     ("key", "value", "bound"),
-    [("round", -1, 0), ("slot", -1, 0), ("seed", -1, 0), ("local-steps", 0, 1), ("batch-size", -1, 0)],
+    [
+        ("round", -1, 0),
+        ("partition", -2, -1),
+        ("slot", -1, 0),
+        ("seed", -1, 0),
+        ("local-steps", 0, 1),
+        ("batch-size", -1, 0),
+    ],
 )
 def test_a_broadcast_out_of_range_is_refused(key: str, value: int, bound: int) -> None:
     arrays, config = encode_broadcast(_ISOTROPIC)
@@ -156,6 +220,8 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
     moves, examples, metrics = encode_update(_DONE)
     with pytest.raises(MessageError, match="status must be one of ok, basis-missing, failed, got 'fine'"):
         decode_update(moves, examples, metrics | {"status": "fine"})
+    with pytest.raises(MessageError, match="source must be one of partition, data, objective, got 'rumour'"):
+        decode_hello(encode_hello(_HELLO) | {"source": "rumour"})
 
 
 _NO_VECTORS: list[tuple[list[Any], str]] = [

@@ -25,11 +25,17 @@ from flwr.server.client_proxy import ClientProxy
 from client.numpy_client import ZofedhtClient
 from client.worker import BasisStore
 from common.config import RunConfig
+from common.messages import Question
+from common.objective import Objective
 from common.shards import objective_of
 from server.conduct import Result
 from server.round_loop import FlowerRounds
 
 __all__ = ["Loopback", "fit", "nodes"]
+
+
+def _objective_of(question: Question) -> Objective:
+    return objective_of(question.task, question.partition)
 
 
 class Loopback(ClientProxy):
@@ -42,7 +48,7 @@ class Loopback(ClientProxy):
         self.fits: list[FitIns] = []
 
     def _client(self):
-        return ZofedhtClient(objective_of, self._bases()).to_client()
+        return ZofedhtClient(_objective_of, self._bases()).to_client()
 
     def get_parameters(self, ins: GetParametersIns, timeout: float | None, group_id: int | None) -> GetParametersRes:
         sent = serde.get_parameters_ins_to_proto(ins).SerializeToString()

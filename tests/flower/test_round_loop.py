@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flwr.common import (
-    Code,
     EvaluateIns,
     EvaluateRes,
-    FitIns,
-    FitRes,
     GetParametersIns,
     GetParametersRes,
-    Parameters,
-    Status,
 )
-from flwr.common import ndarrays_to_parameters as pack
 
 from client.worker import BasisStore
 from common.config import RunConfig
@@ -30,6 +23,7 @@ from tests.flower.loopback import Loopback, fit, nodes
 from tests.helpers import black_box, small
 
 CONFIG = small(train_rows=240, step_size=1.0)
+EVERYBODY = {"sampling": "without-replacement", "clients_per_round": 4}
 
 
 def digest(config: RunConfig, proxies: list[Loopback]) -> str:
@@ -112,90 +106,8 @@ def test_a_process_that_lost_its_basis_gets_it_again_in_the_same_round(tmp_path:
     assert all((row["replies"], row["attempts"], row["failures"]) == (3, 1, []) for row in rows)
 
 
-class Breaking(Loopback):
-    """A node whose connection breaks at every fit."""
-
-    def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
-        raise ConnectionError("the stream was reset")
-
-
-class Declining(Loopback):
-    """A node that answers with an error status."""
-
-    def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
-        status = Status(Code.FIT_NOT_IMPLEMENTED, "this client does not fit")
-        return FitRes(status=status, parameters=pack([]), num_examples=0, metrics={})
-
-
-class Rambling(Loopback):
-    """A node that answers with something else."""
-
-    def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
-        answer = super().fit(ins, timeout, group_id)
-        del answer.metrics["status"]
-        return answer
-
-
-class Garbling(Loopback):
-    """A node whose arrays are something else."""
-
-    content = b""
-
-    def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
-        answer = super().fit(ins, timeout, group_id)
-        answer.parameters = Parameters([self.content], "numpy.ndarray")
-        return answer
-
-
-GARBLED = {
-    "nothing": b"",
-    "a pickle": pickle.dumps({}),
-    "an archive": b"PK\x03\x04 and so on",
-    "more numbers than memory": b"\x93NUMPY\x01\x00\x76\x00"
-    + b"{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387,), }".ljust(117)
-    + b"\n",
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        (Breaking, "ConnectionError: the stream was reset"),
-        (Declining, "this client does not fit"),
-        (Rambling, "the message has no 'status'"),
-        *(
-            (type(name, (Garbling,), {"content": content}), "arrays cannot be read")
-            for name, content in GARBLED.items()
-        ),
-    ],
-)
-def test_a_node_that_fails_costs_its_slots_and_the_history_names_them(
-    tmp_path: Path, kind: type[Loopback], reason: str
-):
-    config = CONFIG.replace(sampling="without-replacement", clients_per_round=4)
-    folder = RunFolder(tmp_path / "run")
-    folder.begin(config, "simulation")
-    fit(config, [Loopback("1"), kind("2")], folder=folder)  # clients 1 and 3 live on node 2
-    for row in read_history(folder.history_file):
-        assert (row["replies"], row["attempts"]) == (2, 1)
-        assert len({failure["slot"] for failure in row["failures"]}) == len(row["failures"]) == 2
-        assert all(reason in failure["reason"] for failure in row["failures"])
-        if kind is Breaking:
-            assert {failure["client"] for failure in row["failures"]} == {"1", "3"}
-
-
-def test_when_all_nodes_fail_the_run_stops_with_reasons_and_x_unharmed(tmp_path: Path):
-    folder = RunFolder(tmp_path / "run")
-    folder.begin(CONFIG, "simulation")
-    with pytest.raises(RoundError, match=r"in 4 attempts \(client \d: ConnectionError: the stream was reset"):
-        fit(CONFIG, nodes(2, kind=Breaking), folder=folder)
-    config, state, _ = folder.reopen({})
-    assert state.round == 0
-    assert x_digest(fit(config, nodes(2), folder=folder, state=state).state.x) == in_process(CONFIG)
-
-
 def test_without_a_node_the_wait_is_bounded():
-    with pytest.raises(RoundError, match=r"no client connected within round-timeout = 0\.1 seconds"):
+    with pytest.raises(RoundError, match=r"no client connected within 0\.1 seconds"):
         fit(CONFIG.replace(round_timeout=0.1), [])
 
 

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from flwr.common import Code, EvaluateRes, Status
 from flwr.common import parameters_to_ndarrays as unpack
-from flwr.server import Server
+from flwr.server import History, Server
 from flwr.server.client_manager import SimpleClientManager
 
 from client.worker import BasisStore
 from common.config import RunConfig
 from common.errors import RoundError
-from common.shards import client_names
+from common.shards import members_of
 from server.coordinator import Coordinator
 from server.evaluation import CentralEvaluator
 from server.inprocess import run
 from server.rounds import initial_state
 from server.run_folder import x_digest
-from server.strategy import ZofedhtStrategy
+from server.strategy import ZofedhtStrategy, over_nodes
 from tests.flower.loopback import Loopback, manager, nodes
 from tests.helpers import small
 
@@ -33,15 +33,21 @@ def quiet() -> None:
     logging.getLogger("flwr").setLevel(logging.ERROR)
 
 
-def strategy(config: RunConfig = CONFIG, *, evaluates: bool = True) -> ZofedhtStrategy:
+def strategy(proxies: list[Loopback], config: RunConfig = CONFIG, *, evaluates: bool = True) -> ZofedhtStrategy:
     coordinator = Coordinator(config, initial_state(config, np.zeros(DIMENSION)))
-    return ZofedhtStrategy(coordinator, client_names(config), CentralEvaluator(config) if evaluates else None)
+    homes = over_nodes(members_of(config), {proxy.cid: proxy for proxy in proxies})
+    return ZofedhtStrategy(coordinator, lambda: homes, CentralEvaluator(config) if evaluates else None)
+
+
+def serve(ours: ZofedhtStrategy, proxies: list[Loopback], rounds: int = CONFIG.rounds) -> tuple[Server, History]:
+    server = Server(client_manager=manager(proxies), strategy=ours)
+    return server, server.fit(num_rounds=rounds, timeout=None)[0]
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_under_a_stock_server_the_run_ends_in_the_same_x(count: int):
-    server = Server(client_manager=manager(nodes(count)), strategy=(ours := strategy()))
-    history, _ = server.fit(num_rounds=CONFIG.rounds, timeout=None)
+    ours = strategy(nodes(count))
+    server, history = serve(ours, nodes(count))
     expected = run(CONFIG)
     assert x_digest(unpack(server.parameters)[0]) == x_digest(expected.state.x)
     assert x_digest(ours.coordinator.state.x) == x_digest(expected.state.x)
@@ -51,8 +57,7 @@ def test_under_a_stock_server_the_run_ends_in_the_same_x(count: int):
 
 
 def test_under_a_stock_server_clients_evaluate_where_the_server_cannot():
-    server = Server(client_manager=manager(nodes(2)), strategy=strategy(evaluates=False))
-    history, _ = server.fit(num_rounds=CONFIG.rounds, timeout=None)
+    _, history = serve(strategy(nodes(2), evaluates=False), nodes(2))
     # Shards of 60 rows each: the mean over clients is the mean over rows, up to the order of sums.
     assert history.losses_distributed[-1][1] == pytest.approx(run(CONFIG).final["train_loss"], rel=1e-13)
     assert history.losses_centralized == []
@@ -70,9 +75,9 @@ def test_under_a_stock_server_a_lost_basis_costs_slots_of_one_round_alone():
         if record.round == 3:
             kept["bases"] = BasisStore()
 
-    ours = strategy(config.replace(min_replies=1, max_retries=1))
+    ours = strategy([node], config.replace(min_replies=1, max_retries=1))
     ours.coordinator.observers.append(watch)
-    Server(client_manager=manager([node]), strategy=ours).fit(num_rounds=8, timeout=None)
+    serve(ours, [node], rounds=8)
     assert replies == [4] * 7  # round 4 failed once and was asked again
     assert [sum("basis" in ins.config for ins in node.fits if ins.config["round"] == r) for r in range(7)] == [
         *(0, 0, 0, 4, 4, 0, 4)
@@ -85,22 +90,23 @@ def test_a_stock_server_goes_on_after_a_lost_slot():
             raise ConnectionError("the stream was reset")
 
     config = CONFIG.replace(sampling="without-replacement", clients_per_round=4)
-    ours, failures = strategy(config), []
+    proxies = [Loopback("1"), Breaking("2")]
+    ours, failures = strategy(proxies, config), []
     ours.coordinator.observers.append(lambda state, record: failures.extend(record.failures))
-    Server(client_manager=manager([Loopback("1"), Breaking("2")]), strategy=ours).fit(num_rounds=7, timeout=None)
+    serve(ours, proxies)
     assert ours.coordinator.state.round == 7
     assert len(failures) == 14
     assert {failure["reason"] for failure in failures} == {"the stream was reset"}
 
 
 def test_initial_parameters_are_the_x_of_the_state():
-    assert not np.any(unpack(strategy().initialize_parameters(SimpleClientManager()))[0])
+    assert not np.any(unpack(strategy([]).initialize_parameters(SimpleClientManager()))[0])
 
 
 def test_logical_clients_are_dealt_to_nodes_evenly_and_by_name():
     config = CONFIG.replace(sampling="without-replacement", num_clients=9, clients_per_round=9)
-    ours = strategy(config)
-    sent = ours.configure_fit(1, ours.initialize_parameters(SimpleClientManager()), manager(nodes(3)))
+    ours = strategy(nodes(3), config)
+    sent = ours.configure_fit(1, ours.initialize_parameters(SimpleClientManager()), SimpleClientManager())
     homes: dict[str, set[object]] = {}
     for proxy, ins in sent:
         homes.setdefault(proxy.cid, set()).add(ins.config["client"])
@@ -112,14 +118,14 @@ def test_logical_clients_are_dealt_to_nodes_evenly_and_by_name():
 
 
 def test_a_fit_config_holds_what_flower_can_carry():
-    ours = strategy()
-    for _, ins in ours.configure_fit(1, ours.initialize_parameters(SimpleClientManager()), manager(nodes(2))):
+    ours = strategy(nodes(2))
+    for _, ins in ours.configure_fit(1, ours.initialize_parameters(SimpleClientManager()), SimpleClientManager()):
         assert all(type(value) in (bool, bytes, float, int, str) for value in ins.config.values())
 
 
 def test_without_a_node_there_is_an_error_that_names_the_round():
-    ours = strategy()
-    with pytest.raises(RoundError, match="round 0 found no connected node"):
+    ours = strategy([])
+    with pytest.raises(RoundError, match="round 0 has no client to draw from"):
         ours.configure_fit(1, ours.initialize_parameters(SimpleClientManager()), SimpleClientManager())
 
 
@@ -128,5 +134,5 @@ def test_the_mean_of_evaluations_weighs_clients_equally():
         (Loopback(str(index)), EvaluateRes(status=Status(Code.OK, ""), loss=loss, num_examples=rows, metrics={}))
         for index, (loss, rows) in enumerate([(1.0, 10), (2.0, 1000)])
     ]
-    assert strategy().aggregate_evaluate(1, answers, []) == (1.5, {})
-    assert strategy().aggregate_evaluate(1, [], []) == (None, {})
+    assert strategy([]).aggregate_evaluate(1, answers, []) == (1.5, {})
+    assert strategy([]).aggregate_evaluate(1, [], []) == (None, {})

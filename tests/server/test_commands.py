@@ -157,6 +157,7 @@ def test_every_problem_of_a_config_is_listed(tmp_path: Path, capsys: Captured):
         ("positive-labels=0-9", "must"),
         ("dataset=nowhere.csv", "nowhere.csv"),
         ("objective=nowhere:make", "no module named 'nowhere'"),
+        ("dataset=clients", "use it with `zofedht-server serve`"),
     ],
 )
 def test_what_fails_before_round_0_is_a_sentence_and_the_folder_can_be_used_again(

@@ -10,7 +10,7 @@ import pytest
 
 from common.config import RunConfig
 from common.errors import ObjectiveError, RoundError
-from common.messages import Broadcast, Update
+from common.messages import Broadcast, Member, Update
 from common.typing import Vector
 from common.wire import encode_broadcast, encode_update
 from server.aggregation import Failure
@@ -72,7 +72,7 @@ def test_clients_of_one_host_share_what_it_holds():
     config = small(memory=2, rounds=4, **EVERYBODY)
     fleet, run = Fleet(quadratics()), coordinator(config)
     while not run.finished:
-        asked = run.ask(fleet.names, lambda client: "one host")
+        asked = run.ask([replace(member, host="one host") for member in fleet.members])
         run.tell([*fleet.carry(asked), *fleet.carry(run.resend(fleet.carry(asked)))])
     assert with_basis(fleet.sent, 3) == []
 
@@ -94,17 +94,59 @@ def test_a_lost_basis_is_sent_again_within_the_round_to_those_who_lost_it():
     assert run.state.x.tobytes() == expected.state.x.tobytes()
 
 
+def test_a_lost_basis_is_sent_again_once_to_a_client_and_slot_and_then_the_slot_is_lost():
+    config = small(memory=2, rounds=4, **EVERYBODY)
+    fleet, run = Fleet(quadratics()), coordinator(config)
+    for _ in range(3):
+        fleet.round(run)
+    fleet.forget("1")
+    updates = fleet.carry(run.ask(fleet.members))
+    (again,) = run.resend(updates)
+    assert (again.client, again.basis is not None) == ("1", True)
+    fleet.forget("1")
+    lost_again = fleet.carry([replace(again, basis=None)])
+    assert [update.status for update in lost_again] == ["basis-missing"]
+    assert run.resend(lost_again) == run.resend(updates) == []
+    record = run.tell([*updates, *lost_again])
+    assert record is not None
+    assert [(f["client"], f["reason"]) for f in record.failures] == [("1", "basis 2 is not held")]
+
+
+def test_each_slot_of_a_client_is_sent_its_basis_again():
+    config = small(memory=2, clients_per_round=3, num_clients=1)
+    fleet, run = Fleet(quadratics(1)), coordinator(config)
+    for _ in range(3):
+        fleet.round(run)
+    fleet.forget("0")
+    updates = fleet.carry(run.ask(fleet.members))
+    assert [b.slot for b in run.resend(updates)] == [0, 1, 2]
+    assert run.resend(updates) == []
+
+
+def test_the_next_attempt_may_send_a_basis_again_as_well():
+    config = small(memory=2, rounds=4, min_replies=4, **EVERYBODY)
+    fleet, run = Fleet(quadratics()), coordinator(config)
+    for _ in range(3):
+        fleet.round(run)
+    for _ in range(2):
+        fleet.forget("1")
+        updates = fleet.carry(run.ask(fleet.members))
+        again = run.resend(updates)
+        assert [b.client for b in again] == ["1"]
+        assert run.tell([*failing(updates[:1]), *updates[1:], *fleet.carry(again)]) is None
+
+
 def test_an_engine_without_resends_sends_a_lost_basis_in_the_next_round():
     config = small(memory=3, rounds=6, **EVERYBODY)
     fleet, run = Fleet(quadratics()), coordinator(config)
     for _ in range(4):
         fleet.round(run)
     fleet.forget("2")
-    record = run.tell(fleet.carry(run.ask(fleet.names)))
+    record = run.tell(fleet.carry(run.ask(fleet.members)))
     assert record is not None
     assert record.replies == 3
     assert [(f["client"], f["reason"]) for f in record.failures] == [("2", "basis 3 is not held")]
-    run.tell(fleet.carry(run.ask(fleet.names)))
+    run.tell(fleet.carry(run.ask(fleet.members)))
     assert with_basis(fleet.sent, 5) == ["2"]
 
 
@@ -176,14 +218,14 @@ def test_the_error_of_many_failures_stays_readable():
 
 def test_a_round_without_any_answer_says_so():
     run = coordinator(small(max_retries=0))
-    run.ask(["0"])
+    run.ask([Member("0")])
     with pytest.raises(RoundError, match="no client answered"):
         run.tell([])
 
 
 def test_slots_that_gave_no_reply_are_recorded():
     fleet, run = Fleet(quadratics()), coordinator(small(**EVERYBODY))
-    updates = fleet.carry(run.ask(fleet.names))
+    updates = fleet.carry(run.ask(fleet.members))
     record = run.tell(updates[:3], [Failure(3, updates[3].client, "the connection broke")])
     assert record is not None
     assert record.failures == [{"slot": 3, "client": updates[3].client, "reason": "the connection broke"}]

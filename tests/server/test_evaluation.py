@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from common.shards import client_names, objective_of, train_objective
+from common.shards import members_of, objective_of, train_objective
 from server.evaluation import CentralEvaluator, mean_over_clients
 from tests.helpers import small
 
@@ -45,7 +45,7 @@ def test_a_diverged_x_is_evaluated_without_a_warning(model: str, far: float):
 def test_the_mean_over_clients_of_one_size_is_the_central_loss():
     config = small(num_clients=2, clients_per_round=2, train_rows=1000)
     x = np.random.default_rng(0).standard_normal(65)
-    answers = [objective_of(config.task, name).evaluate(x) for name in client_names(config)]
+    answers = [objective_of(config.task, member.partition).evaluate(x) for member in members_of(config)]
     mean = mean_over_clients([{"train_loss": answer["loss"]} for answer in answers])
     assert mean["train_loss"] == pytest.approx(CentralEvaluator(config)(x)["train_loss"], rel=1e-13)
 

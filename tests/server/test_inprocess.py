@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from common.config import RunConfig
-from common.errors import ObjectiveError, RoundError
+from common.errors import DataError, ObjectiveError, RoundError
 from common.objective import Objective
+from common.shards import members_of
 from server.coordinator import RoundRecord
 from server.inprocess import run
 from server.rounds import ServerState, ask, initial_state
@@ -75,10 +76,10 @@ def test_what_enters_no_number_changes_nothing():
 
 def test_a_client_drawn_twice_does_two_independent_slots_and_counts_twice():
     config = small(rounds=1, clients_per_round=4, seed=1)
-    drawn = select(["0", "1", "2", "3"], 4, "with-replacement", seed=1, round_=0)
-    twice = next(client for client, times in Counter(drawn).items() if times == 2)
+    drawn = select(members_of(config), 4, "with-replacement", seed=1, round_=0)
+    twice = next(member.name for member, times in Counter(drawn).items() if times == 2)
     state = initial_state(config, np.zeros(12))
-    updates = Fleet(QUADRATICS).carry(ask(state, config, ["0", "1", "2", "3"]))
+    updates = Fleet(QUADRATICS).carry(ask(state, config, members_of(config)))
     of_twice = [update.move for update in updates if update.client == twice]
     assert not np.array_equal(of_twice[0], of_twice[1])
     x = run(config, QUADRATICS).state.x
@@ -156,3 +157,11 @@ def test_a_black_box_that_returns_nan_names_client_round_and_step(tmp_path: Path
 def test_a_run_that_diverges_ends_with_reasons_and_not_with_a_warning():
     with pytest.raises(RoundError, match=r"round \d+, step \d+: the slope is .*; a smaller step-size or radius"):
         run(small(rounds=200, local_steps=50, step_size=50.0, step_schedule="constant"), QUADRATICS)
+
+
+def test_rows_that_only_clients_hold_are_refused():
+    with pytest.raises(DataError) as caught:
+        run(small(dataset="clients"))
+    assert str(caught.value) == (
+        "dataset = clients has rows only where clients join with --data; use it with `zofedht-server serve`"
+    )

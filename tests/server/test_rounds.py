@@ -12,18 +12,19 @@ import pytest
 from common.config import RunConfig
 from common.errors import ConfigError
 from common.messages import NO_BASIS, basis_digest
+from common.shards import members_of
 from server.rounds import ServerState, ask, initial_state, initial_vector, tell
 from tests.helpers import reply, small
 
 DIMENSION = 6
-CLIENTS = ["0", "1", "2", "3"]
+MEMBERS = members_of(small())
 
 
 def play(config: RunConfig, state: ServerState, moves: Sequence[Sequence[float]]) -> list[ServerState]:
     """Tell one round after another in which every slot moves alike; return all states."""
     states = [state]
     for move in moves:
-        asked = {b.slot: b for b in ask(states[-1], config, CLIENTS)}
+        asked = {b.slot: b for b in ask(states[-1], config, MEMBERS)}
         following, _ = tell(states[-1], [reply(b, move) for b in asked.values()], asked, config)
         assert following is not None
         states.append(following)
@@ -66,14 +67,14 @@ def test_x_moves_by_the_mean():
 def test_before_the_first_refresh_directions_are_isotropic():
     config = small(memory=3)
     for state in play(config, start(config), random_moves(2)):
-        assert {(b.weight, b.gain, b.version, b.rank) for b in ask(state, config, CLIENTS)} == {(0, 1, NO_BASIS, 0)}
+        assert {(b.weight, b.gain, b.version, b.rank) for b in ask(state, config, MEMBERS)} == {(0, 1, NO_BASIS, 0)}
 
 
 @pytest.mark.parametrize(("covariance", "gain"), [("trace", 6.0), ("paper", 1.0)])
 def test_the_gain_uses_the_rank_and_not_the_memory(covariance: str, gain: float):
     config = small(memory=2, covariance=covariance)
     state = play(config, start(config), [[1.0, 0, 0, 0, 0, 0], [-2.0, 0, 0, 0, 0, 0]])[-1]  # one line, two moves
-    (slot, *_) = ask(state, config, CLIENTS)
+    (slot, *_) = ask(state, config, MEMBERS)
     assert (slot.rank, slot.gain, slot.weight) == (1, gain, config.subspace_weight)  # n/tau' = 6/1
 
 
@@ -81,13 +82,13 @@ def test_a_trajectory_without_direction_leaves_directions_isotropic():
     config = small(memory=2)
     state = play(config, start(config), [[0.0] * 6, [0.0] * 6])[-1]
     assert state.rank == 0
-    assert {(b.weight, b.version) for b in ask(state, config, CLIENTS)} == {(0.0, NO_BASIS)}
+    assert {(b.weight, b.version) for b in ask(state, config, MEMBERS)} == {(0.0, NO_BASIS)}
 
 
 def test_ask_names_version_and_digest_and_ships_no_basis():
     config = small(memory=2)
     state = play(config, start(config), random_moves(3))[-1]
-    for slot in ask(state, config, CLIENTS):
+    for slot in ask(state, config, MEMBERS):
         assert (slot.version, slot.digest, slot.basis) == (2, basis_digest(state.basis), None)
 
 
@@ -100,12 +101,12 @@ def test_isotropic_algorithms_keep_no_trajectory(algorithm: str):
 
 def test_gd_asks_for_the_whole_shard():
     config = small(algorithm="zofedavg-gd", batch_size=64)
-    assert {slot.batch_size for slot in ask(start(config), config, CLIENTS)} == {0}
+    assert {slot.batch_size for slot in ask(start(config), config, MEMBERS)} == {0}
 
 
 def test_step_sizes_fall_with_the_root_of_the_round():
     config = small(step_size=0.3)
-    sizes = [ask(replace(start(config), round=r), config, CLIENTS)[0].step_size for r in (0, 3, 8)]
+    sizes = [ask(replace(start(config), round=r), config, MEMBERS)[0].step_size for r in (0, 3, 8)]
     np.testing.assert_allclose(sizes, [0.3, 0.15, 0.1], rtol=1e-15)
 
 
@@ -121,7 +122,7 @@ def test_a_round_with_too_few_usable_replies_is_not_a_move(spoil: dict[str, Any]
     config = small(min_replies=3)
     state = play(config, start(config), random_moves(3))[-1]
     kept = replace(state)
-    asked = {b.slot: b for b in ask(state, config, CLIENTS)}
+    asked = {b.slot: b for b in ask(state, config, MEMBERS)}
     good, other, bad = asked.values()
     following, outcome = tell(
         state, [reply(good, [1.0] * 6), reply(other, [1.0] * 6), reply(bad, **spoil)], asked, config
@@ -134,7 +135,7 @@ def test_a_round_with_too_few_usable_replies_is_not_a_move(spoil: dict[str, Any]
 
 def test_moves_whose_mean_overflows_are_not_a_move():
     config = small()
-    asked = {b.slot: b for b in ask(start(config), config, CLIENTS)}
+    asked = {b.slot: b for b in ask(start(config), config, MEMBERS)}
     following, outcome = tell(start(config), [reply(b, [1.7e308] * 6) for b in asked.values()], asked, config)
     assert following is None
     assert "overflows; lower step-size" in outcome.failures[0].reason
@@ -142,7 +143,7 @@ def test_moves_whose_mean_overflows_are_not_a_move():
 
 def test_evaluations_of_the_usable_replies_are_counted():
     config = small()
-    asked = {b.slot: b for b in ask(start(config), config, CLIENTS)}
+    asked = {b.slot: b for b in ask(start(config), config, MEMBERS)}
     following, _ = tell(start(config), [reply(b, [1.0] * 6, evaluations=24) for b in asked.values()], asked, config)
     assert following is not None
     assert following.totals.evaluations == 3 * 24

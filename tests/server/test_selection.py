@@ -8,14 +8,17 @@ from collections import Counter
 import pytest
 
 from common.errors import RoundError
-from server.selection import in_order, select
+from common.messages import Member
+from server.selection import in_order, in_turn, select
 
-NAMES = [str(index) for index in range(20)]
+MEMBERS = [Member(str(index), index) for index in range(20)]
+NAMES = [member.name for member in MEMBERS]
 BOTH = pytest.mark.parametrize("sampling", ["with-replacement", "without-replacement"])
 
 
 def draw(sampling: str, round_: int = 0, attempt: int = 0, seed: int = 3, slots: int = 5) -> list[str]:
-    return select(NAMES, slots, sampling, seed=seed, round_=round_, attempt=attempt)
+    drawn = select(MEMBERS, slots, sampling, seed=seed, round_=round_, attempt=attempt)
+    return [member.name for member in drawn]
 
 
 @BOTH
@@ -25,8 +28,31 @@ def test_selection_is_a_function_of_its_arguments(sampling: str):
 
 @BOTH
 def test_selection_ignores_the_order_in_which_clients_are_listed(sampling: str):
-    for listed in (NAMES[::-1], NAMES[7:] + NAMES[:7], sorted(NAMES)):
-        assert select(listed, 5, sampling, seed=3, round_=1) == draw(sampling, round_=1)
+    for listed in (MEMBERS[::-1], MEMBERS[7:] + MEMBERS[:7], sorted(MEMBERS, key=lambda member: member.name)):
+        drawn = select(listed, 5, sampling, seed=3, round_=1)
+        assert [member.name for member in drawn] == draw(sampling, round_=1)
+
+
+def test_turns_go_by_partition_and_then_by_name():
+    """Names of joined clients are their owners' choice; which rows a slot works on must not hang on them."""
+    members = [Member("a", 2), Member("client-10", 1), Member("z", 0), Member("client-2", 1), Member("b"), Member("a1")]
+    assert [member.name for member in in_turn(members)] == ["a1", "b", "z", "client-2", "client-10", "a"]
+
+
+@BOTH
+def test_who_is_drawn_hangs_on_partitions_and_not_on_names_or_hosts(sampling: str):
+    renamed = [Member(f"plant {97 * index % 20}", index, host="one host") for index in range(20)]
+    for round_ in range(10):
+        drawn = select(renamed[::-1], 5, sampling, seed=3, round_=round_)
+        assert [str(member.partition) for member in drawn] == draw(sampling, round_)
+        assert all(member in renamed for member in drawn)
+
+
+@BOTH
+def test_clients_that_bring_their_own_rows_are_drawn_by_name(sampling: str):
+    own = [Member(f"client-{index}") for index in range(20)]
+    drawn = select(sorted(own, key=lambda member: member.name), 5, sampling, seed=3, round_=1)
+    assert [member.name for member in drawn] == [f"client-{name}" for name in draw(sampling, round_=1)]
 
 
 def test_names_that_look_alike_have_an_order_too():

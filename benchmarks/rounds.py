@@ -1,0 +1,157 @@
+"""Seconds and CPU seconds per round of every engine, on this machine, in one run.
+
+    python -m benchmarks.rounds [--clients 2,10,50,200] [--engines in-process,grpc,simulation,superlink]
+                                [--columns 784] [--rounds 40] [--json FILE]
+
+Each client takes one step on two sparse rows, so that what is measured is the round and not the
+arithmetic; ``in-process`` is the arithmetic. All clients take part in every round and Q is made anew every 5
+rounds. A round's seconds are the median of the differences between lines of history.jsonl, CPU seconds are
+of the server and all clients. ``--json`` writes {engine: {clients: seconds per round}}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.superlink_sites import superlink_sites
+
+_BIN = Path(sys.executable).parent
+_SERVER = str(_BIN / "zofedht-server")
+_MOST = {"simulation": 50, "superlink": 10}  # clients; beyond that a round takes minutes
+_FEW_ROUNDS = {"superlink": 4}
+_CLIENT_PROCESSES = 4  # host the clients in threads: 200 processes would measure the machine's memory
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print a table and write the JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.rounds", description=__doc__.splitlines()[0])
+    parser.add_argument("--clients", default="2,10,50,200", help="numbers of clients")
+    parser.add_argument("--engines", default="in-process,grpc,simulation,superlink", help="engines to measure")
+    parser.add_argument("--columns", type=int, default=784, help="features; n is one more (784, or 39300)")
+    parser.add_argument("--rounds", type=int, default=40, help="rounds of a measurement")
+    parser.add_argument("--json", type=Path, help="file for the result")
+    args = parser.parse_args(argv)
+    result: dict[str, dict[str, float]] = {}
+    print(f"n = {args.columns + 1}\n{'engine':<12}{'clients':>8}{'ms/round':>12}{'CPU ms/round':>14}")
+    for engine in args.engines.split(","):
+        for clients in (int(text) for text in args.clients.split(",")):
+            if clients > _MOST.get(engine, clients):
+                continue
+            seconds, cpu = measure(engine, clients, args.columns, _FEW_ROUNDS.get(engine, args.rounds))
+            print(f"{engine:<12}{clients:>8}{1e3 * seconds:>12.1f}{1e3 * cpu:>14.1f}", flush=True)
+            result.setdefault(engine, {})[str(clients)] = seconds
+            if args.json:
+                args.json.write_text(json.dumps(result, indent=2) + "\n")
+    return 0
+
+
+def measure(engine: str, clients: int, columns: int, rounds: int) -> tuple[float, float]:
+    """Return the median seconds of a round, and the mean CPU seconds of all its processes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        data = folder / "rows.svm"
+        _write_rows(data, 3 * clients, columns)
+        keys = {
+            "dataset": str(data), "num-clients": clients, "clients-per-round": clients, "rounds": rounds,
+            "sampling": "without-replacement", "local-steps": 1, "batch-size": 1, "evaluate-every": 0, "memory": 5,
+            "checkpoint-every": 1_000_000, "step-size": 1e-3,
+        }  # fmt: skip
+        with _started(engine, folder, clients, keys) as watched:
+            cpu_before, cpu_after = _watch(folder / "out" / "history.jsonl", watched, rounds)
+        marks = [row["seconds"] for row in _rows(folder / "out" / "history.jsonl")]
+        return statistics.median(np.diff(marks)), (cpu_after - cpu_before) / (rounds - 1)
+
+
+def _write_rows(path: Path, rows: int, columns: int) -> None:
+    """Write two classes of rows with a handful of entries each; the last column is always there."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for row in range(rows):
+        chosen = np.unique(np.append(rng.integers(1, columns, size=8), columns))
+        lines.append(" ".join([str(row % 2), *(f"{column}:{rng.random():.4f}" for column in chosen)]))
+    path.write_text("\n".join(lines) + "\n")
+
+
+@contextmanager
+def _started(engine: str, folder: Path, clients: int, keys: dict[str, object]) -> Iterator[list[subprocess.Popen[str]]]:
+    """Start what the engine needs; yield the processes whose CPU counts (their children count with them)."""
+    assignments = [f"{key}={value}" for key, value in keys.items()]
+    out = str(folder / "out")
+    with ExitStack() as stack:
+        if engine == "superlink":
+            yield stack.enter_context(superlink_sites(folder, keys | {"out": out}))
+        elif engine == "grpc":
+            command = [_SERVER, "serve", "--address", "127.0.0.1:0", "--insecure", "--min-clients", str(clients)]
+            server = _spawn(stack, [*command, "--out", out, "--set", *assignments])
+            port = _port(server)
+            share = [range(first, clients, _CLIENT_PROCESSES) for first in range(min(_CLIENT_PROCESSES, clients))]
+            hosts = [
+                _spawn(stack, [sys.executable, "-m", "benchmarks.many_clients", port, str(clients), *map(str, indices)])
+                for indices in share
+            ]
+            yield [server, *hosts]
+        else:
+            yield [_spawn(stack, [_SERVER, "run", "--engine", engine, "--out", out, "--set", *assignments])]
+
+
+def _spawn(stack: ExitStack, command: Sequence[str]) -> subprocess.Popen[str]:
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    return process
+
+
+def _port(server: subprocess.Popen[str]) -> str:
+    assert server.stderr is not None
+    for line in server.stderr:
+        if line.startswith("listening on port"):
+            return line.split()[-1]
+    raise RuntimeError("the server did not start")
+
+
+def _watch(history: Path, processes: Sequence[subprocess.Popen[str]], rounds: int) -> tuple[float, float]:
+    """Return the CPU seconds that the processes had used after the first and after the last round."""
+    first = None
+    latest: dict[int, float] = {}  # a process that has just ended keeps what it was last seen with
+    while True:
+        lines = len(_rows(history)) if history.exists() else 0
+        for process in processes:
+            latest[process.pid] = max(latest.get(process.pid, 0.0), _cpu(process.pid))
+        used = sum(latest.values())
+        first = used if first is None and lines else first
+        if lines >= rounds and first is not None:
+            return first, used
+        if any(process.poll() not in (None, 0) for process in processes):
+            raise RuntimeError(f"a process ended early: {[process.args for process in processes if process.poll()]}")
+        time.sleep(0.02)
+
+
+def _rows(history: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in history.read_text().splitlines() if line.endswith("}")]
+
+
+def _cpu(pid: int) -> float:
+    """Return the CPU seconds of a process and of all its descendants that live."""
+    total, ticks = 0.0, os.sysconf("SC_CLK_TCK")
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = [c for t in Path(f"/proc/{pid}/task").iterdir() for c in (t / "children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):  # it has ended in between
+        return total
+    return sum(map(float, fields[11:13])) / ticks + sum(_cpu(int(child)) for child in children)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
