@@ -1,0 +1,55 @@
+"""The README says what the code does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from common.config_files import markdown_table
+
+_ROOT = Path(__file__).parents[1]
+_README = (_ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_lists_every_key_as_the_code_does() -> None:
+    assert markdown_table() in _README
+
+
+def test_every_file_that_the_readme_links_to_exists() -> None:
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)\)", _README)
+    assert targets
+    assert [target for target in targets if not (_ROOT / target).exists()] == []
+
+
+def test_the_valve_of_the_readme_runs_as_written(tmp_path: Path) -> None:
+    code = re.search(r"```python\n(# valve\.py\n.*?)```", _README, re.DOTALL)
+    command = re.search(r"zofedht-server run (--set objective=valve:make [^\n]*) --out runs/valve", _README)
+    assert code
+    assert command
+    (tmp_path / "valve.py").write_text(code.group(1))
+    for module, arguments in (
+        ("client", ["check", "--objective", "valve:make"]),
+        ("server", ["run", *command.group(1).split(), "--out", "runs/valve"]),
+    ):
+        ended = subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stderr
+    x = np.load(tmp_path / "runs" / "valve" / "x.npy")
+    assert x.shape == (12,)
+    assert np.all(np.abs(x - np.linspace(1.0, 3.0, 12)) < 1.0)  # the medians that the readings lie around
+
+
+def test_the_python_of_the_readme_runs_as_written(tmp_path: Path) -> None:
+    code = re.search(r"```python\n(from common\.config import RunConfig\n.*?)```", _README, re.DOTALL)
+    assert code
+    ended = subprocess.run(
+        [sys.executable, "-c", code.group(1)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert float(ended.stdout.split()[0]) < 0.5  # the hinge loss starts at 1
