@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= runs/digits-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: run test check format clean
+.PHONY: run test check format up down clean
 
 .venv/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with make PYTHON=python3.12"; exit 1; }
@@ -25,6 +25,19 @@ check: .venv/.installed  ## format, lint and types
 format: .venv/.installed  ## rewrite the code in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# What the containers write belongs to whoever runs make; to user 1000 if that is root, as no container trains as root.
+ifneq ($(shell id -u),0)
+export ZOFEDHT_UID ?= $(shell id -u)
+export ZOFEDHT_GID ?= $(shell id -g)
+endif
+
+up:  ## train in containers, one server and five clients, into runs/compose; see docs/compose.md
+	docker compose up --build
+	@exit $$(docker inspect --format '{{.State.ExitCode}}' $$(docker compose ps --all --quiet server))
+
+down:  ## remove the containers and the certificates, keep the results in runs/
+	docker compose down --volumes --remove-orphans
 
 clean:  ## forget the environment and the caches, keep the results in runs/
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache build *.egg-info

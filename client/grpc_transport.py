@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from common.tls import TlsFiles
 __all__ = ["Connection", "stay_joined"]
 
 _METHOD = "/flwr.proto.FlowerService/Join"
+_MAY_BE_TLS = "andshake|ertificate|SSL|erification|Socket closed|reset|Broken pipe"
 _FATAL = {grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED}
 
 
@@ -40,7 +42,8 @@ class Connection:
             ("grpc.max_receive_message_length", self.max_message_bytes),
             ("grpc.max_send_message_length", -1),
             ("grpc.keepalive_time_ms", 10_000),
-            ("grpc.keepalive_timeout_ms", 5_000),
+            ("grpc.keepalive_timeout_ms", 10_000),
+            ("grpc.http2.ping_timeout_ms", 10_000),  # without it gRPC 1.60 and later wait for a minute
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.use_local_subchannel_pool", 1),  # a new try is a new connection, not one that still backs off
@@ -66,25 +69,23 @@ def stay_joined(
     ``connected`` hears when the server admits this client and when the line goes down. Raises JoinError when the
     server refuses this client, or when there was no connection for ``max_wait`` seconds.
     """
-    patience, joined = Patience(connection.max_wait), False
+    patience = Patience(connection.max_wait)
 
     def welcome() -> None:
-        nonlocal joined
-        joined = True
         patience.admitted()
         connected(True)
 
     while True:
-        joined = False
+        line = _Line(connection, client, welcome)
         try:
-            _answer_until_over(connection, client, welcome)
+            line.answer_until_over()
         except grpc.RpcError as error:
-            reason, code = _reason(error), error.code()
+            reason, code = line.reason(error), error.code()
         else:
             return
         finally:
             connected(False)
-        if joined:
+        if line.admitted:
             patience.lost()
         pause = None if code in _FATAL else patience.pause(taken=code is grpc.StatusCode.ALREADY_EXISTS)
         if pause is None and (code in _FATAL or code is grpc.StatusCode.ALREADY_EXISTS):
@@ -95,33 +96,55 @@ def stay_joined(
         sleep(pause)
 
 
-def _answer_until_over(connection: Connection, client: Client, welcome: Callable[[], None]) -> None:
-    """Answer each message of one connection; return when the server ends the run. Raises grpc.RpcError otherwise.
+class _Line:
+    """One connection, from the first message to the last."""
 
-    The first message asks for an introduction; a second one of its kind says that the client is admitted.
-    """
-    answers: queue.SimpleQueue[ClientMessage | None] = queue.SimpleQueue()
-    introduced = False
-    with connection.channel() as channel:
-        join = channel.stream_stream(
-            _METHOD,
-            request_serializer=ClientMessage.SerializeToString,
-            response_deserializer=ServerMessage.FromString,
-        )
-        messages: Iterator[ServerMessage] = join(iter(answers.get, None))
-        try:
-            for message in messages:
-                kind = message.WhichOneof("msg")
-                if kind == "reconnect_ins":
-                    return
-                if kind == "get_properties_ins" and introduced:
-                    welcome()
-                    continue
-                introduced = True
-                answers.put(_answer(client, kind, message))
-            raise _StreamEndedError
-        finally:
-            answers.put(None)
+    def __init__(self, connection: Connection, client: Client, welcome: Callable[[], None]) -> None:
+        self._connection = connection
+        self._client = client
+        self._welcome = welcome
+        self._introduced = False
+        self.admitted = False
+
+    def answer_until_over(self) -> None:
+        """Answer each message; return when the server ends the run. Raises grpc.RpcError otherwise.
+
+        The first message asks for an introduction; a second one of its kind says that the client is admitted.
+        """
+        answers: queue.SimpleQueue[ClientMessage | None] = queue.SimpleQueue()
+        with self._connection.channel() as channel:
+            join = channel.stream_stream(
+                _METHOD,
+                request_serializer=ClientMessage.SerializeToString,
+                response_deserializer=ServerMessage.FromString,
+            )
+            messages: Iterator[ServerMessage] = join(iter(answers.get, None))
+            try:
+                for message in messages:
+                    kind = message.WhichOneof("msg")
+                    if kind == "reconnect_ins":
+                        return
+                    if kind == "get_properties_ins" and self._introduced:
+                        self.admitted = True
+                        self._welcome()
+                        continue
+                    self._introduced = True
+                    answers.put(_answer(self._client, kind, message))
+                raise _StreamEndedError
+            finally:
+                answers.put(None)
+
+    def reason(self, error: Any) -> str:
+        """Return why the connection ended, in words that help."""
+        details = str(error.details() or error.code().name).rpartition("last error: ")[2]
+        details = re.sub(r"^[A-Z_]+: (ipv[46]:\S+: )?", "", details)
+        # A server that does not like the certificate just hangs up, and so it looks like a lost connection.
+        if self._connection.tls and not self._introduced and re.search(_MAY_BE_TLS, details):
+            details += (
+                "; the certificates in --tls-dir must be of the server's authority and still valid, and the server's"
+                " name must be in its certificate (or given by --server-name)"
+            )
+        return details
 
 
 class _StreamEndedError(grpc.RpcError):  # type: ignore[misc]
@@ -132,16 +155,6 @@ class _StreamEndedError(grpc.RpcError):  # type: ignore[misc]
 
     def details(self) -> str:
         return "the server closed the connection"
-
-
-def _reason(error: Any) -> str:
-    details = str(error.details() or error.code().name).rpartition("last error: ")[2]
-    if "andshake" in details or "ertificate" in details or "SSL" in details:
-        details += (
-            "; the certificates in --tls-dir must be of the server's authority, still valid, and the server's"
-            " name must be in its certificate"
-        )
-    return details
 
 
 def _answer(client: Client, kind: str | None, message: ServerMessage) -> ClientMessage:

@@ -11,6 +11,7 @@ from pathlib import Path
 from client.grpc_transport import Connection, stay_joined
 from client.health import Health
 from client.resident import Holdings, ResidentClient
+from common.command_line import check_address
 from common.errors import ConfigError
 from common.tls import check_plain_text, read_tls
 
@@ -19,6 +20,7 @@ __all__ = ["join"]
 
 def join(args: argparse.Namespace) -> int:
     """Run the command: 0 when the run is over. Raises ZofedhtError."""
+    check_address("--server", args.server)
     check_plain_text(args.server, args.insecure, args.tls_dir)
     index, count = _partition(args.partition)
     holdings = Holdings(

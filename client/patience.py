@@ -9,7 +9,7 @@ from collections.abc import Callable
 __all__ = ["Patience"]
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds between tries; doubled each time, with jitter
-_SAME_NAME_PATIENCE = 20.0  # seconds in which the server may still notice that an earlier process is gone
+_SAME_NAME_PATIENCE = 25.0  # seconds in which the server may still notice that an earlier process is gone
 _SAME_NAME_WAIT = 2.0
 
 

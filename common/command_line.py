@@ -8,9 +8,17 @@ from collections.abc import Callable
 
 from common.errors import ConfigError, ZofedhtError
 
-__all__ = ["guarded"]
+__all__ = ["check_address", "guarded"]
 
 INTERRUPTED = 130
+_LAST_PORT = 65_535
+
+
+def check_address(option: str, address: str) -> None:
+    """Raise ConfigError unless the text is HOST:PORT; gRPC would take port 99999 for another one."""
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isdecimal() and int(port) <= _LAST_PORT):
+        raise ConfigError([f"{option} must be HOST:PORT with a port up to {_LAST_PORT}, got {address!r}"])
 
 
 def guarded(program: str, action: Callable[[], int]) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from common.command_line import guarded
+from common.command_line import check_address, guarded
 from common.config import CLIENTS_HOLD_DATA, RunConfig
 from common.config_files import load_toml, parse_assignments
 from common.errors import ConfigError
@@ -68,6 +68,7 @@ def _run(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace) -> int:
     from server.serve import ServeOptions, serve
 
+    check_address("--address", args.address)
     check_plain_text(args.address, args.insecure, args.tls_dir)
     options = ServeOptions(
         address=args.address,
@@ -80,8 +81,13 @@ def _serve(args: argparse.Namespace) -> int:
         health_address=args.health_address,
         linger=args.linger,
     )
-    result, folder = serve(options, _keys(args), report=_say, listening=lambda port: _say(f"listening on port {port}"))
-    print(summary_text(result.summary, folder))
+    serve(
+        options,
+        _keys(args),
+        report=_say,
+        listening=lambda port: _say(f"listening on port {port}"),
+        over=lambda result, folder: print(summary_text(result.summary, folder), flush=True),
+    )
     return 0
 
 

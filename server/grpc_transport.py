@@ -132,9 +132,10 @@ def start_grpc_server(
         ("grpc.max_metadata_size", 16 * 1024),
         ("grpc.max_concurrent_streams", 8),  # of one connection; a client needs one
         ("grpc.so_reuseport", 0),  # a second server on one port is an error, not a coin toss
-        # A client whose cable is pulled is noticed within 15 seconds, in a round or between rounds.
+        # A client whose cable is pulled is noticed within 20 seconds, in a round or between rounds.
         ("grpc.keepalive_time_ms", 10_000),
-        ("grpc.keepalive_timeout_ms", 5_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.http2.ping_timeout_ms", 10_000),  # without it gRPC 1.60 and later wait for a minute
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),

@@ -155,6 +155,13 @@ class RunFolder:
         replace_file(self.summary_file, _pretty(summary))
         return summary
 
+    def summary(self) -> dict[str, Any]:
+        """Return the summary of a finished run. Raises DataError when it cannot be read."""
+        try:
+            return dict(json.loads(self.summary_file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(f"{self.summary_file} cannot be read ({error})") from error
+
     def draw(self) -> str:
         """Draw loss.png; return a sentence that says where it is, or why there is none."""
         from server.plots import plot_runs

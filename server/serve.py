@@ -17,6 +17,7 @@ from common.tls import TlsFiles
 from common.wire import encode_question
 from server.admission import Expected
 from server.conduct import Result
+from server.coordinator import Coordinator
 from server.evaluation import central_evaluator
 from server.grpc_transport import JoinService, start_grpc_server
 from server.health import serve_health
@@ -48,13 +49,20 @@ class ServeOptions:
 
 
 def serve(
-    options: ServeOptions, keys: Mapping[str, Any], *, report: Callable[[str], None], listening: Callable[[int], None]
+    options: ServeOptions,
+    keys: Mapping[str, Any],
+    *,
+    report: Callable[[str], None],
+    listening: Callable[[int], None],
+    over: Callable[[Result, RunFolder], None] = lambda result, folder: None,
 ) -> tuple[Result, RunFolder]:
     """Listen, wait for clients, run to the end and send the clients home.
 
     ``keys`` are run config keys; without num-clients it becomes the number of clients that have joined when
-    the run begins. ``listening`` hears the port. When the run does not come to its end, the clients are not
-    sent home: they come back when it is resumed. Raises ZofedhtError.
+    the run begins. ``listening`` hears the port, ``over`` the result, before late clients are waited for. When
+    the run does not come to its end, the clients are not sent home: they come back when it is resumed.
+
+    Raises ZofedhtError.
     """
     folder = RunFolder(options.out)
     config, state = RunConfig.from_mapping(keys), None
@@ -71,11 +79,15 @@ def serve(
     server, port = start_grpc_server(options.address, join, tls=options.tls, max_message_bytes=most_bytes)
     listening(port)
     try:
-        service.wait(options.min_clients, options.settle if state is not None or count == 0 else 0.0)
-        if state is None:
-            config = service.begin(folder)
-        service.deal(folder)
-        result = _run(config, service, folder, state)
+        result = _finished(config, folder, state)
+        if result is None:
+            service.wait(options.min_clients, options.settle if state is not None or count == 0 else 0.0)
+            if state is None:
+                config = service.begin(folder)
+            service.deal(folder)
+            result = _run(config, service, folder, state)
+        service.roster.dismiss()
+        over(result, folder)
         service.see_off(options.linger)
     finally:
         service.roster.hang_up()
@@ -150,9 +162,8 @@ class _Service:
             time.sleep(0.05)
 
     def see_off(self, linger: float) -> None:
-        """Tell all clients that the run is over, and for a while those that come late or back."""
+        """Tell clients that come late or back that the run is over, for a while."""
         end = time.monotonic() + linger
-        self.roster.dismiss()
         while time.monotonic() < end:
             time.sleep(0.1)
             self.roster.dismiss()
@@ -170,6 +181,13 @@ class _Service:
         """Give partitions to those that brought none, now and whenever one joins; names keep theirs for ever."""
         if not self._clients_hold_data:
             self.roster.deal(self._count, folder.partitions(), folder.remember_partitions)
+
+
+def _finished(config: RunConfig, folder: RunFolder, state: ServerState | None) -> Result | None:
+    """Return the result of a resumed run that has nothing left to do: it waits for no client."""
+    if state is None or not Coordinator(config, state).finished or not folder.summary_file.exists():
+        return None
+    return Result(state, {}, {}, folder.summary())
 
 
 def _run(config: RunConfig, service: _Service, folder: RunFolder, state: ServerState | None) -> Result:

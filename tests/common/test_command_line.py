@@ -1,0 +1,41 @@
+"""How the commands meet errors and addresses."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.command_line import check_address, guarded
+from common.errors import ConfigError, DataError
+
+
+@pytest.mark.parametrize("address", ["localhost:8080", "127.0.0.1:0", "[::1]:65535"])
+def test_an_address_is_a_host_and_a_port(address: str) -> None:
+    check_address("--address", address)
+
+
+@pytest.mark.parametrize("address", ["", "8080", ":8080", "host:", "host:x", "127.0.0.1:99999", "host:-1"])
+def test_what_is_no_address_is_named_with_its_option(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"--server must be HOST:PORT with a port up to 65535, got ") as caught:
+        check_address("--server", address)
+    assert repr(address) in str(caught.value)
+
+
+def test_an_error_is_one_sentence_on_standard_error_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    def action() -> int:
+        raise DataError("the file is gone")
+
+    assert guarded("prog", action) == 2
+    assert capsys.readouterr().err == "prog: error: the file is gone\n"
+
+
+def test_an_interrupt_ends_with_130_and_our_own_mistake_is_not_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    def mistaken() -> int:
+        raise KeyError("ours")
+
+    assert guarded("prog", interrupted) == 130
+    assert "kept" in capsys.readouterr().err
+    with pytest.raises(KeyError):
+        guarded("prog", mistaken)

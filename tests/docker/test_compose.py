@@ -1,0 +1,177 @@
+"""The deployment for real: containers that train, are killed, paused and restarted, and train to the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.history import read_history
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = "zofedht-test"  # beside a deployment that somebody uses
+ENDLESS = 10**6  # rounds; the run is cut short when all faults are over
+UID = os.getuid() or 1000
+
+
+class Deployment:
+    """docker compose in this repository, under a project and a result folder of the test's own."""
+
+    def __init__(self, run: str) -> None:
+        self.folder = ROOT / "runs" / run
+        self._environment = os.environ | {
+            "RUN": run,
+            "ZOFEDHT_UID": str(UID),
+            "ZOFEDHT_GID": str(os.getgid() or 1000),
+            "COMPOSE_PROJECT_NAME": PROJECT,
+        }
+
+    def compose(self, *arguments: str, timeout: float = 120.0, **environment: str) -> str:
+        """Run a command that must exit with 0; return what it printed."""
+        done = subprocess.run(
+            ["docker", "compose", "--ansi", "never", *arguments], cwd=ROOT, env=self._environment | environment,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"docker compose {' '.join(arguments)}: {done.stdout[-4000:]}"
+        return done.stdout
+
+    def containers(self) -> dict[str, dict[str, Any]]:
+        """Return what the engine tells of every container: server, client-3, ..."""
+        ids = self.compose("ps", "--all", "--quiet").split()
+        told = json.loads(subprocess.run(["docker", "inspect", *ids], capture_output=True, check=True).stdout)
+        names = [container["Name"].removeprefix(f"/{PROJECT}-") for container in told]
+        return {
+            (name if name.startswith("client-") else name.removesuffix("-1")): container
+            for name, container in zip(names, told, strict=True)
+        }
+
+    def rounds(self) -> int:
+        """Return how many rounds the history holds by now."""
+        path = self.folder / "history.jsonl"
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    def wait(self, what: str, true: Callable[[], bool], seconds: float = 90.0) -> None:
+        """Wait until something is true; fail with the logs."""
+        deadline = time.monotonic() + seconds
+        while not true():
+            if time.monotonic() > deadline:
+                pytest.fail(f"{what}: not within {seconds:g} s\n{self.compose('logs', '--tail', '20')}")
+            time.sleep(0.2)
+
+    def wait_for_rounds(self, more: int) -> None:
+        """Wait until the run has gone on by so many rounds."""
+        goal = self.rounds() + more
+        self.wait(f"round {goal}", lambda: self.rounds() >= goal)
+
+
+def engine() -> str:
+    """Return why containers cannot be tried here, or nothing."""
+    for command in (["docker", "compose", "version"], ["docker", "info"]):
+        try:
+            subprocess.run(command, capture_output=True, timeout=30, check=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"no Docker engine with compose answers: {error}"
+    return ""
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Iterator[Deployment]:
+    reason = engine()
+    if reason:
+        pytest.skip(reason)
+    deployment = Deployment(f"test-{secrets.token_hex(4)}")
+    deployment.compose("down", "--volumes", "--remove-orphans")
+    try:
+        yield deployment
+    finally:
+        deployment.compose("down", "--volumes", "--remove-orphans")
+        for folder in ROOT.glob(f"runs/{deployment.folder.name}*"):
+            shutil.rmtree(folder)
+
+
+def check_result(folder: Path) -> list[dict[str, Any]]:
+    """Check that a result folder is complete; return its history."""
+    rows = read_history(folder / "history.jsonl")
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    assert rows
+    assert [row["round"] for row in rows] == list(range(len(rows)))
+    assert (summary["rounds"], summary["engine"]) == (len(rows), "grpc")
+    assert summary["final_train_loss"] < 0.5 * summary["initial_train_loss"]
+    assert (folder / "loss.png").read_bytes().startswith(b"\x89PNG")
+    for path in folder.iterdir():
+        assert path.stat().st_uid == UID
+        assert path.stat().st_mode & 0o044 == 0o044, f"{path} cannot be read by all"
+    return rows
+
+
+def test_up_trains_to_the_end(deployment: Deployment):
+    deployment.compose("build", timeout=900.0)
+    deployment.compose("up", timeout=240.0)  # in the foreground: it ends by itself
+
+    containers = deployment.containers()
+    assert sorted(containers) == ["certificates", *(f"client-{i}" for i in range(1, 6)), "folders", "server"]
+    assert {name: told["State"]["ExitCode"] for name, told in containers.items()} == dict.fromkeys(containers, 0)
+    assert len(check_result(deployment.folder)) == 200
+    partitions = json.loads((deployment.folder / "run.json").read_text(encoding="utf-8"))["partitions"]
+    assert partitions == {f"client-{i}": i - 1 for i in range(1, 6)}
+    for name, told in containers.items():
+        host = told["HostConfig"]
+        assert host["ReadonlyRootfs"]
+        assert host["CapDrop"] == ["ALL"]
+        assert 0 < host["Memory"] <= 2**30
+        assert host["NanoCpus"] > 0
+        assert name == "folders" or told["Config"]["User"].startswith(f"{UID}:")
+    # The same numbers as without a network, bit for bit.
+    command = ["zofedht-server", "run", "--config", "config.toml", "--set", "num-clients=5", "--out", "tmp/alone"]
+    alone = deployment.compose("run", "--rm", "--no-deps", "-T", "server", *command)
+    summary = json.loads((deployment.folder / "summary.json").read_text(encoding="utf-8"))
+    assert f"sha256 {summary['x_sha256']}" in alone
+
+
+def test_seven_replicas_survive_a_kill_a_pause_a_restart_a_crash_and_a_move(deployment: Deployment):
+    # The folder still holds the run of the test above, which is put aside.
+    deployment.compose("up", "--detach", "--scale", "client=7", ROUNDS=str(ENDLESS), timeout=120.0)
+    deployment.wait("the first rounds", lambda: deployment.rounds() >= 50, 120.0)
+    assert "SERVING" in deployment.compose("exec", "-T", "--index", "3", "client", "health.py", "127.0.0.1:8081")
+    containers = deployment.containers()
+    server = containers["server"]["Id"]
+
+    subprocess.run(["docker", "kill", containers["client-2"]["Id"]], check=True, capture_output=True)
+    subprocess.run(["docker", "pause", containers["client-3"]["Id"]], check=True, capture_output=True)
+    deployment.wait_for_rounds(20)  # once it has noticed that client-3 does not answer
+    deployment.compose("restart", "server")  # SIGTERM: it writes a checkpoint
+    deployment.wait_for_rounds(20)
+    subprocess.run(["docker", "unpause", containers["client-3"]["Id"]], check=True, capture_output=True)
+    deployment.wait("client-3 is back", lambda: deployment.compose("logs", "server").count("joined: client-3") > 1)
+    deployment.compose("exec", "-T", "server", "sh", "-c", "kill -KILL -1")  # all but the init process and itself
+    deployment.wait("the restart policy", lambda: deployment.containers()["server"]["RestartCount"] == 1)
+    deployment.wait_for_rounds(20)
+    assert deployment.containers()["server"]["Id"] == server
+    # Another container, with another address, finishes the run.
+    deployment.compose("up", "--detach", "--no-deps", "server", ROUNDS=str(deployment.rounds() + 300))
+
+    deployment.wait("the end", lambda: deployment.containers()["server"]["State"]["Status"] == "exited", 240.0)
+    deployment.wait(
+        "the clients go home",
+        lambda: all(told["State"]["Status"] == "exited" for told in deployment.containers().values()),
+    )
+    containers = deployment.containers()
+    expected = dict.fromkeys(containers, 0) | {"client-2": 137}
+    assert {name: told["State"]["ExitCode"] for name, told in containers.items()} == expected
+    assert sum(name.startswith("client-") for name in containers) == 7
+    rows = check_result(deployment.folder)
+    lost = {failure["client"] for row in rows for failure in row["failures"]}
+    assert lost & {"client-2", "client-3"}
+    about = json.loads((deployment.folder / "run.json").read_text(encoding="utf-8"))
+    assert sorted(about["partitions"]) == [f"client-{i}" for i in range(1, 8)]
+    assert len(check_result(deployment.folder.with_name(f"{deployment.folder.name}-1"))) == 200

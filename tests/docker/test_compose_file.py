@@ -1,0 +1,88 @@
+"""docker-compose.yml as a text: what every container must have. Needs no engine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPOSE = ROOT / "docker-compose.yml"
+FILES = sorted([COMPOSE, ROOT / ".dockerignore", *(path for path in (ROOT / "docker").iterdir() if path.is_file())])
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]
+ONCE = {"folders", "certificates"}
+ROOTS = {"folders"}  # it gives folders that the engine made to the user of the others
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_container_can_do_no_more_than_it_must(name: str):
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert set(service.get("cap_add", [])) == ({"CHOWN", "DAC_OVERRIDE"} if name in ROOTS else set())
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not service.get("privileged")
+    assert not service.get("ports"), "nothing is published unless docker/remote.yml is asked for"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_container_runs_as_root_but_the_one_that_hands_over_folders(name: str):
+    expected = "0:0" if name in ROOTS else "${ZOFEDHT_UID:-1000}:${ZOFEDHT_GID:-1000}"
+    assert SERVICES[name]["user"] == expected
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_container_has_limits(name: str):
+    assert set(SERVICES[name]["deploy"]["resources"]["limits"]) == {"cpus", "memory", "pids"}
+
+
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - ONCE))
+def test_what_stays_has_a_health_check_and_comes_back(name: str):
+    assert SERVICES[name]["healthcheck"]["test"][:2] == ["CMD", "health.py"]
+    assert SERVICES[name]["restart"].startswith("on-failure")
+
+
+def test_what_runs_once_has_no_network():
+    assert all(SERVICES[name]["network_mode"] == "none" for name in ONCE)
+
+
+def test_neither_server_nor_clients_see_the_authority():
+    for name in ("server", "client"):
+        sources = {volume.partition(":")[0] for volume in SERVICES[name]["volumes"] if isinstance(volume, str)}
+        assert sources == {"server-certificate" if name == "server" else "client-certificates"}
+
+
+def test_tls_is_on():
+    commands = " ".join(str(service["command"]) for service in SERVICES.values())
+    assert "--tls-dir" in commands
+    assert "--insecure" not in commands + (ROOT / "docker" / "join-as-replica").read_text(encoding="utf-8")
+
+
+def test_there_is_one_image():
+    assert {service["image"] for service in SERVICES.values()} == {"zofedht"}
+    assert sum("build" in service for service in SERVICES.values()) == 1
+
+
+def test_paths_of_the_host_are_relative():
+    mounts = [mount for service in SERVICES.values() for mount in service["volumes"] if not isinstance(mount, str)]
+    sources = [re.sub(r"\$\{\w+:-(.*)\}", r"\1", mount["source"]) for mount in mounts]
+    assert sources
+    assert all(source.startswith("./") for source in sources)
+    assert (ROOT / "docker" / "config.toml").is_file()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_registry_and_no_home_is_named(path: Path):
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"[\w-]+\.(io|com|org|net|dev)\b|/home/|/Users/|/root\b|/work\b|index-url", text)
+
+
+def test_the_dockerfile_needs_no_new_builder():
+    text = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    assert not re.search(r"^#\s*syntax|<<|--link|--mount", text, re.MULTILINE)
+    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["python:3.12-slim-bookworm"] * 3
+    assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", text, re.MULTILINE)
+    assert not re.search(r"\bray\b|\[sim\]|apt-get", re.sub(r"^#.*$", "", text, flags=re.MULTILINE))

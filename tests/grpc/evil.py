@@ -1,0 +1,149 @@
+"""Clients that misbehave on purpose, over the real transport. Run by ``tests.grpc.processes.Site.evil``.
+
+main([deed, address, name, I/N, mark file, amount])
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from flwr.client import Client
+from flwr.common import (
+    EvaluateIns,
+    EvaluateRes,
+    FitIns,
+    FitRes,
+    GetParametersIns,
+    GetParametersRes,
+    GetPropertiesIns,
+    GetPropertiesRes,
+    Parameters,
+    ndarrays_to_parameters,
+    parameters_to_ndarrays,
+)
+
+from client import patience
+from client.grpc_transport import Connection, stay_joined
+from client.resident import Holdings, ResidentClient
+from common.errors import ZofedhtError
+
+
+class Evil(Client):
+    """An honest client whose answers are changed on the way out."""
+
+    def __init__(self, deed: str, honest: Client, mark: Path, amount: float) -> None:
+        self._deed = deed
+        self._honest = honest
+        self._mark = mark
+        self._amount = amount
+
+    def get_properties(self, ins: GetPropertiesIns) -> GetPropertiesRes:
+        result = self._honest.get_properties(ins)
+        changes = {
+            "other-n": {"dimension": 7},
+            "other-generator": {"generator": "MT19937"},
+            "other-protocol": {"protocol": 99},
+            "ill-typed": {"name": 5},
+        }
+        result.properties |= changes.get(self._deed, {})
+        if self._deed == "nameless":
+            del result.properties["name"]
+        return result
+
+    def get_parameters(self, ins: GetParametersIns) -> GetParametersRes:
+        result = self._honest.get_parameters(ins)
+        starts = {"nan-start": [np.full(4, np.nan)], "other-start": [np.zeros(5)], "no-start": []}
+        if self._deed in starts:
+            self._mark.touch()
+            result.parameters = ndarrays_to_parameters(starts[self._deed])
+        return result
+
+    def evaluate(self, ins: EvaluateIns) -> EvaluateRes:
+        result = self._honest.evaluate(ins)
+        if self._deed == "no-figures":
+            result.metrics = {"loss": "none of your business"}
+        return result
+
+    def fit(self, ins: FitIns) -> FitRes:
+        round_ = int(str(ins.config["round"]))
+        if self._deed == "paced":
+            time.sleep(self._amount)
+            return self._honest.fit(ins)
+        if round_ < 2:  # first it is good, so that all of its ways are known to work
+            return self._honest.fit(ins)
+        self._mark.touch()
+        if self._deed == "hang":
+            time.sleep(3600)
+        if self._deed == "slow" and round_ == 2:
+            time.sleep(self._amount)
+        result = self._honest.fit(ins)
+        self._spoil(result)
+        return result
+
+    def _spoil(self, result: FitRes) -> None:
+        [move] = parameters_to_ndarrays(result.parameters) or [np.zeros(1)]
+        match self._deed:
+            case "nan":
+                move[0] = np.nan
+            case "shape":
+                move = np.zeros(move.size + 1)
+            case "matrix":
+                move = np.zeros((move.size, 1))
+            case "single":
+                move = move.astype(np.float32)
+            case "wrong-round":
+                result.metrics["round"] = 10**6
+            case "for-another":
+                result.metrics |= {"slot": (int(str(result.metrics["slot"])) + 1) % 3, "client": "c0"}
+            case "no-metrics":
+                result.metrics = {}
+            case "huge":
+                move = np.zeros(int(self._amount) // 8)
+        result.parameters = ndarrays_to_parameters([move])
+        match self._deed:
+            case "junk":
+                result.parameters = Parameters([b"\x00\xff" * 300], "numpy.ndarray")
+            case "pickle":
+                result.parameters = Parameters([pickle.dumps({"os": "system"})], "numpy.ndarray")
+            case "object":
+                file = io.BytesIO()
+                np.save(file, np.array([{}, []], dtype=object), allow_pickle=True)
+                result.parameters = Parameters([file.getvalue()], "numpy.ndarray")
+            case "claims":
+                file = io.BytesIO()
+                np.save(file, np.zeros(8))
+                claimed = file.getvalue().replace(b"(8,), }" + b" " * 12, b"(9999999999999,), }")
+                result.parameters = Parameters([claimed], "numpy.ndarray")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Join and misbehave; exit as the honest command does."""
+    deed, address, name, share, mark, amount = argv
+    if share.startswith("data:"):
+        holdings = Holdings(name, uuid.uuid4().hex, data=share.removeprefix("data:"))
+    elif share.startswith("box:"):
+        holdings = Holdings(name, uuid.uuid4().hex, objective=share.removeprefix("box:"))
+    else:
+        index, _, count = share.partition("/")
+        holdings = Holdings(name, uuid.uuid4().hex, int(index), int(count))
+    if deed == "hasty":
+        patience._SAME_NAME_PATIENCE = float(amount)
+    honest = ResidentClient(holdings, _say).to_client()
+    evil = Evil(deed, honest, Path(mark), float(amount))
+    try:
+        stay_joined(Connection(address, None), evil, report=_say, connected=lambda up: _say("joined") if up else None)
+    except ZofedhtError as error:
+        _say(f"error: {error}")
+        return 2
+    return 0
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

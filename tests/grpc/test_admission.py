@@ -1,0 +1,120 @@
+"""Who may join: the reasons as a pure function, and what the refused client's user sees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from common.messages import OWN_ROWS, PROTOCOL, Hello
+from common.streams import BIT_GENERATOR
+from server.admission import Expected, refusal
+from tests.grpc.processes import Site
+
+HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", BIT_GENERATOR)
+EXPECTED = Expected(dimension=65, partitions=3, clients_hold_data=False, black_box=False)
+
+
+def test_a_client_that_fits_is_admitted():
+    assert refusal(HELLO, EXPECTED) is None
+    assert refusal(HELLO, EXPECTED, certified_name="c0") is None
+
+
+def test_a_client_that_waits_for_its_share_is_admitted():
+    assert refusal(replace(HELLO, partition=OWN_ROWS, partitions=0, examples=0, dimension=0), EXPECTED) is None
+
+
+def test_nothing_is_held_against_the_first_client_where_the_server_knows_nothing():
+    unknown = Expected(dimension=0, partitions=0, clients_hold_data=True, black_box=True)
+    assert refusal(replace(HELLO, source="objective", dimension=6), unknown) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"protocol": PROTOCOL + 1}, f"speaks protocol {PROTOCOL + 1} .*the server protocol {PROTOCOL}; install"),
+        ({"generator": "MT19937"}, "draws with MT19937, the server with"),
+        ({"dimension": 64}, "n = 65 parameters, this client's objective has 64; check model"),
+        ({"partitions": 5}, "dealt to 3 clients, this client wants one of 5"),
+        ({"source": "data"}, "the server deals its own data set; join with --partition I/N"),
+        ({"name": ""}, "1 to 64 printable characters, got ''"),
+        ({"name": "x" * 65}, "1 to 64 printable characters"),
+        ({"name": "a\nb"}, "1 to 64 printable characters"),
+    ],
+)
+def test_a_refusal_says_what_does_not_fit_and_the_way_out(changes: dict[str, object], sentence: str):
+    reason = refusal(replace(HELLO, **changes), EXPECTED)
+    assert reason is not None
+    with pytest.raises(ValueError, match=sentence):
+        raise ValueError(reason)
+
+
+@pytest.mark.parametrize("certified", ["c1", "", "zofedht-server"])
+def test_the_name_is_the_certificates(certified: str):
+    assert "use --name" in str(refusal(HELLO, EXPECTED, certified_name=certified))
+
+
+def test_a_client_without_rows_is_refused_where_the_server_has_none():
+    holds = replace(EXPECTED, clients_hold_data=True)
+    assert "--data FILE or --objective" in str(refusal(HELLO, holds))
+    assert refusal(replace(HELLO, source="data"), holds) is None
+    assert "join with --objective" in str(refusal(replace(HELLO, source="data"), replace(holds, black_box=True)))
+
+
+def test_a_refused_client_prints_why_and_does_not_try_again(site: Site):
+    server = site.server("--min-clients", 9)
+    cases = [
+        (site.client("p", "--partition", "0/5"), "dealt to 3 clients, this client wants one of 5"),
+        (site.evil("other-n", "n"), "n = 65 parameters, this client's objective has 7"),
+        (site.evil("other-protocol", "v"), "speaks protocol 99"),
+        (site.evil("other-generator", "g"), "draws with MT19937"),
+        (site.evil("nameless", "w"), "the message has no 'name'"),
+        (site.evil("ill-typed", "i"), "name must be a text, got 5"),
+        (site.client("d", "--data", site.folder / "none.csv"), "none.csv"),
+    ]
+    for client, sentence in cases:
+        assert client.ends() == 2, client.text
+        assert sentence in client.text
+        assert "trying again" not in client.text
+    assert server.code is None
+    assert "joined" not in server.text
+
+
+def test_n_is_settled_by_the_black_box_that_came_first(site: Site):
+    (site.folder / "boxes.py").write_text(
+        "import numpy as np\nfrom common.objective import Objective\n"
+        "class Small(Objective):\n    dim = 4\n    def __len__(self): return 3\n"
+        "    def value(self, x, batch): return float(np.sum(x * x))\n"
+        "class Large(Small):\n    dim = 5\n"
+    )
+    server = site.server("--min-clients", 2, objective="boxes:Small", step_size=0.05)
+    first = site.client("a", "--objective", "boxes:Small")
+    server.says("joined: a")
+    other = site.client("b", "--objective", "boxes:Large")
+    assert other.ends() == 2
+    assert "n = 4 parameters, this client's objective has 5" in other.text
+    second = site.client("c", "--objective", "boxes:Small")
+    assert server.ends() == 0, server.text
+    assert (first.ends(), second.ends()) == (0, 0)
+
+
+def test_a_name_that_is_connected_is_refused_after_some_patience(site: Site):
+    server = site.server()
+    first = site.client("c0", "--partition", "0/3")
+    first.says("joined")
+    again = site.evil("hasty", "c0", "1/3", amount=3.0)  # the command has more patience, which test_patience measures
+    again.says("a client named 'c0' is connected already; give every client its own --name.*; trying again")
+    assert again.ends() == 2
+    assert "refuses this client" in again.text.splitlines()[-1]
+    assert (server.code, first.code) == (None, None)
+
+
+def test_a_name_is_free_again_when_its_process_is_gone(site: Site):
+    server = site.server()
+    first = site.client("c0", "--partition", "0/3")
+    first.says("joined")
+    again = site.client("c0", "--partition", "0/3")
+    again.says("connected already")
+    first.kill()
+    again.says("joined")
+    assert server.code is None
