@@ -7,21 +7,27 @@ uses g = c v, v ~ N(0, C_r). Write kappa I <= C_r <= lambda I and tr C_r <= T fo
 
 Lemma 1  E[g] = C grad f_mu(w), with f_mu(w) = E f(w + mu v) (integration by parts).
 Lemma 2  |grad f_mu - grad f| <= L mu sqrt(T), since E|v| <= sqrt(T).
-Lemma 3  E|g|^2 <= A E|grad F|^2 + S,  A = 2 lambda (T + 2 lambda),  S = mu^2 L^2 T (T + 2 lambda)(T + 4 lambda)/2.
-         c = <grad F, v> + r with |r| <= L mu |v|^2/2; E <a, v>^2 |v|^2 = a'(T C + 2 C^2) a; E|v|^6 <= T (T + 2 lambda)(T + 4 lambda).
+Lemma 3  E|g|^2 <= A E|grad F|^2 + S, with A = 2 lambda (T + 2 lambda) and
+         S = mu^2 L^2 T (T + 2 lambda)(T + 4 lambda)/2:  c = <grad F, v> + r with |r| <= L mu |v|^2/2,
+         E <a, v>^2 |v|^2 = a'(T C + 2 C^2) a and E|v|^6 <= T (T + 2 lambda)(T + 4 lambda).
 
-Theorem  Let b = 8 K lambda^2 + 4 A, e = 4 K lambda^2 L^2 mu^2 T + 2 A sigma_l^2 + 2 S, theta = K lambda L^2 eta^2 + L eta/(2 M). If
+Theorem  Let b = 8 K lambda^2 + 4 A, e = 4 K lambda^2 L^2 mu^2 T + 2 A sigma_l^2 + 2 S and
+theta = K lambda L^2 eta^2 + L eta/(2 M). If
     (overshoot)  eta K L lambda <= 1,   (drift)  eta^2 K L^2 b <= 1/2,   (descent)  2 b theta <= kappa/4,
 then for a constant step eta
-    (1/R) sum_r E|grad f(x_r)|^2 <= (4/kappa) [ (f(x_0) - f*)/(eta K R) + lambda L^2 mu^2 T + 2 theta (b sigma_g^2 + e) ].
+    (1/R) sum_r E|grad f(x_r)|^2
+        <= (4/kappa) [ (f(x_0) - f*)/(eta K R) + lambda L^2 mu^2 T + 2 theta (b sigma_g^2 + e) ].
 
-Proof. Split a slot's sum of g into conditional means C grad f_{i,mu}(w_k) and a martingale: E|sum g|^2 <= 2 |sum of means|^2 +
-2 sum E|g|^2 (means of i.i.d. slots; drawing without replacement only lowers their variance). With D the largest mean
-squared drift |w_k - x_r|^2 and B = b (|grad f|^2 + sigma_g^2 + L^2 D) + e this gives D <= eta^2 K B and, for the round's move, a second
-moment of at most |mean|^2 + eta^2 K B/M. (drift) then gives B <= 2 b (|grad f|^2 + sigma_g^2) + 2 e. In the descent inequality use
--<C grad f, h> = (|h - grad f|_C^2 - |grad f|_C^2 - |h|_C^2)/2 for h the mean of grad f_{i,mu}: (overshoot) lets the last term pay
-for |mean|^2, Lemma 2 and D bound the first, and |grad f|_C^2 >= kappa |grad f|^2. So
-    E f(x_{r+1}) <= f(x_r) - eta K (kappa/2 - 2 b theta) |grad f|^2 + eta K [lambda L^2 mu^2 T + 2 theta (b sigma_g^2 + e)];
+Proof. A slot's sum of g is a sum of conditional means C grad f_{i,mu}(w_k) and a martingale, so
+E|sum g|^2 <= 2 |sum of means|^2 + 2 sum E|g|^2. Let D be the largest mean squared drift |w_k - x_r|^2 and
+B = b (|grad f|^2 + sigma_g^2 + L^2 D) + e. By Lemmas 2 and 3, E|sum g|^2 <= K B; so D <= eta^2 K B, and the round's
+move, a mean over i.i.d. slots, has a second moment of at most |its mean|^2 + eta^2 K B/M (drawing without
+replacement only lowers the variance). (drift) gives B <= 2 b (|grad f|^2 + sigma_g^2) + 2 e. In the descent
+inequality use -<C grad f, h> = (|h - grad f|_C^2 - |grad f|_C^2 - |h|_C^2)/2 for h the mean of
+grad f_{i,mu}: (overshoot) lets the last term pay for |its mean|^2, Lemma 2 and D bound the first, and
+|grad f|_C^2 >= kappa |grad f|^2. So
+    E f(x_{r+1}) <= f(x_r) - eta K (kappa/2 - 2 b theta) |grad f|^2
+                    + eta K [lambda L^2 mu^2 T + 2 theta (b sigma_g^2 + e)];
 (descent) leaves kappa/4. Sum over r.
 
 ``covariance = "paper"`` has lambda = 1, as Theorem 1 needs. The trace-normalised covariance is outside it: its
@@ -144,8 +150,8 @@ def binding(problem: Problem, work: Work, law: Spectrum) -> tuple[str, float]:
 def balanced_step(problem: Problem, work: Work, law: Spectrum) -> tuple[float, str]:
     """Return the step that balances the terms in 1/eta and eta, cut at the conditions, and what decided.
 
-    eta = sqrt(gap M / (K R L (b sigma_g^2 + e))), of order sqrt(M/(n K R)) for n >> K. It has the role of the paper's eq. (11),
-    whose constant is not at hand.
+    eta = sqrt(gap M / (K R L (b sigma_g^2 + e))), of order sqrt(M/(n K R)) for n >> K. It has the role of
+    the paper's eq. (11), whose constant is not at hand.
     """
     noise = _noise(problem, work, law)
     name, largest = binding(problem, work, law)

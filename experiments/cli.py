@@ -53,10 +53,16 @@ def _study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     study.add_argument("--repeats", metavar="N", type=_at_least(1), default=None, help="runs of a cell (3)")
     study.add_argument("--repeat-all", action="store_true", help="repeat all cells, not only the tuned ones")
     length = study.add_mutually_exclusive_group()
-    length.add_argument("--rounds", metavar="R", type=_at_least(1), default=None, help="minibatch rounds' worth of budget")
-    length.add_argument("--budget", metavar="E", type=_at_least(1), default=None, help="evaluations (500 a training row)")
+    length.add_argument(
+        "--rounds", metavar="R", type=_at_least(1), default=None, help="minibatch rounds' worth of budget"
+    )
+    length.add_argument(
+        "--budget", metavar="E", type=_at_least(1), default=None, help="evaluations (500 a training row)"
+    )
     study.add_argument("--train-rows", metavar="N", type=_at_least(100), default=0, help="a random subset of the rows")
-    study.add_argument("--jobs", metavar="J", type=_at_least(1), default=1, help="worker processes, one thread each (1)")
+    study.add_argument(
+        "--jobs", metavar="J", type=_at_least(1), default=1, help="worker processes, one thread each (1)"
+    )
     study.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")
     study.add_argument("--seed", metavar="N", type=_at_least(0), default=0, help="seed of the first repeat (0)")
     study.add_argument("--quick", action="store_true", help="a part of the grid that takes minutes")

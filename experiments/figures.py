@@ -48,7 +48,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 def draw_panels(study: Study, panels: Sequence[Panel], title: str) -> Figure:
     """Draw one partition: models down, data sets across; a panel without finished cells says so.
 
-    ``panels`` are those of one partition and of one reading of "SVM" a data set.
+    ``panels`` are those of one partition.
     """
     columns = _COLUMNS if any(panel.dataset in _COLUMNS for panel in panels) else ("digits",)
     figure = new_figure((4.0 * len(columns), 9.0))
@@ -58,6 +58,7 @@ def draw_panels(study: Study, panels: Sequence[Panel], title: str) -> Figure:
         for column, dataset in enumerate(columns):
             axes = grid[row, column]
             found = [p for p in panels if p.dataset == dataset and p.model.partition("-")[0] == model]
+            found.sort(key=lambda p: p.model != study.preset.svm)  # where both SVMs were run, the preset's is drawn
             if not found:
                 axes.text(0.5, 0.5, "not run", ha="center", va="center", transform=axes.transAxes, color="0.5")
                 axes.set(title=f"{dataset}, {model}", xticks=[], yticks=[])

@@ -31,7 +31,8 @@ def page(title: str, markdown: str, pictures: Mapping[str, bytes]) -> str:
     body = "\n".join(_block(block, pictures) for block in re.split(r"\n{2,}", markdown.strip()))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n'
+        f"<body>\n{body}\n</body></html>\n"
     )
 
 
@@ -49,7 +50,8 @@ def _block(block: str, pictures: Mapping[str, bytes]) -> str:
     if lines[0].startswith("| "):
         head, _, *rows = [_cells(line) for line in lines]
         top = "".join(f"<th>{cell}</th>" for cell in head)
-        return f"<table><tr>{top}</tr>{''.join('<tr>' + ''.join(f'<td>{c}</td>' for c in r) + '</tr>' for r in rows)}</table>"
+        rest = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+        return f"<table><tr>{top}</tr>{rest}</table>"
     if lines[0].startswith("- "):
         items = re.split(r"(?m)^- ", block.strip())[1:]
         return "<ul>" + "".join(f"<li>{_inline(item.strip())}</li>" for item in items) + "</ul>"

@@ -41,7 +41,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, finished: Callable[[Job, float],
 
     Raises DataError when a worker ends without a result; the others are then stopped, finished cells stay.
     """
-    context = multiprocessing.get_context("fork" if _FORKS else "spawn")
+    make = multiprocessing.get_context("fork").Process if _FORKS else multiprocessing.get_context("spawn").Process
     waiting, running = list(jobs), list[tuple[Job, BaseProcess, float]]()
     try:
         while waiting or running:
@@ -49,7 +49,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, finished: Callable[[Job, float],
                 job = waiting.pop(0)
                 if _FORKS:
                     train_objective(job.config)  # loads the data set, unless it is the one that is held
-                process = context.Process(target=cell_process, args=(job.config, job.folder, os.getpid()), daemon=True)
+                process = make(target=cell_process, args=(job.config, job.folder, os.getpid()), daemon=True)
                 with warnings.catch_warnings():
                     # BLAS threads are asleep here, and BLAS re-makes them in a child; nothing else has threads.
                     warnings.simplefilter("ignore", DeprecationWarning)

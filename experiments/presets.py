@@ -13,7 +13,7 @@ from typing import Literal
 
 from common.config import Scalar
 
-__all__ = ["ALPHAS", "COMMON", "ETAS", "FINE_ETAS", "PRESETS", "TRAIN_ROWS", "QUICK", "Preset", "Quick", "Selection"]
+__all__ = ["ALPHAS", "COMMON", "ETAS", "FINE_ETAS", "PRESETS", "QUICK", "TRAIN_ROWS", "Preset", "Quick", "Selection"]
 
 Selection = Literal["best", "mean"]
 

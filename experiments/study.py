@@ -95,7 +95,9 @@ def _claimed(grid: Grid, out: Path) -> Iterator[None]:
     command = " ".join(["python -m experiments", *sys.argv[1:]])
     if command not in about["commands"]:
         about["commands"].append(command)
-    about["machine"] = f"{os.cpu_count()} cores, {_processor()}, Python {platform.python_version()}, NumPy {np.__version__}"
+    about["machine"] = (
+        f"{os.cpu_count()} cores, {_processor()}, Python {platform.python_version()}, NumPy {np.__version__}"
+    )
     replace_file(path, (json.dumps(about, indent=1) + "\n").encode())
     yield
 

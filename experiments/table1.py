@@ -4,10 +4,10 @@ Gradient descent x <- x - eta (grad f(x) + eps u), u ~ N(0, I_2), on a badly sca
 variables. gamma(eps) is the share of steps with |Delta_2| > |Delta_1|, x_2 being the insensitive one.
 Little noise: nearly all steps lie along x_2, so the trajectory says where to look. Much noise: half.
 
-The step (1e-4), the starting point (1000, 1000) and the law of the noise are not given in what we have of the paper; they
-were found by what they explain. The limits fix eta L: without noise |Delta_1| exceeds |Delta_2| for
-ln(1000)/-ln(1 - eta L) steps; with much, gamma = (2/pi) atan(sqrt((2 - eta L)/2)). The starting point
-fixes where, in units of eps, the noise takes over.
+The step (1e-4), the starting point (1000, 1000) and the law of the noise are not in what we have of the
+paper; they were found by what they explain. The limits fix eta L: without noise |Delta_1| exceeds
+|Delta_2| for ln(1000)/-ln(1 - eta L) steps; with much, gamma = (2/pi) atan(sqrt((2 - eta L)/2)). The
+starting point fixes where, in units of eps, the noise takes over.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _draw(path: Path, printed: Vector, corrected: Vector, seed: int) -> None:
     figure = new_figure((10.0, 4.0))
     left, right = figure.subplots(1, 2)
     paths = trajectories(CORRECTED, 20_000, seed)
-    for index in (0, 4, 5, 6):
+    for index in (0, 5, 6, 7):
         points = paths[index, ::10]
         left.plot(points[:, 0], points[:, 1], linewidth=0.7, label=f"eps = {EPSILONS[index]:g}")
     left.set(xlabel="x1 (sensitive)", ylabel="x2 (insensitive)", title="20,000 steps, corrected settings")

@@ -37,9 +37,7 @@ def log_slope(xs: Sequence[float], ys: Sequence[float]) -> float:
     return float(np.polyfit(np.log(xs), np.log(ys), 1)[0])
 
 
-def measure(
-    quadratic: Quadratic, work: Work, weight: float, covariance: str, seeds: Sequence[int]
-) -> dict[str, Any]:
+def measure(quadratic: Quadratic, work: Work, weight: float, covariance: str, seeds: Sequence[int]) -> dict[str, Any]:
     """Return step, what decided it, the bound's terms and the measured mean squared gradient with its error."""
     dimension = len(quadratic.centre)
     law = spectrum(dimension, min(_MEMORY, dimension), weight, covariance)
@@ -70,7 +68,9 @@ def theory(out: Path | None, *, quick: bool = False, seed: int = 0) -> None:
     draws = 100_000 if quick else 2_000_000
     quadratic = make_quadratic(_DIMENSION, seed=seed)
     laws = {
-        f"{covariance}, alpha {weight:g}" if weight else "isotropic": measure(quadratic, _BASE, weight, covariance, seeds)
+        f"{covariance}, alpha {weight:g}" if weight else "isotropic": measure(
+            quadratic, _BASE, weight, covariance, seeds
+        )
         for weight, covariance in _LAWS
     }
     sweeps = {name: _sweep(name, values, quadratic, seeds, seed) for name, values in _SWEEPS.items()}
