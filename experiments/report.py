@@ -99,8 +99,8 @@ def _tuned(study: Study, panels: Sequence[Panel]) -> str:
     head = ["panel", "algorithm", "eta_0", "alpha", "best", "mean", "sd", "repeats", "test accuracy"]
     return (
         table(head, rows)
-        + "\nFinal training loss. Candidates are compared on the repeats that all of them have: where only the tuned cell"
-        " was repeated, its first repeat is favoured. (edge): the best step is the smallest or largest tried."
+        + "\nFinal training loss. Candidates are compared on the repeats that all of them have: where only the tuned"
+        " cell was repeated, its first repeat is favoured. (edge): the best step is the smallest or largest tried."
     )
 
 
