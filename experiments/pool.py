@@ -49,7 +49,9 @@ def run_jobs(jobs: Sequence[Job], workers: int, finished: Callable[[Job, float],
                 job = waiting.pop(0)
                 if _FORKS:
                     train_objective(job.config)  # loads the data set, unless it is the one that is held
-                process: BaseProcess = make(target=cell_process, args=(job.config, job.folder, os.getpid()), daemon=True)
+                process: BaseProcess = make(
+                    target=cell_process, args=(job.config, job.folder, os.getpid()), daemon=True
+                )
                 with warnings.catch_warnings():
                     # BLAS threads are asleep here, and BLAS re-makes them in a child; nothing else has threads.
                     warnings.simplefilter("ignore", DeprecationWarning)

@@ -14,9 +14,7 @@ DATASETS = ("mnist", "fashion-mnist", "rcv1")
 
 
 def grid(preset: str = "authors", **changes: object) -> Grid:
-    whole = Grid(
-        PRESETS[preset], DATASETS, ("logistic", "svm", "mlp"), ("iid", "non-iid"), ALGORITHMS, ETAS, ALPHAS, 3
-    )
+    whole = Grid(PRESETS[preset], DATASETS, ("logistic", "svm", "mlp"), ("iid", "non-iid"), ALGORITHMS, ETAS, ALPHAS, 3)
     return replace(whole, **changes)  # type: ignore[arg-type]
 
 

@@ -86,7 +86,9 @@ def test_all_cells_are_repeated_on_demand(tmp_path: Path):
 
 def test_a_study_of_every_algorithm_is_tuned_run_and_reported(tmp_path: Path):
     out = tmp_path / "s"
-    assert main(["study", *TINY, "--etas", "1", "--alphas", ".3", "--rounds", "6", "--jobs", "2", "--out", str(out)]) == 0
+    assert (
+        main(["study", *TINY, "--etas", "1", "--alphas", ".3", "--rounds", "6", "--jobs", "2", "--out", str(out)]) == 0
+    )
     read = read_study(out)
     evaluations = {found.cell.algorithm: found.result["evaluations"] for found in read.outcomes}
     assert set(evaluations) == {"zofedht", "zofedavg-sgd", "zofedavg-gd"}
@@ -135,9 +137,7 @@ def test_a_worker_that_dies_ends_the_study_with_one_sentence(
         (["--dataset", "mnits"], "invalid choice"),
     ],
 )
-def test_a_wrong_option_is_named(
-    tmp_path: Path, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-):
+def test_a_wrong_option_is_named(tmp_path: Path, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as stopped:
         main(["study", "--preset", "paper", *arguments, "--out", str(tmp_path)])
     assert stopped.value.code == 2
