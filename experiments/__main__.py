@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from common.command_line import guarded
 from experiments.cells import Grid
 from experiments.cli import parser
-from experiments.presets import ALPHAS, ETAS, FINE_ETAS, PRESETS, QUICK
+from experiments.presets import ALPHAS, EPOCHS, ETAS, FINE_ETAS, PRESETS, QUICK
 
 __all__ = ["main"]
 
@@ -34,9 +34,6 @@ def _study(args: argparse.Namespace) -> int:
     from experiments.study import run_study
 
     quick = QUICK if args.quick else None
-    rounds, budget = args.rounds or 0, args.budget or 0
-    if quick and not rounds and not budget:
-        rounds = quick.rounds
     etas = args.etas or ETAS
     grid = Grid(
         preset=PRESETS[args.preset],
@@ -47,8 +44,9 @@ def _study(args: argparse.Namespace) -> int:
         etas=sorted({*etas, *(FINE_ETAS if args.fine else ())}),
         alphas=args.alphas or (quick.alphas if quick else ALPHAS),
         repeats=args.repeats or (quick.repeats if quick else 3),
-        rounds=rounds,
-        budget=budget,
+        rounds=args.rounds or 0,
+        budget=args.budget or 0,
+        epochs=quick.epochs if quick else EPOCHS,
         train_rows=args.train_rows,
         data_dir=str(args.data_dir.expanduser().resolve()) if args.data_dir else "",
         first_seed=args.seed,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from common.algorithms import ALGORITHMS
 from common.config import RunConfig, Scalar
 from common.partition import PARTITIONS
-from experiments.presets import COMMON, TRAIN_ROWS, Preset
+from experiments.presets import COMMON, EPOCHS, TRAIN_ROWS, Preset
 
 __all__ = ["DATASETS", "MODELS", "NON_IID", "PARTITION_NAMES", "Cell", "Grid", "Panel", "cell_config", "label"]
 
@@ -16,9 +16,6 @@ DATASETS = tuple(TRAIN_ROWS)
 MODELS = ("logistic", "svm", "mlp", "svm-hinge", "svm-squared-hinge")
 NON_IID = "non-iid"
 PARTITION_NAMES = ("iid", NON_IID, *(name for name in PARTITIONS if name != "iid"))
-
-_EPOCHS = 500
-"""The authors' budget: so many single-sample evaluations for each training row."""
 
 _POINTS = 50
 """Full evaluations on a curve."""
@@ -69,7 +66,8 @@ class Grid:
     alphas: Sequence[float]
     repeats: int
     rounds: int = 0  # minibatch rounds; every algorithm gets the evaluations that these take
-    budget: int = 0  # evaluations; 0 and no rounds: 500 a training row
+    budget: int = 0  # evaluations; 0 and no rounds: ``epochs`` a training row
+    epochs: int = EPOCHS
     train_rows: int = 0  # 0: as TRAIN_ROWS says
     data_dir: str = ""
     first_seed: int = 0
@@ -110,7 +108,7 @@ def cell_config(grid: Grid, cell: Cell) -> RunConfig:
     rows = grid.train_rows or TRAIN_ROWS[panel.dataset]
     batch = preset.batch_size.get(panel.dataset, 64)
     per_round = 2 * batch * int(COMMON["local-steps"]) * int(COMMON["clients-per-round"])
-    budget = grid.budget or grid.rounds * per_round or _EPOCHS * rows
+    budget = grid.budget or grid.rounds * per_round or grid.epochs * rows
     if ALGORITHMS[cell.algorithm].data == "shard":  # about as many evaluations, in fewer rounds
         per_round = per_round * rows // (batch * int(COMMON["num-clients"]))
     squared = panel.model == "svm-squared-hinge"

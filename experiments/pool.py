@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import platform
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from experiments.cell_run import cell_process, read_result
 __all__ = ["Job", "run_jobs"]
 
 _POLL_SECONDS = 0.05
-_FORKS = "fork" in multiprocessing.get_all_start_methods()
+_FORKS = platform.system() == "Linux"  # elsewhere system libraries are not safe to fork; workers load for themselves
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ _TITLE = "ZOFedHT: reproduction of the paper's section IV"
 def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     """Write report.md, report.html and the figures (png and pdf) into ``out``; return what was written.
 
+    What ``table1 --out`` and ``theory --out`` have left in ``out`` is put in.
+
     Raises DataError when a folder holds no study or ``out`` cannot be written, MissingExtraError without
     matplotlib.
     """
@@ -34,8 +37,9 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     blocks = [f"# {_TITLE}", "## Claims", _claims(studies)]
     for study in studies:
         blocks += _study_blocks(study, out, written)
+    blocks += _other_commands(out)
     text = "\n\n".join(block.strip() for block in blocks) + "\n"
-    pictures = {path.name: path.read_bytes() for path in written if path.suffix == ".png"}
+    pictures = {path.name: path.read_bytes() for path in out.glob("*.png")}
     for name, content in (("report.md", text), ("report.html", page(_TITLE, text, pictures))):
         replace_file(out / name, content.encode())
         written.append(out / name)
@@ -70,6 +74,16 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
     missing = _missing(study, panels)
     if missing:
         blocks += ["### Panels of the paper not run in this study", missing]
+    return blocks
+
+
+def _other_commands(out: Path) -> list[str]:
+    blocks = []
+    if (out / "table1.csv").exists() and (out / "table1.png").exists():
+        head, *rows = csv.reader((out / "table1.csv").read_text(encoding="utf-8").splitlines())
+        blocks += ["## Table I", table(head, rows), "![Table I](table1.png)"]
+    if (out / "theory.md").exists():
+        blocks += ["## Theory", (out / "theory.md").read_text(encoding="utf-8")]
     return blocks
 
 

@@ -16,7 +16,7 @@ from common.errors import DataError
 from experiments.cell_run import read_result, same_settings
 from experiments.cells import Cell, Grid, cell_config
 from experiments.pool import Job, run_jobs
-from experiments.presets import PRESETS
+from experiments.presets import EPOCHS, PRESETS
 from experiments.results import MANIFEST, read_study
 from experiments.study_progress import StudyProgress
 from server.files import cannot_write, replace_file
@@ -72,7 +72,13 @@ def _run(title: str, grid: Grid, cells: Sequence[Cell], out: Path, workers: int)
 @contextmanager
 def _claimed(grid: Grid, out: Path) -> Iterator[None]:
     """Make the folder and its manifest, or check that it is a study of the same preset and budget."""
-    settings = {"preset": grid.preset.name, "rounds": grid.rounds, "budget": grid.budget, "train_rows": grid.train_rows}
+    settings = {
+        "preset": grid.preset.name,
+        "rounds": grid.rounds,
+        "budget": grid.budget,
+        "train_rows": grid.train_rows,
+        "epochs": grid.epochs,
+    }
     path = out / MANIFEST
     if path.exists():
         try:
@@ -80,6 +86,7 @@ def _claimed(grid: Grid, out: Path) -> Iterator[None]:
             PRESETS[about["preset"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is not readable ({error}); choose another --out") from error
+        about.setdefault("epochs", EPOCHS)
         different = [key for key, value in settings.items() if about.get(key) != value]
         if different:
             raise DataError(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from experiments.cells import Cell, Grid, Panel, cell_config
-from experiments.presets import ALPHAS, ETAS, PRESETS
+from experiments.presets import ALPHAS, ETAS, PRESETS, QUICK
 
 ALGORITHMS = ("zofedht", "zofedavg-sgd", "zofedavg-gd")
 DATASETS = ("mnist", "fashion-mnist", "rcv1")
@@ -69,3 +69,9 @@ def test_repeats_differ_in_the_seed_alone():
     panel = Panel("mnist", "mlp", "thirds")
     first, second = (cell_config(grid(), Cell(panel, "zofedavg-sgd", 1.0, None, repeat)) for repeat in (0, 1))
     assert first.replace(seed=1) == second
+
+
+def test_the_quick_part_is_a_share_of_every_budget():
+    for panel, rows in ((Panel("mnist", "logistic", "iid"), 48_000), (Panel("rcv1", "logistic", "iid"), 20_242)):
+        config = cell_config(grid(epochs=QUICK.epochs), Cell(panel, "zofedavg-sgd", 1.0, None, 0))
+        assert config.budget == QUICK.epochs * rows

@@ -72,6 +72,16 @@ def test_the_tables_hold_the_numbers_of_the_cells(folder: Path, tmp_path: Path):
     assert "1 diverged" in text
 
 
+def test_what_the_other_commands_left_is_put_in(folder: Path, tmp_path: Path):
+    assert main(["table1", "--runs", "1", "--out", str(tmp_path / "out")]) == 0
+    (tmp_path / "out" / "theory.md").write_text("### Slopes\n\nsteep\n")
+    write_report([folder], tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "| epsilon | printed | as_printed_settings | corrected_settings |" in text
+    assert "steep" in text
+    assert (tmp_path / "out" / "report.html").read_text().count("<img") == 3
+
+
 def test_the_winner_is_clear_only_where_repeats_say_so(folder: Path):
     study = read_study(folder)
     iid, ordered = winner(study, DIGITS), winner(study, SORTED)
