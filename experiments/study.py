@@ -6,8 +6,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,24 +28,24 @@ def run_study(grid: Grid, out: Path, *, workers: int, repeat_all: bool) -> None:
 
     Raises ZofedhtError.
     """
-    with _claimed(grid, out):
-        panels = grid.panels()
-        first = [cell for panel in panels for cell in grid.cells(panel, 0)]
-        more = [(panel, repeat) for panel in panels for repeat in range(1, grid.repeats)]
-        if repeat_all:
-            later = [cell for panel, repeat in more for cell in grid.cells(panel, repeat)]
-            _run("grid", grid, [*first, *later], out, workers)
-            return
-        _run("tuning", grid, first, out, workers)
-        study = read_study(out)
-        tuned = {panel: study.chosen(panel) for panel in panels}
-        later = [
-            Cell(panel, chosen.algorithm, chosen.eta, chosen.alpha, repeat)
-            for panel, repeat in more
-            for chosen in tuned[panel]
-            if chosen.algorithm in grid.algorithms
-        ]
-        _run("repeats", grid, later, out, workers)
+    _claim(grid, out)
+    panels = grid.panels()
+    first = [cell for panel in panels for cell in grid.cells(panel, 0)]
+    more = [(panel, repeat) for panel in panels for repeat in range(1, grid.repeats)]
+    if repeat_all:
+        later = [cell for panel, repeat in more for cell in grid.cells(panel, repeat)]
+        _run("grid", grid, [*first, *later], out, workers)
+        return
+    _run("tuning", grid, first, out, workers)
+    study = read_study(out)
+    tuned = {panel: study.chosen(panel) for panel in panels}
+    later = [
+        Cell(panel, chosen.algorithm, chosen.eta, chosen.alpha, repeat)
+        for panel, repeat in more
+        for chosen in tuned[panel]
+        if chosen.algorithm in grid.algorithms
+    ]
+    _run("repeats", grid, later, out, workers)
 
 
 def _run(title: str, grid: Grid, cells: Sequence[Cell], out: Path, workers: int) -> None:
@@ -69,8 +68,7 @@ def _run(title: str, grid: Grid, cells: Sequence[Cell], out: Path, workers: int)
         run_jobs(jobs, workers, lambda job, seconds: progress.finished(job.name, job.config, seconds))
 
 
-@contextmanager
-def _claimed(grid: Grid, out: Path) -> Iterator[None]:
+def _claim(grid: Grid, out: Path) -> None:
     """Make the folder and its manifest, or check that it is a study of the same preset and budget."""
     settings = {
         "preset": grid.preset.name,
@@ -106,7 +104,6 @@ def _claimed(grid: Grid, out: Path) -> Iterator[None]:
         f"{os.cpu_count()} cores, {_processor()}, Python {platform.python_version()}, NumPy {np.__version__}"
     )
     replace_file(path, (json.dumps(about, indent=1) + "\n").encode())
-    yield
 
 
 def _processor() -> str:
