@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from common.dataset import Dataset
+from common.datasets import DataSpec, load_dataset
 from experiments.__main__ import main
 from experiments.cell_run import read_result
 from experiments.results import read_study
@@ -48,7 +51,7 @@ def wait_for(path: Path, process: subprocess.Popen[bytes], seconds: float = 120.
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_study_continues_and_equals_an_uninterrupted_one(tmp_path: Path, sign: signal.Signals):
     out = tmp_path / "killed"
-    with start(out, 40) as process:
+    with start(out, 15) as process:
         wait_for(out / FIRST / "result.json", process)
         wait_for(out / SECOND, process)  # the second cell has begun
         process.send_signal(sign)
@@ -58,7 +61,7 @@ def test_a_killed_study_continues_and_equals_an_uninterrupted_one(tmp_path: Path
         assert "what was finished is kept" in error
     assert not (out / SECOND / "result.json").exists()
     before = (out / FIRST / "result.json").stat().st_mtime_ns
-    arguments = ["study", *TWO_CELLS, "--rounds", "40", "--jobs", "2", "--out"]
+    arguments = ["study", *TWO_CELLS, "--rounds", "15", "--jobs", "2", "--out"]
     assert main([*arguments, str(out)]) == 0
     assert (out / FIRST / "result.json").stat().st_mtime_ns == before  # skipped
     assert main([*arguments, str(tmp_path / "whole")]) == 0
@@ -67,7 +70,7 @@ def test_a_killed_study_continues_and_equals_an_uninterrupted_one(tmp_path: Path
         texts = [(folder / name / "history.jsonl").read_text() for folder in (out, tmp_path / "whole")]
         losses = [[json.loads(line)["train_loss"] for line in text.splitlines()] for text in texts]
         assert losses[0] == losses[1]
-        assert len(losses[0]) == 40
+        assert len(losses[0]) == 15
 
 
 def test_only_the_tuned_cell_is_repeated(tmp_path: Path):
@@ -125,6 +128,20 @@ def test_a_worker_that_dies_ends_the_study_with_one_sentence(
     monkeypatch.setattr("experiments.pool.cell_process", lambda *_: os._exit(9))
     assert study(tmp_path / "s") == 2
     assert f"the worker of cell {FIRST} ended with code 9" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="elsewhere each worker loads the data set for itself")
+def test_workers_share_the_data_set_that_the_parent_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log = tmp_path / "loads"
+
+    def loading(spec: DataSpec) -> tuple[Dataset, Dataset]:
+        with log.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        return load_dataset(spec)
+
+    monkeypatch.setattr("common.shards.load_dataset", loading)
+    assert study(tmp_path / "s", "--jobs", "2", "--seed", "31") == 0  # a seed that no other test has left in the cache
+    assert log.read_text() == f"{os.getpid()}\n"
 
 
 @pytest.mark.parametrize(
