@@ -60,7 +60,13 @@ def _report(args: argparse.Namespace) -> int:
     from experiments.report import write_report
 
     folders = [folder.expanduser() for folder in args.folders]
-    for path in write_report(folders, args.out.expanduser() if args.out else folders[0]):
+    out = args.out.expanduser() if args.out else folders[0]
+    written = write_report(folders, out)
+    if args.page:
+        from experiments.docs_page import fill_page
+
+        written += fill_page(args.page.expanduser(), out / "report.md")
+    for path in written:
         print(path)
     return 0
 

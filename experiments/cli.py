@@ -28,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="figures, tables and claims from study folders")
     report.add_argument("folders", metavar="DIR", type=Path, nargs="+", help="study folders")
     report.add_argument("--out", metavar="DIR", type=Path, help="where the report goes (the first study folder)")
+    report.add_argument("--page", metavar="FILE.md", type=Path, help="page whose part between two marks is replaced")
 
     theory = commands.add_parser("theory", help="Theorem 1 and Lemmas 1-3 on a quadratic")
     theory.add_argument("--out", metavar="DIR", type=Path, help="receives theory.md and theory.json")
