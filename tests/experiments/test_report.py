@@ -126,13 +126,13 @@ def test_a_folder_without_a_study_is_one_sentence(tmp_path: Path, capsys: pytest
 def test_a_page_gets_the_report_between_its_marks(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     page = tmp_path / "docs" / "reproduction.md"
     page.parent.mkdir()
-    page.write_text("# Mine\n\nbefore\n\n<!-- report: begin -->\nold\n<!-- report: end -->\n\nafter\n")
+    page.write_text("# Mine\n\nbefore\n\n<!-- report: begin -->\nstale\n<!-- report: end -->\n\nafter\n")
     for _ in range(2):  # twice is as once
         assert main(["report", str(folder), "--out", str(tmp_path / "out"), "--page", str(page)]) == 0
         text = page.read_text()
         assert text.startswith("# Mine\n\nbefore\n\n<!-- report: begin -->\n\n## Claims")
         assert text.endswith("<!-- report: end -->\n\nafter\n")
-        assert "old" not in text
+        assert "stale" not in text
         assert text.count("(reproduction/study-iid.png)") == 1
     assert (page.parent / "reproduction" / "study-iid.png").read_bytes().startswith(b"\x89PNG")
     page.write_text("# Mine\n")
