@@ -68,6 +68,9 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
             written.append(path)
         blocks.append(f"![{name}, {partition}]({name}-{partition}.png)")
     blocks += ["### Tuned cells", _tuned(study, panels), "### Who wins where", _winners(study, panels)]
+    weights = _weights(study, panels)
+    if weights:
+        blocks += ["### ZOFedHT by alpha", weights]
     compared = _published(study, panels)
     if compared:
         blocks += ["### Against the authors' published best losses", compared]
@@ -135,6 +138,24 @@ def _winners(study: Study, panels: Sequence[Panel]) -> str:
             ]
         )
     return table(["panel", "first", study.preset.selection, "second", "margin", "means differ by > 2 se"], rows)
+
+
+def _weights(study: Study, panels: Sequence[Panel]) -> str:
+    """The first repeat's loss at each alpha, with the best eta_0 for that alpha."""
+    first = [found for found in study.outcomes if found.cell.repeat == 0]
+    alphas = sorted({found.cell.alpha for found in first if found.cell.alpha is not None})
+    if len(alphas) < 2:
+        return ""
+    rows = []
+    for panel in panels:
+        row = [f"{panel.dataset} {panel.model} {panel.partition}"]
+        for alpha in alphas:
+            losses = [found.loss for found in first if found.cell.panel == panel and found.cell.alpha == alpha]
+            row.append(_loss(min(losses, default=math.nan)))
+        plain = [found.loss for found in first if found.cell.panel == panel and found.cell.algorithm == "zofedavg-sgd"]
+        rows.append([*row, _loss(min(plain, default=math.nan))])
+    head = ["panel", *(f"alpha {alpha:g}" for alpha in alphas), "zofedavg-sgd"]
+    return table(head, rows) + "\nFirst repeat, best eta_0 for each alpha."
 
 
 def _published(study: Study, panels: Sequence[Panel]) -> str:

@@ -53,6 +53,16 @@ def test_the_report_is_drawn_without_a_display(folder: Path, tmp_path: Path):
         assert (out / f"study-{partition}.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_each_alpha_is_shown_with_its_best_step(folder: Path, tmp_path: Path):
+    add(folder, cell("zofedht", 1.0, alpha=0.1), [0.6, 0.48])
+    add(folder, cell("zofedht", 3.0, alpha=0.1), [0.6, 0.44])
+    write_report([folder], tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "| panel | alpha 0.1 | alpha 0.3 | zofedavg-sgd |" in text
+    assert "| digits logistic iid | 0.4400 | 0.3000 | 0.4000 |" in text
+    assert "| digits logistic sorted | - | 0.5500 | 0.4500 |" in text
+
+
 def test_the_page_needs_no_other_file(folder: Path, tmp_path: Path):
     write_report([folder], tmp_path / "out")
     html = (tmp_path / "out" / "report.html").read_text()
