@@ -24,6 +24,7 @@ COLOURS = {"zofedht": "C3", "zofedavg-sgd": "C0", "zofedavg-gd": "C2"}
 _ROWS = ("logistic", "svm", "mlp")
 _COLUMNS = ("mnist", "fashion-mnist", "rcv1")
 _DPI = 110
+_LINEAR_RANGE = 2.0  # losses that span more than this factor are drawn on a logarithmic axis
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
@@ -81,11 +82,14 @@ def _draw_panel(axes: Axes, lines: Sequence[Chosen]) -> None:
         colour = COLOURS.get(chosen.algorithm, "C4")
         axes.plot(x, mean, color=colour, linewidth=1.2, label=f"{chosen.algorithm} (eta {chosen.eta:g}{alpha})")
         axes.fill_between(x, mean - sd, mean + sd, color=colour, alpha=0.2, linewidth=0)
-        heights.append(mean[len(mean) // 20 :])
+        heights.append(mean[len(mean) // 10 :])  # the first steps from far away would flatten the rest
     if heights:
         drawn = np.concatenate(heights)
         low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
         axes.set_ylim(low - 0.05 * (high - low) - 1e-9, high + 0.05 * (high - low) + 1e-9)
+        if low > 0.0 and high > _LINEAR_RANGE * low:
+            axes.set_yscale("log")
+            axes.set_ylim(0.95 * low, 1.05 * high)
     axes.set_xlim(left=0)
     axes.set_xlabel("million evaluations", fontsize=8)
     axes.set_ylabel("training loss", fontsize=8)

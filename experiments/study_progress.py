@@ -15,7 +15,7 @@ __all__ = ["StudyProgress", "expected_seconds"]
 
 _COLUMNS = {"digits": 65, "mnist": 785, "fashion-mnist": 785, "rcv1": 47_237}
 _ROWS = {"digits": 1438, "mnist": 60_000, "fashion-mnist": 60_000, "rcv1": 20_242}
-_NORMAL, _STEP, _FLOP = 15e-9, 70e-6, 1e-10  # seconds: one deviate with its use, the rest of a step, one flop
+_NORMAL, _STEP, _FLOP = 15e-9, 60e-6, 0.5e-10  # seconds: one deviate with its use, the rest of a step, one flop
 _SECONDS_BETWEEN_LINES = 10.0
 
 
