@@ -1,0 +1,1 @@
+"""The paper's studies as commands: ``python -m experiments table1 | study | report | theory``."""

@@ -1,0 +1,82 @@
+"""``python -m experiments``: table1, study, report, theory."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+
+from common.command_line import guarded
+from experiments.cells import Grid
+from experiments.cli import parser
+from experiments.presets import ALPHAS, EPOCHS, ETAS, FINE_ETAS, PRESETS, QUICK
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    args = parser().parse_args(argv)
+    actions = {"table1": _table1, "study": _study, "report": _report, "theory": _theory}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return guarded("experiments", lambda: actions[args.command](args))
+
+
+def _table1(args: argparse.Namespace) -> int:
+    from experiments.table1 import table1
+
+    table1(args.out.expanduser() if args.out else None, runs=args.runs, seed=args.seed)
+    return 0
+
+
+def _study(args: argparse.Namespace) -> int:
+    from experiments.study import run_study
+
+    quick = QUICK if args.quick else None
+    etas = args.etas or ETAS
+    grid = Grid(
+        preset=PRESETS[args.preset],
+        datasets=args.dataset or (quick.datasets if quick else ("mnist", "fashion-mnist", "rcv1")),
+        models=args.model or (quick.models if quick else ("logistic", "svm", "mlp")),
+        partitions=args.partition or ("iid", "non-iid"),
+        algorithms=args.algorithms or ("zofedht", "zofedavg-sgd", "zofedavg-gd"),
+        etas=sorted({*etas, *(FINE_ETAS if args.fine else ())}),
+        alphas=args.alphas or (quick.alphas if quick else ALPHAS),
+        repeats=args.repeats or (quick.repeats if quick else 3),
+        rounds=args.rounds or 0,
+        budget=args.budget or 0,
+        epochs=quick.epochs if quick else EPOCHS,
+        train_rows=args.train_rows,
+        data_dir=str(args.data_dir.expanduser().resolve()) if args.data_dir else "",
+        first_seed=args.seed,
+    )
+    run_study(grid, args.out.expanduser(), workers=args.jobs, repeat_all=args.repeat_all)
+    print(f"finished; draw it with: python -m experiments report {args.out}")
+    return 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    from experiments.report import write_report
+
+    folders = [folder.expanduser() for folder in args.folders]
+    out = args.out.expanduser() if args.out else folders[0]
+    written = write_report(folders, out)
+    if args.page:
+        from experiments.docs_page import fill_page
+
+        written += fill_page(args.page.expanduser(), out / "report.md")
+    for path in written:
+        print(path)
+    return 0
+
+
+def _theory(args: argparse.Namespace) -> int:
+    from experiments.theory import theory
+
+    theory(args.out.expanduser() if args.out else None, quick=args.quick, seed=args.seed)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

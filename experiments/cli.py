@@ -1,0 +1,97 @@
+"""Shapes of the ``python -m experiments`` commands."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from common.algorithms import ALGORITHMS
+from experiments.cells import DATASETS, MODELS, PARTITION_NAMES
+from experiments.presets import PRESETS
+
+__all__ = ["parser"]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser; each command's ``command`` attribute is its name."""
+    top = argparse.ArgumentParser(prog="experiments", description="The paper's studies, each as one command.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    table1 = commands.add_parser("table1", help="Table I: the two-dimensional study, as printed and as corrected")
+    table1.add_argument("--out", metavar="DIR", type=Path, help="receives table1.csv and table1.png")
+    table1.add_argument("--runs", metavar="N", type=_at_least(1), default=10, help="runs to average over (10)")
+    table1.add_argument("--seed", metavar="N", type=_at_least(0), default=0)
+
+    _study(commands)
+
+    report = commands.add_parser("report", help="figures, tables and claims from study folders")
+    report.add_argument("folders", metavar="DIR", type=Path, nargs="+", help="study folders")
+    report.add_argument("--out", metavar="DIR", type=Path, help="where the report goes (the first study folder)")
+    report.add_argument("--page", metavar="FILE.md", type=Path, help="page whose part between two marks is replaced")
+
+    theory = commands.add_parser("theory", help="Theorem 1 and Lemmas 1-3 on a quadratic")
+    theory.add_argument("--out", metavar="DIR", type=Path, help="receives theory.md and theory.json")
+    theory.add_argument("--quick", action="store_true", help="fewer Monte Carlo draws and repeats")
+    theory.add_argument("--seed", metavar="N", type=_at_least(0), default=0)
+    return top
+
+
+def _study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    study = commands.add_parser(
+        "study",
+        help="the grid behind the 18 panels",
+        description="Run every cell that is not finished yet. What is killed goes on with the same command.",
+    )
+    study.add_argument("--preset", choices=tuple(PRESETS), required=True, help="follow the text, or the scripts")
+    study.add_argument("--dataset", nargs="+", choices=DATASETS, default=None)
+    study.add_argument("--model", nargs="+", choices=MODELS, default=None)
+    study.add_argument("--partition", nargs="+", choices=PARTITION_NAMES, default=None)
+    study.add_argument("--algorithms", nargs="+", choices=tuple(ALGORITHMS), default=None)
+    study.add_argument("--etas", metavar="ETA", nargs="+", type=_positive, help="eta_0 to try (0.1 1 10)")
+    study.add_argument("--alphas", metavar="ALPHA", nargs="+", type=_share, help="alpha to try (.1 .3 .5 .7 .9)")
+    study.add_argument("--fine", action="store_true", help="adds eta_0 in .03 .3 3 30")
+    study.add_argument("--repeats", metavar="N", type=_at_least(1), default=None, help="runs of a cell (3)")
+    study.add_argument("--repeat-all", action="store_true", help="repeat all cells, not only the tuned ones")
+    length = study.add_mutually_exclusive_group()
+    length.add_argument(
+        "--rounds", metavar="R", type=_at_least(1), default=None, help="minibatch rounds' worth of budget"
+    )
+    length.add_argument(
+        "--budget", metavar="E", type=_at_least(1), default=None, help="evaluations (500 a training row)"
+    )
+    study.add_argument("--train-rows", metavar="N", type=_at_least(100), default=0, help="a random subset of the rows")
+    study.add_argument(
+        "--jobs", metavar="J", type=_at_least(1), default=1, help="worker processes, one thread each (1)"
+    )
+    study.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")
+    study.add_argument("--seed", metavar="N", type=_at_least(0), default=0, help="seed of the first repeat (0)")
+    study.add_argument("--quick", action="store_true", help="a part of the grid that takes minutes")
+    study.add_argument("--out", metavar="DIR", type=Path, required=True, help="one folder a cell goes here")
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {text!r}")
+        return int(text)
+
+    return read
+
+
+def _positive(text: str) -> float:
+    return _number(text, lambda value: 0.0 < value < float("inf"), "a number greater than 0")
+
+
+def _share(text: str) -> float:
+    return _number(text, lambda value: 0.0 <= value <= 1.0, "a number in [0, 1]")
+
+
+def _number(text: str, fits: Callable[[float], bool], what: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not fits(value):
+        raise argparse.ArgumentTypeError(f"must be {what}, got {text!r}")
+    return value
