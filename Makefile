@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= runs/digits-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: run test check format up down clean
+.PHONY: run test check bench study format up down clean
 
 .venv/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with make PYTHON=python3.12"; exit 1; }
@@ -31,6 +31,13 @@ ifneq ($(shell id -u),0)
 export ZOFEDHT_UID ?= $(shell id -u)
 export ZOFEDHT_GID ?= $(shell id -g)
 endif
+
+bench: .venv/.installed  ## seconds and CPU per round of every engine (half an hour, most of it SuperLink)
+	$(BIN)/python -m benchmarks.rounds
+
+study: .venv/.installed  ## the quick part of the paper's studies and its report; DATA=DIR holds the large sets
+	$(BIN)/python -m experiments study --preset paper --quick --jobs 2 $(if $(DATA),--data-dir $(DATA)) --out runs/study
+	$(BIN)/python -m experiments report runs/study
 
 up:  ## train in containers, one server and five clients, into runs/compose; see docs/compose.md
 	docker compose up --build
