@@ -37,6 +37,7 @@ from server.strategy import Instruction, Instructions, SlotFailure, ZofedhtStrat
 __all__ = ["FlowerRounds"]
 
 _SPARE_THREADS = 16  # a slot that was drawn again may start while the lost one still blocks its thread
+_GRACE = 1.0  # seconds in which a proxy whose time is up tells so itself, and knows that its client is late
 _POLL = 0.05  # seconds between looks for a node
 
 
@@ -128,7 +129,7 @@ class FlowerRounds(Server):
         failures: list[tuple[ClientProxy, FitRes] | BaseException] = []
         while pending:
             try:
-                future = arrived.get(timeout=max(0.0, deadline - time.monotonic()))
+                future = arrived.get(timeout=max(0.0, deadline - time.monotonic()) + _GRACE)
             except queue.Empty:  # what still waits is lost, and there is no time to draw again
                 late = TimeoutError(f"no answer within round-timeout = {self._config.round_timeout:g} seconds")
                 failures.extend(SlotFailure(instruction, late) for instruction in pending.values())
