@@ -44,6 +44,7 @@ def test_all_clients_of_a_round_may_die_and_others_finish_it(site: Site):
     assert {f["client"] for f in site.failures()} == {"c2"}
 
 
+@pytest.mark.slow
 def test_a_slow_client_loses_the_slot_keeps_its_connection_and_works_again(site: Site):
     server = site.server(round_timeout=3.0, rounds=60)
     site.paced(0.1, 2)
