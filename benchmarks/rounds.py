@@ -91,7 +91,9 @@ def _started(engine: str, folder: Path, clients: int, keys: dict[str, object]) -
     out = str(folder / "out")
     with ExitStack() as stack:
         if engine == "superlink":
-            yield stack.enter_context(superlink_sites(folder, keys | {"out": out}))
+            sites = stack.enter_context(superlink_sites(folder))
+            sites.submit(keys | {"out": out})
+            yield list(sites.processes)
         elif engine == "grpc":
             command = [_SERVER, "serve", "--address", "127.0.0.1:0", "--insecure", "--min-clients", str(clients)]
             server = _spawn(stack, [*command, "--out", out, "--set", *assignments])

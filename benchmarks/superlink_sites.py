@@ -1,4 +1,4 @@
-"""A SuperLink with two SuperNodes on loopback, and ``flwr run .`` against it."""
+"""A SuperLink with two SuperNodes on loopback, and ``flwr run .`` against it; a test uses it too."""
 
 from __future__ import annotations
 
@@ -8,17 +8,38 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 _BIN = Path(sys.executable).parent
 _ROOT = Path(__file__).parents[1]
 
 
+@dataclass(frozen=True)
+class Sites:
+    """A SuperLink and its SuperNodes that run; ``environment`` has the connection ``sites``."""
+
+    environment: Mapping[str, str]
+    processes: Sequence[subprocess.Popen[str]]
+
+    def submit(self, keys: Mapping[str, object], *options: str) -> str:
+        """Submit a run of the checkout that holds this file; return what ``flwr run`` printed.
+
+        Raises CalledProcessError, or TimeoutExpired after five minutes.
+        """
+        text = " ".join(f"{key}={json.dumps(value)}" for key, value in keys.items())
+        command = [str(_BIN / "flwr"), "run", ".", "sites", *options, "--run-config", text]
+        ended = subprocess.run(
+            command, cwd=_ROOT, env=self.environment, check=True, capture_output=True, text=True, timeout=300
+        )
+        return ended.stdout + ended.stderr
+
+
 @contextmanager
-def superlink_sites(folder: Path, keys: Mapping[str, object]) -> Iterator[list[subprocess.Popen[str]]]:
-    """Start everything below ``folder`` and submit a run of ``keys``; yield the processes that stay."""
+def superlink_sites(folder: Path) -> Iterator[Sites]:
+    """Start a SuperLink and two SuperNodes on loopback, with their files below ``folder``; stop them at the end."""
     port = _free_port()
     home = folder / "home"
     home.mkdir()
@@ -43,8 +64,7 @@ def superlink_sites(folder: Path, keys: Mapping[str, object]) -> Iterator[list[s
                 cwd=_ROOT,
                 text=True,
             )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
+            stack.callback(_end, process)
             return process
 
         link = ("flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(port))
@@ -53,10 +73,16 @@ def superlink_sites(folder: Path, keys: Mapping[str, object]) -> Iterator[list[s
         for site in range(2):
             node = ("flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{port}", "--port", str(_free_port()))
             processes.append(start(*node, "--node-config", f"partition-id={site} num-partitions=2"))
-        text = " ".join(f"{key}={json.dumps(value)}" for key, value in keys.items())
-        command = [str(_BIN / "flwr"), "run", ".", "sites", "--run-config", text]
-        subprocess.run(command, cwd=_ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
-        yield processes
+        yield Sites(environment, processes)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _free_port() -> int:
