@@ -17,6 +17,8 @@ from server.files import cannot_write, replace_file
 
 __all__ = ["write_report"]
 
+_DIVERGED = 1e3  # no starting point scores as much: what ends above it was on its way out
+
 _TITLE = "ZOFedHT: reproduction of the paper's section IV"
 
 
@@ -199,4 +201,6 @@ def _accuracy(chosen: Chosen) -> str:
 
 
 def _loss(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else ("-" if math.isnan(value) else "diverged")
+    if math.isnan(value):
+        return "-"
+    return f"{value:.4f}" if value < _DIVERGED else "diverged"
