@@ -136,7 +136,7 @@ def _winners(study: Study, panels: Sequence[Panel]) -> str:
                 _loss(found.first.value(study.preset.selection)),
                 found.second.algorithm,
                 f"{found.margin:+.4f}",
-                "yes" if found.clear else "no",
+                {True: "yes", False: "no", None: "one run"}[found.clear],
             ]
         )
     return table(["panel", "first", study.preset.selection, "second", "margin", "means differ by > 2 se"], rows)
