@@ -52,7 +52,7 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
     name, preset = study.folder.name, study.preset
     panels = study.panels()
     seconds = sum(float(outcome.result["seconds"]) for outcome in study.outcomes)
-    failed = sum(not math.isfinite(outcome.loss) for outcome in study.outcomes)
+    failed = sum(not outcome.loss < _DIVERGED for outcome in study.outcomes)
     blocks = [
         f"## Study `{name}`: preset {preset.name}",
         f"Covariance {preset.covariance}, {preset.svm} started at {preset.svm_init}, non-iid = {preset.non_iid},"
