@@ -24,7 +24,7 @@ class Winner:
     first: Chosen
     second: Chosen
     margin: float  # second - first, by the preset's figure
-    clear: bool  # the margin exceeds two standard errors of the difference of means
+    clear: bool | None  # the means differ by more than two standard errors; None where an sd is not known
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def winner(study: Study, panel: Panel) -> Winner | None:
         return None
     first, second = ranked[:2]
     error = math.sqrt(sum(chosen.sd**2 / len(chosen.losses) for chosen in (first, second)))
-    clear = second.mean - first.mean > 2.0 * error  # false where a sd is not known
+    clear = None if math.isnan(error) else second.mean - first.mean > 2.0 * error
     return Winner(panel, first, second, second.value(rule) - first.value(rule), clear)
 
 

@@ -89,10 +89,12 @@ def _draw_panel(axes: Axes, lines: Sequence[Chosen]) -> None:
         axes.set_ylim(low - 0.05 * (high - low) - 1e-9, high + 0.05 * (high - low) + 1e-9)
         if low > 0.0 and high > _LINEAR_RANGE * low:
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter("{x:g}")
             axes.set_ylim(0.95 * low, 1.05 * high)
     axes.set_xlim(left=0)
     axes.set_xlabel("million evaluations", fontsize=8)
     axes.set_ylabel("training loss", fontsize=8)
-    axes.tick_params(labelsize=8)
+    axes.tick_params(labelsize=8, which="both")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=7)

@@ -17,6 +17,8 @@ from server.files import cannot_write, replace_file
 
 __all__ = ["write_report"]
 
+_DIVERGED = 1e3  # no starting point scores as much: what ends above it was on its way out
+
 _TITLE = "ZOFedHT: reproduction of the paper's section IV"
 
 
@@ -50,7 +52,7 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
     name, preset = study.folder.name, study.preset
     panels = study.panels()
     seconds = sum(float(outcome.result["seconds"]) for outcome in study.outcomes)
-    failed = sum(not math.isfinite(outcome.loss) for outcome in study.outcomes)
+    failed = sum(not outcome.loss < _DIVERGED for outcome in study.outcomes)
     blocks = [
         f"## Study `{name}`: preset {preset.name}",
         f"Covariance {preset.covariance}, {preset.svm} started at {preset.svm_init}, non-iid = {preset.non_iid},"
@@ -134,7 +136,7 @@ def _winners(study: Study, panels: Sequence[Panel]) -> str:
                 _loss(found.first.value(study.preset.selection)),
                 found.second.algorithm,
                 f"{found.margin:+.4f}",
-                "yes" if found.clear else "no",
+                {True: "yes", False: "no", None: "one run"}[found.clear],
             ]
         )
     return table(["panel", "first", study.preset.selection, "second", "margin", "means differ by > 2 se"], rows)
@@ -199,4 +201,6 @@ def _accuracy(chosen: Chosen) -> str:
 
 
 def _loss(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else ("-" if math.isnan(value) else "diverged")
+    if math.isnan(value):
+        return "-"
+    return f"{value:.4f}" if value < _DIVERGED else "diverged"
