@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
         f" clients drawn {preset.sampling}, selection by {preset.selection}."
         f" {len(study.outcomes)} runs, {seconds / 3600:.2f} hours of worker time, {failed} diverged;"
         f" {study.about['machine']}.",
-        "\n".join(f"- `{command}`" for command in study.about["commands"]),
+        "\n".join(f"- `{_anywhere(command)}`" for command in study.about["commands"]),
     ]
     for partition in sorted({panel.partition for panel in panels}):
         chosen = [panel for panel in panels if panel.partition == partition]
@@ -80,6 +81,12 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
     if missing:
         blocks += ["### Panels of the paper not run in this study", missing]
     return blocks
+
+
+def _anywhere(command: str) -> str:
+    """Return a command without the folders of the machine that it ran on."""
+    command = re.sub(r"--data-dir \S+", "--data-dir DIR", command)
+    return re.sub(r"--out \S*?([^/\s]+)(?=\s|$)", r"--out runs/\1", command)
 
 
 def _other_commands(out: Path) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from experiments.__main__ import main
 from experiments.cells import Panel
 from experiments.claims import judge, winner
-from experiments.report import write_report
+from experiments.report import _anywhere, write_report
 from experiments.results import read_study
 from tests.experiments.studies import DIGITS, add, begin, cell
 
@@ -148,3 +148,8 @@ def test_a_page_gets_the_report_between_its_marks(folder: Path, tmp_path: Path, 
     page.write_text("# Mine\n")
     assert main(["report", str(folder), "--page", str(page)]) == 2
     assert "must have the marks" in capsys.readouterr().err
+
+
+def test_commands_are_shown_without_the_folders_of_the_machine_they_ran_on() -> None:
+    shown = _anywhere("python -m experiments study --data-dir /srv/sets --jobs 2 --out /srv/runs/paper")
+    assert shown == "python -m experiments study --data-dir DIR --jobs 2 --out runs/paper"
