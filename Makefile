@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= runs/digits-$(shell date +%Y%m%d-%H%M%S)
+STUDY ?= runs/study$(if $(QUICK),-quick)
+STUDY_RUN = $(BIN)/python -m experiments study --jobs 2 $(if $(DATA),--data-dir $(DATA))
 
 .PHONY: run test check bench study format up down clean
 
@@ -35,9 +37,12 @@ endif
 bench: .venv/.installed  ## seconds and CPU per round of every engine (half an hour, most of it SuperLink)
 	$(BIN)/python -m benchmarks.rounds
 
-study: .venv/.installed  ## the quick part of the paper's studies and its report; DATA=DIR holds the large sets
-	$(BIN)/python -m experiments study --preset paper --quick --jobs 2 $(if $(DATA),--data-dir $(DATA)) --out runs/study
-	$(BIN)/python -m experiments report runs/study
+study: .venv/.installed  ## the paper's studies and their report: hours; QUICK=--quick is a part in minutes; DATA=DIR holds the large sets
+	$(BIN)/python -m experiments table1 --out $(STUDY)/page
+	$(BIN)/python -m experiments theory $(QUICK) --out $(STUDY)/page
+	for preset in authors paper; do $(STUDY_RUN) --preset $$preset --model logistic svm $(QUICK) --out $(STUDY)/$$preset || exit; done
+	$(if $(QUICK),,for preset in authors paper; do $(STUDY_RUN) --preset $$preset --model mlp --dataset mnist fashion-mnist --etas 1 10 --alphas .3 .5 --out $(STUDY)/$$preset || exit; done)
+	$(BIN)/python -m experiments report $(STUDY)/authors $(STUDY)/paper --out $(STUDY)/page
 
 up:  ## train in containers, one server and five clients, into runs/compose; see docs/compose.md
 	docker compose up --build
