@@ -8,7 +8,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from common.errors import ConfigError
-from common.tls import is_loopback
+from common.tls import check_loopback
 
 __all__ = ["Health"]
 
@@ -18,8 +18,7 @@ class Health:
 
     def __init__(self, address: str) -> None:
         """Raises ConfigError when the address is not loopback or cannot be bound."""
-        if not is_loopback(address):
-            raise ConfigError([f"--health-address must be a loopback address such as 127.0.0.1:8081, got {address}"])
+        check_loopback("--health-address", address)
         self._servicer = health.HealthServicer()
         self._server = grpc.server(
             ThreadPoolExecutor(max_workers=2, thread_name_prefix="health"), options=[("grpc.so_reuseport", 0)]

@@ -13,6 +13,7 @@ from client.health import Health
 from client.resident import Holdings, ResidentClient
 from common.command_line import check_address
 from common.errors import ConfigError
+from common.messages import OWN_ROWS
 from common.tls import check_plain_text, read_tls
 
 __all__ = ["join"]
@@ -62,7 +63,7 @@ def _say(text: str) -> None:
 
 def _partition(text: str) -> tuple[int, int]:
     if text == "auto":
-        return -1, 0
+        return OWN_ROWS, 0
     index, slash, count = text.partition("/")
     if slash and index.isdecimal() and count.isdecimal() and int(index) < int(count):
         return int(index), int(count)

@@ -14,7 +14,7 @@ from client.numpy_client import ZofedhtClient
 from client.worker import BasisStore
 from common.config import RunConfig
 from common.errors import DataError
-from common.messages import PROTOCOL, Hello, Question
+from common.messages import OWN_ROWS, PROTOCOL, Hello, Question
 from common.objective import Objective, Shard, load_objective
 from common.shards import config_of_task, lone_objective, own_objective
 from common.streams import BIT_GENERATOR
@@ -31,7 +31,7 @@ class Holdings:
 
     name: str
     instance: str  # of this process, so that it can come back over a new connection
-    partition: int = -1  # I of I/N; -1: the server gives one
+    partition: int = OWN_ROWS  # I of I/N, unless the server is to give one
     partitions: int = 0  # N of I/N
     data: str = ""  # own file
     objective: str = ""  # own module:factory
@@ -60,7 +60,7 @@ class ResidentClient(ZofedhtClient):
         """
         question = decode_question(config)
         mine = self._holdings
-        known = mine.source != "partition" or mine.partition >= 0
+        known = mine.source != "partition" or mine.partition != OWN_ROWS
         objective = self._objective(replace(question, partition=mine.partition)) if known else None
         hello = Hello(
             name=mine.name,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from common.errors import ConfigError, DataError
 
-__all__ = ["TlsFiles", "check_plain_text", "read_tls"]
+__all__ = ["TlsFiles", "check_loopback", "check_plain_text", "read_tls"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,12 @@ def check_plain_text(address: str, insecure: bool, tls_dir: Path | None) -> None
                 " (--insecure sends x, Q and every answer as plain text that anybody may read and change)"
             ]
         )
+
+
+def check_loopback(option: str, address: str) -> None:
+    """Raise ConfigError unless HOST:PORT, the value of ``option``, stays on this machine."""
+    if not is_loopback(address):
+        raise ConfigError([f"{option} must be a loopback address such as 127.0.0.1:8081, got {address}"])
 
 
 def is_loopback(address: str) -> bool:

@@ -201,7 +201,6 @@ class Coordinator:
         following = replace(state, totals=totals)
         due = self._evaluate is not None and self._evaluation_is_due(following)
         figures = self.figures = self._evaluate(following.x) if self._evaluate and due else None
-        version = previous.version if previous.rank else -1
         record = RoundRecord(
             round=previous.round,
             evaluations=totals.evaluations,
@@ -209,7 +208,7 @@ class Coordinator:
             train_loss_source="probes" if figures is None else "full",
             train_accuracy=None if figures is None else figures.get("train_accuracy"),
             step_size=self.config.step(previous.round),
-            basis_version=None if version < 0 else version,
+            basis_version=previous.version if previous.rank else None,
             basis_rank=previous.rank,
             replies=outcome.usable,
             attempts=self._attempt + 1,

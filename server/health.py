@@ -8,7 +8,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2_grpc
 
 from common.errors import ConfigError
-from common.tls import is_loopback
+from common.tls import check_loopback
 
 __all__ = ["serve_health"]
 
@@ -20,8 +20,7 @@ def serve_health(address: str) -> grpc.Server:
 
     Raises ConfigError when the address is not loopback or cannot be bound.
     """
-    if not is_loopback(address):
-        raise ConfigError([f"--health-address must be a loopback address such as 127.0.0.1:8081, got {address}"])
+    check_loopback("--health-address", address)
     server = grpc.server(
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="health"), options=[("grpc.so_reuseport", 0)]
     )

@@ -19,7 +19,7 @@ from flwr.common import (
     ReconnectIns,
     serde,
 )
-from flwr.proto.transport_pb2 import ServerMessage
+from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 from flwr.server.client_manager import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
@@ -50,12 +50,12 @@ class ResidentProxy(ClientProxy):
 
     def evaluate(self, ins: EvaluateIns, timeout: float | None, group_id: int | None) -> EvaluateRes:
         message = ServerMessage(evaluate_ins=serde.evaluate_ins_to_proto(ins))
-        answer = self.conversation.ask(message.SerializeToString(), _bounded(timeout))
+        answer = self._ask(message, timeout)
         return serde.evaluate_res_from_proto(answer.evaluate_res)
 
     def get_parameters(self, ins: GetParametersIns, timeout: float | None, group_id: int | None) -> GetParametersRes:
         message = ServerMessage(get_parameters_ins=serde.get_parameters_ins_to_proto(ins))
-        answer = self.conversation.ask(message.SerializeToString(), _bounded(timeout))
+        answer = self._ask(message, timeout)
         result = serde.get_parameters_res_from_proto(answer.get_parameters_res)
         expected = self.hello.dimension
         for x in decode_vectors(result.parameters.tensors, "the starting point"):
@@ -65,13 +65,16 @@ class ResidentProxy(ClientProxy):
 
     def get_properties(self, ins: GetPropertiesIns, timeout: float | None, group_id: int | None) -> GetPropertiesRes:
         message = ServerMessage(get_properties_ins=serde.get_properties_ins_to_proto(ins))
-        answer = self.conversation.ask(message.SerializeToString(), _bounded(timeout))
+        answer = self._ask(message, timeout)
         return serde.get_properties_res_from_proto(answer.get_properties_res)
 
     def reconnect(self, ins: ReconnectIns, timeout: float | None, group_id: int | None) -> DisconnectRes:
         message = ServerMessage(reconnect_ins=serde.reconnect_ins_to_proto(ins))
-        answer = self.conversation.ask(message.SerializeToString(), _bounded(timeout))
+        answer = self._ask(message, timeout)
         return serde.disconnect_res_from_proto(answer.disconnect_res)
+
+    def _ask(self, message: ServerMessage, timeout: float | None) -> ClientMessage:
+        return self.conversation.ask(message.SerializeToString(), _bounded(timeout))
 
 
 def _bounded(timeout: float | None) -> float:
@@ -174,9 +177,9 @@ class Roster(SimpleClientManager):
 
     def dismiss(self) -> None:
         """Tell all clients that the run is over; one that is busy reads it when it is done."""
-        message = ServerMessage(reconnect_ins=serde.reconnect_ins_to_proto(ReconnectIns(seconds=None)))
+        last = ServerMessage(reconnect_ins=serde.reconnect_ins_to_proto(ReconnectIns(seconds=None))).SerializeToString()
         for proxy in self.connected().values():
-            proxy.conversation.dismiss(message.SerializeToString())
+            proxy.conversation.dismiss(last)
 
     def hang_up(self) -> None:
         """End all streams without a word: the clients will try to come back."""
