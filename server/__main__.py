@@ -1,4 +1,4 @@
-"""``zofedht-server``: run, resume, compare, plot."""
+"""``zofedht-server``: run, serve, resume, compare, plot, export."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from common.errors import ConfigError
 from common.tls import check_plain_text, read_tls
 from server.cli import parser
 from server.conduct import Result
+from server.finished_run import export, load_run
 from server.inprocess import run as run_in_process
 from server.plots import plot_runs
 from server.rounds import ServerState
@@ -34,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "resume": _resume,
         "compare": _compare,
         "plot": _plot,
+        "export": _export,
         "make-certs": _make_certificates,
     }
     # docker and systemd stop a process with SIGTERM: it is then checkpointed as by an interrupt.
@@ -153,6 +155,13 @@ def _compare(args: argparse.Namespace) -> int:
 def _plot(args: argparse.Namespace) -> int:
     plot_runs([folder.expanduser() for folder in args.folders], args.out.expanduser())
     print(f"picture: {args.out}")
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    run = load_run(args.folder)
+    export(run, args.out.expanduser())
+    print(f"x: {args.out} ({run.x.shape[0]} numbers)")
     return 0
 
 

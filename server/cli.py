@@ -12,7 +12,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser; each command's ``command`` attribute is its name."""
     top = argparse.ArgumentParser(
         prog="zofedht-server",
-        description="Federated optimisation without gradients: run, resume, compare and plot.",
+        description="Federated optimisation without gradients: run, resume, compare, plot and export.",
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -49,6 +49,14 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("--algorithms", required=True, metavar="A,B,C", help="rows of the algorithm table")
     _config(compare)
     _out(compare, "folder for one result folder per algorithm, and compare.png")
+
+    export = commands.add_parser(
+        "export", help="write x of a run as npz, csv or json", description="Write x of a run as a file."
+    )
+    export.add_argument("folder", metavar="DIR", type=Path, help="result folder of the run")
+    export.add_argument(
+        "--out", metavar="FILE", type=Path, required=True, help="file to write; its ending says how: .npz, .csv, .json"
+    )
 
     plot = commands.add_parser("plot", help="loss against evaluations and against bytes")
     plot.add_argument("folders", metavar="DIR", type=Path, nargs="+", help="result folders")
