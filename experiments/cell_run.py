@@ -99,9 +99,11 @@ def read_result(folder: Path) -> dict[str, Any] | None:
 
 
 def same_settings(found: dict[str, Any], config: RunConfig) -> list[str]:
-    """Return the keys in which a finished cell differs from what is asked; where the data lies does not count."""
-    wanted = config.to_mapping()
-    old = found["config"]
+    """Return the keys in which a finished cell differs from what is asked; where the data lies does not count.
+
+    A key that the cell's version did not have yet stands at its default.
+    """
+    wanted, old = config.to_mapping(), RunConfig().to_mapping() | found["config"]
     return [key for key in wanted if key != "data-dir" and old.get(key) != wanted[key]]
 
 

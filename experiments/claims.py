@@ -11,9 +11,12 @@ from experiments.cells import Panel
 from experiments.results import Chosen, Study
 from server.history import read_history
 
-__all__ = ["Verdict", "Winner", "judge", "winner"]
+__all__ = ["TIE", "Verdict", "Winner", "judge", "winner"]
 
 _HT = "zofedht"
+
+TIE = 0.01
+"""Losses that differ by less than this share of the rival's are a tie: seeds move a single run by as much."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,11 @@ def winner(study: Study, panel: Panel) -> Winner | None:
 
 
 def judge(studies: Sequence[Study]) -> list[Verdict]:
-    """Return the verdicts that follow from these studies."""
+    """Return the verdicts that follow from these studies.
+
+    "Lower" holds under a reading (covariance and split) when some panel of it is better by ``TIE`` or more and none
+    is worse by as much.
+    """
     verdicts = []
     partitions = [("iid", {"iid"}), ("non-iid", {"thirds", "sorted", "sorted-binary", "dirichlet"})]
     for word, names in partitions:
@@ -61,33 +68,41 @@ def judge(studies: Sequence[Study]) -> list[Verdict]:
 
 def _beats(studies: Sequence[Study], word: str, names: set[str], rival: str, title: str) -> Verdict:
     claim = f"{word}: ZOFedHT ends with a lower training loss than {title}"
-    wins: dict[str, list[tuple[str, bool]]] = {}
+    found: dict[str, list[tuple[str, float]]] = {}
     for study in studies:
         rule = study.preset.selection
         for panel in study.panels():
             pair = {chosen.algorithm: chosen for chosen in study.chosen(panel)}
             if panel.partition not in names or not {_HT, rival} <= set(pair):
                 continue
-            won = pair[_HT].value(rule) < pair[rival].value(rule)
+            gain = _gain(pair[_HT].value(rule), pair[rival].value(rule))
             condition = f"covariance {study.preset.covariance}, {panel.partition}"
             text = f"{panel.dataset} {panel.model} {pair[_HT].value(rule):.4f} against {pair[rival].value(rule):.4f}"
-            wins.setdefault(condition, []).append((text, won))
-    if not wins:
+            found.setdefault(condition, []).append((text, gain))
+    if not found:
         return Verdict(claim, "not run", "-")
-    counts = {condition: (sum(won for _, won in rows), len(rows)) for condition, rows in wins.items()}
-    evidence = "; ".join(
-        f"{condition}: {won} of {of} ({', '.join(text for text, _ in wins[condition])})"
-        for condition, (won, of) in counts.items()
-    )
-    all_won = [condition for condition, (won, of) in counts.items() if won == of]
-    some = any(won for won, _ in counts.values())
-    if len(all_won) == len(counts):
+    evidence, holds, some = [], [], False
+    for condition, rows in sorted(found.items(), reverse=True):
+        better, worse = (sum(sign * gain >= TIE for _, gain in rows) for sign in (1, -1))
+        some = some or better > 0
+        if better and not worse:
+            holds.append(condition)
+        panels = ", ".join(text for text, _ in rows)
+        evidence.append(f"{condition}: better {better}, tie {len(rows) - better - worse}, worse {worse} ({panels})")
+    if len(holds) == len(found):
         verdict = "holds"
-    elif all_won:
-        verdict = f"holds only if {' or '.join(all_won)}"
+    elif holds:
+        verdict = f"holds only if {' or '.join(holds)}"
     else:
         verdict = "does not hold in general" if some else "does not hold"
-    return Verdict(claim, verdict, evidence)
+    return Verdict(claim, verdict, "; ".join(evidence))
+
+
+def _gain(loss: float, rival: float) -> float:
+    """Return by what share of the rival's loss ``loss`` is lower; one that diverged loses to all that did not."""
+    if math.isfinite(loss) and math.isfinite(rival):
+        return (rival - loss) / abs(rival)
+    return 0.0 if loss == rival else math.copysign(math.inf, rival - loss)
 
 
 def _overhead(studies: Sequence[Study]) -> Verdict:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["COLOURS", "draw_panels", "new_figure", "save_figure"]
 
 COLOURS = {"zofedht": "C3", "zofedavg-sgd": "C0", "zofedavg-gd": "C2"}
-_ROWS = ("logistic", "svm", "mlp")
 _COLUMNS = ("mnist", "fashion-mnist", "rcv1")
 _DPI = 110
 _LINEAR_RANGE = 2.0  # losses that span more than this factor are drawn on a logarithmic axis
@@ -49,23 +48,25 @@ def save_figure(figure: Figure, path: Path) -> None:
 def draw_panels(study: Study, panels: Sequence[Panel], title: str) -> Figure:
     """Draw one partition: models down, data sets across; a panel without finished cells says so.
 
-    ``panels`` are those of one partition.
+    ``panels`` are those of one partition. Models of which the whole study has no finished cell get no row.
     """
     columns = _COLUMNS if any(panel.dataset in _COLUMNS for panel in panels) else ("digits",)
-    figure = new_figure((4.0 * len(columns), 9.0))
+    other_svm = "svm-hinge" if study.preset.svm == "svm-squared-hinge" else "svm-squared-hinge"
+    run = {panel.model for panel in study.panels()}
+    rows = [model for model in ("logistic", study.preset.svm, other_svm, "mlp") if model in run]
+    figure = new_figure((4.0 * len(columns), 3.0 * len(rows)))
     figure.suptitle(title)
-    grid = figure.subplots(len(_ROWS), len(columns), squeeze=False)
-    for row, model in enumerate(_ROWS):
+    grid = figure.subplots(len(rows), len(columns), squeeze=False)
+    for row, model in enumerate(rows):
         for column, dataset in enumerate(columns):
             axes = grid[row, column]
-            found = [p for p in panels if p.dataset == dataset and p.model.partition("-")[0] == model]
-            found.sort(key=lambda p: p.model != study.preset.svm)  # where both SVMs were run, the preset's is drawn
+            found = [panel for panel in panels if (panel.dataset, panel.model) == (dataset, model)]
+            axes.set_title(f"{dataset}, {model}", fontsize=10)
             if not found:
                 axes.text(0.5, 0.5, "not run", ha="center", va="center", transform=axes.transAxes, color="0.5")
-                axes.set(title=f"{dataset}, {model}", xticks=[], yticks=[])
+                axes.set(xticks=[], yticks=[])
                 continue
             _draw_panel(axes, study.chosen(found[0]))
-            axes.set_title(f"{dataset}, {found[0].model}", fontsize=10)
     return figure
 
 
@@ -80,7 +81,9 @@ def _draw_panel(axes: Axes, lines: Sequence[Chosen]) -> None:
         x = np.asarray(evaluations) / 1e6
         alpha = "" if chosen.alpha is None else f", alpha {chosen.alpha:g}"
         colour = COLOURS.get(chosen.algorithm, "C4")
-        axes.plot(x, mean, color=colour, linewidth=1.2, label=f"{chosen.algorithm} (eta {chosen.eta:g}{alpha})")
+        runs = f", {len(finite)} runs" if len(finite) > 1 else ", 1 run"
+        label = f"{chosen.algorithm} (eta {chosen.eta:g}{alpha}{runs})"
+        axes.plot(x, mean, color=colour, linewidth=1.2, label=label)
         axes.fill_between(x, mean - sd, mean + sd, color=colour, alpha=0.2, linewidth=0)
         heights.append(mean[len(mean) // 10 :])  # the first steps from far away would flatten the rest
     if heights:

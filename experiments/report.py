@@ -5,15 +5,15 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from experiments.cells import Panel
-from experiments.claims import judge, winner
+from experiments.claims import TIE, judge, winner
 from experiments.figures import draw_panels, save_figure
 from experiments.markdown import page, table
 from experiments.published import PUBLISHED, PUBLISHED_ROWS
-from experiments.results import Chosen, Study, read_study
+from experiments.results import Chosen, Study, lowest, read_study
 from server.files import cannot_write, replace_file
 
 __all__ = ["write_report"]
@@ -100,34 +100,51 @@ def _other_commands(out: Path) -> list[str]:
 
 
 def _claims(studies: Sequence[Study]) -> str:
-    return table(["claim", "verdict", "evidence"], [[v.claim, f"**{v.verdict}**", v.evidence] for v in judge(studies)])
+    rows = [[verdict.claim, f"**{verdict.verdict}**", verdict.evidence] for verdict in judge(studies)]
+    return (
+        table(["claim", "verdict", "evidence"], rows)
+        + f"\nBetter, tie and worse count panels; a tie is a difference of less than {TIE:.0%} of the rival's loss. A"
+        " claim holds under a reading where some panel is better and none worse."
+    )
 
 
 def _tuned(study: Study, panels: Sequence[Panel]) -> str:
     rows = []
     for panel in panels:
-        etas = sorted({outcome.cell.eta for outcome in study.outcomes if outcome.cell.panel == panel})
         for chosen in study.chosen(panel):
-            edge = len(etas) > 1 and chosen.eta in (etas[0], etas[-1])
+            etas = {
+                outcome.cell.eta
+                for outcome in study.outcomes
+                if (outcome.cell.panel, outcome.cell.algorithm) == (panel, chosen.algorithm)
+            }
             rows.append(
                 [
                     f"{panel.dataset} {panel.model} {panel.partition}",
                     chosen.algorithm,
-                    f"{chosen.eta:g}" + (" (edge)" if edge else ""),
+                    f"{chosen.eta:g}{_place(chosen.eta, etas)}",
                     "-" if chosen.alpha is None else f"{chosen.alpha:g}",
                     _loss(chosen.best),
                     _loss(chosen.mean),
                     _loss(chosen.sd),
+                    _loss(lowest(chosen.outcomes)),
                     str(len(chosen.losses)),
                     _accuracy(chosen),
                 ]
             )
-    head = ["panel", "algorithm", "eta_0", "alpha", "best", "mean", "sd", "repeats", "test accuracy"]
+    head = ["panel", "algorithm", "eta_0", "alpha", "best", "mean", "sd", "lowest", "repeats", "test accuracy"]
     return (
         table(head, rows)
-        + "\nFinal training loss. Candidates are compared on the repeats that all of them have: where only the tuned"
-        " cell was repeated, its first repeat is favoured. (edge): the best step is the smallest or largest tried."
+        + "\nFinal training loss; lowest is the least along all repeats: a final one may sit on a spike."
+        " Candidates are compared on the repeats that all of them have: where only the tuned"
+        " cell was repeated, its first repeat is favoured. (edge): the best step is the smallest or largest tried;"
+        " (only): no other was tried, so this is not tuned."
     )
+
+
+def _place(eta: float, tried: Collection[float]) -> str:
+    if len(tried) == 1:
+        return " (only)"
+    return " (edge)" if eta in (min(tried), max(tried)) else ""
 
 
 def _winners(study: Study, panels: Sequence[Panel]) -> str:
@@ -183,10 +200,14 @@ def _published(study: Study, panels: Sequence[Panel]) -> str:
                     f"{published:.4f}",
                     _loss(chosen.best),
                     f"{chosen.best - published:+.4f}",
+                    f"{lowest(chosen.outcomes) - published:+.4f}",
                     f"{share:.0%}",
                 ]
             )
-    head = ["panel", "algorithm", "published best", "our best", "ours - published", "share of their budget"]
+    head = [
+        "panel", "algorithm", "published best", "our best", "ours - published", "our lowest - published",
+        "share of their budget",
+    ]  # fmt: skip
     return table(head, rows) if rows else ""
 
 

@@ -18,7 +18,7 @@ from experiments.cells import Cell, Panel
 from experiments.presets import PRESETS, Preset, Selection
 from server.history import read_history
 
-__all__ = ["MANIFEST", "Chosen", "Outcome", "Study", "choose", "curve", "read_study"]
+__all__ = ["MANIFEST", "Chosen", "Outcome", "Study", "choose", "curve", "lowest", "read_study"]
 
 MANIFEST = "study.json"
 
@@ -131,6 +131,12 @@ def curve(outcomes: Sequence[Outcome]) -> tuple[list[int], np.ndarray[Any, np.dt
         lines.append([math.nan if loss is None else loss for loss in (initial, *(row["train_loss"] for row in rows))])
     points = min(len(line) for line in lines)
     return evaluations[:points], np.array([line[:points] for line in lines], dtype=np.float64)
+
+
+def lowest(outcomes: Sequence[Outcome]) -> float:
+    """Return the least training loss along the runs, at the points where all rows were evaluated; NaN for none."""
+    losses = curve(outcomes)[1]
+    return float(np.min(losses, where=np.isfinite(losses), initial=math.inf)) if losses.size else math.nan
 
 
 def read_study(folder: Path) -> Study:

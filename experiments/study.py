@@ -65,6 +65,7 @@ def _run(title: str, grid: Grid, cells: Sequence[Cell], out: Path, workers: int)
                     " options it was begun with"
                 )
             progress.skipped(job.config, float(found["seconds"]))
+        progress.begin()
         run_jobs(jobs, workers, lambda job, seconds: progress.finished(job.name, job.config, seconds))
 
 

@@ -55,6 +55,11 @@ class StudyProgress:
         if self._bar:
             self._bar.stop()
 
+    def begin(self) -> None:
+        """Show how much there is to do, once all cells are counted and before the first one runs."""
+        if self._done < self._all:
+            self._show("forecast" if not self._done else "")
+
     def expect(self, config: RunConfig) -> None:
         """Count a cell that is to be run."""
         self._all += 1
@@ -70,15 +75,18 @@ class StudyProgress:
         self._done += 1
         self._left -= expected_seconds(config)
         self._measure(config, seconds)
+        if self._bar or self._done == self._all or time.monotonic() - self._shown >= _SECONDS_BETWEEN_LINES:
+            self._shown = time.monotonic()
+            self._show(f"{name} {seconds:.0f} s")
+
+    def _show(self, note: str) -> None:
         state = f"{self._done}/{self._all} cells  {self.left()} left"
         if self._bar:
-            done = self._done / max(1, self._all)
-            self._bar.update(self._task, completed=done, state=f"{state}  {name} {seconds:.0f} s", refresh=True)
-            return
-        now = time.monotonic()
-        if self._done == self._all or now - self._shown >= _SECONDS_BETWEEN_LINES:
-            self._shown = now
-            print(f"{self._title} {state}  ({name} {seconds:.0f} s)", file=self._stream, flush=True)
+            self._bar.update(
+                self._task, completed=self._done / max(1, self._all), state=f"{state}  {note}", refresh=True
+            )
+        else:
+            print(f"{self._title} {state}{f'  ({note})' if note else ''}", file=self._stream, flush=True)
 
     def _measure(self, config: RunConfig, seconds: float) -> None:
         self._measured += seconds

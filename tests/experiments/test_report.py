@@ -12,6 +12,7 @@ import pytest
 from experiments.__main__ import main
 from experiments.cells import Panel
 from experiments.claims import judge, winner
+from experiments.figures import draw_panels
 from experiments.report import _anywhere, write_report
 from experiments.results import read_study
 from tests.experiments.studies import DIGITS, add, begin, cell
@@ -75,7 +76,8 @@ def test_the_page_needs_no_other_file(folder: Path, tmp_path: Path):
 def test_the_tables_hold_the_numbers_of_the_cells(folder: Path, tmp_path: Path):
     write_report([folder], tmp_path / "out")
     text = (tmp_path / "out" / "report.md").read_text()
-    assert "| digits logistic iid | zofedht | 1 (edge) | 0.3 | 0.3000 | 0.3100 | 0.0141 | 2 | 0.9000 |" in text
+    assert "| digits logistic iid | zofedht | 1 (edge) | 0.3 | 0.3000 | 0.3100 | 0.0141 | 0.3000 | 2 | 0.9000 |" in text
+    assert "| digits logistic sorted | zofedht | 1 (only) | 0.3 |" in text
     assert "| digits logistic sorted | **zofedavg-sgd** | 0.4500 | zofedht | +0.1000 | one run |" in text
     assert "9 runs" not in text
     assert "8 runs" in text
@@ -117,12 +119,35 @@ def test_claims_are_judged_by_the_cells(folder: Path, tmp_path: Path):
     assert both[0].verdict == "holds only if covariance trace, iid"
 
 
+def test_a_difference_below_one_percent_is_a_tie_and_a_tie_alone_does_not_hold(tmp_path: Path):
+    folder = begin(tmp_path / "study")
+    add(folder, cell("zofedht", 1.0), [0.5, 0.397])
+    add(folder, cell("zofedavg-sgd", 1.0), [0.5, 0.4])
+    first = judge([read_study(folder)])[0]
+    assert first.verdict == "does not hold"
+    assert "covariance trace, iid: better 0, tie 1, worse 0" in first.evidence
+    add(folder, cell("zofedht", 1.0, panel=MNIST), [0.5, None])  # what diverged is worse than what did not
+    add(folder, cell("zofedavg-sgd", 1.0, panel=MNIST), [0.5, 0.4])
+    assert "better 0, tie 1, worse 1" in judge([read_study(folder)])[0].evidence
+
+
+def test_a_figure_has_a_row_for_each_model_that_was_run(tmp_path: Path):
+    folder = begin(tmp_path / "study")
+    for model in ("mlp", "svm-hinge", "svm-squared-hinge"):
+        add(folder, cell("zofedht", 1.0, panel=Panel("mnist", model, "iid")), [0.5, 0.4])
+    study = read_study(folder)
+    figure = draw_panels(study, study.panels(), "title")
+    models = [axes.get_title() for axes in figure.axes if axes.get_title().startswith("mnist")]
+    assert models == ["mnist, svm-squared-hinge", "mnist, svm-hinge", "mnist, mlp"]
+    assert len(figure.axes) == 9
+
+
 def test_the_published_numbers_are_compared_where_they_belong(tmp_path: Path):
     folder = begin(tmp_path / "study")
-    add(folder, cell("zofedht", 10.0, panel=MNIST), [0.5, 0.3738], evaluations=24_000_000)
+    add(folder, cell("zofedht", 10.0, panel=MNIST), [0.5, 0.37, 0.3738], evaluations=24_000_000)
     write_report([folder], tmp_path / "out")
     text = (tmp_path / "out" / "report.md").read_text()
-    assert "| mnist logistic iid | zofedht | 0.3818 | 0.3738 | -0.0080 | 100% |" in text
+    assert "| mnist logistic iid | zofedht | 0.3818 | 0.3738 | -0.0080 | -0.0118 | 100% |" in text
     assert "not run in this study" in text
 
 

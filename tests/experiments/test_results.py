@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from common.errors import DataError
-from experiments.results import choose, curve, read_study
+from experiments.results import choose, curve, lowest, read_study
 from tests.experiments.studies import DIGITS, add, begin, cell, outcome
 
 LUCKY = [outcome(1.0, 0, 0.30), outcome(1.0, 1, 0.50), outcome(1.0, 2, 0.49)]
@@ -67,6 +67,13 @@ def test_a_curve_starts_at_the_starting_point_and_ends_with_the_shortest_repeat(
     evaluations, losses = curve(read_study(folder).outcomes)
     assert evaluations == [0, 100, 200]
     np.testing.assert_array_equal(losses, [[0.7, 0.5, 0.4], [0.7, 0.6, np.nan]])
+
+
+def test_the_lowest_loss_is_sought_along_all_repeats_and_not_in_what_diverged(tmp_path: Path):
+    folder = begin(tmp_path / "s")
+    add(folder, cell("zofedht", 1.0, 0), [0.5, 0.35, 0.6])
+    add(folder, cell("zofedht", 1.0, 1), [0.3, None, None])
+    assert lowest(read_study(folder).outcomes) == 0.3
 
 
 def test_names_of_cells_are_read_back_for_every_number(tmp_path: Path):

@@ -122,6 +122,18 @@ def test_other_settings_in_the_same_folder_are_refused(
     assert error.count("\n") == 1
 
 
+def test_a_study_of_a_version_with_fewer_keys_continues(tmp_path: Path):
+    assert study(tmp_path / "s") == 0
+    path = tmp_path / "s" / FIRST / "result.json"
+    result = json.loads(path.read_text())
+    del result["config"]["hidden-units"]  # the cell stands at the default
+    path.write_text(json.dumps(result))
+    assert study(tmp_path / "s") == 0
+    result["config"]["memory"] = 7
+    path.write_text(json.dumps(result))
+    assert study(tmp_path / "s") == 2
+
+
 def test_a_worker_that_dies_ends_the_study_with_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -29,6 +29,16 @@ def test_lines_tell_cells_and_the_time_left():
     assert stream.getvalue() == "tuning 1/3 cells  0:01:40 left  (one 100 s)\n"
 
 
+def test_a_study_begins_with_what_there_is_to_do():
+    stream = io.StringIO()
+    with StudyProgress("tuning", 1, stream) as progress:
+        progress.expect(LINEAR)
+        progress.begin()
+        forecast = progress.left()
+    assert forecast != "0:00:00"
+    assert stream.getvalue() == f"tuning 0/1 cells  {forecast} left  (forecast)\n"
+
+
 def test_cells_finished_before_tell_what_others_take():
     progress = StudyProgress("tuning", 1, io.StringIO())
     progress.skipped(LINEAR, 7200.0)
