@@ -13,9 +13,10 @@ from common.directions import Directions, slot_directions
 from common.errors import ObjectiveError
 from common.objective import Objective
 from common.objectives.linear import LinearObjective
-from common.slopes import probe
+from common.slopes import Probe, probe
 from common.streams import stream
 from common.typing import Indices, Vector
+from common.user_traceback import raised
 
 __all__ = ["Plan", "SlotResult", "local_steps"]
 
@@ -33,6 +34,7 @@ class Plan:
     steps: int  # K
     batch_size: int  # b; 0: the whole shard
     slope: str  # central | forward
+    skips: bool = False  # whether a step whose evaluation fails is skipped, instead of failing the slot
 
     def batches(self, samples: int) -> Iterator[Indices | slice]:
         """Yield the samples of each step: drawn with replacement, or all of them in their own order."""
@@ -45,35 +47,48 @@ class Plan:
 
 @dataclass(frozen=True)
 class SlotResult:
-    """move: w_K - x_r, (n,). slopes: c_1..c_K, (K,). loss: mean loss of the probes."""
+    """move: w_K - x_r, (n,). slopes: c_1..c_K, (K,), 0 for a skipped step. loss: mean loss of the probes."""
 
     move: Vector
     slopes: Vector
     loss: float
     evaluations: int
+    skipped: int = 0
+    reason: str = ""  # why the first skipped step was
 
 
 def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
     """Take K zeroth-order steps from x and return where they led.
 
-    Raises ObjectiveError, naming round and step, when an evaluation fails or a slope is not finite.
+    Raises ObjectiveError, naming round and step, when an evaluation fails or a slope is not finite; if such steps
+    are skipped, only when all of them were.
     """
-    if isinstance(objective, LinearObjective) and pays_off(objective, plan.batch_size):
+    reasons: list[str] = []
+    projected = isinstance(objective, LinearObjective) and pays_off(objective, plan.batch_size)
+    if projected and isinstance(objective, LinearObjective):
         batches = list(plan.batches(len(objective)))
         blocks = slot_directions(plan.law, plan.steps, plan.seed, plan.round, plan.slot)
         move, slopes, losses = linear_steps(
             objective, x, blocks, batches, step_size=plan.step_size, radius=plan.radius, slope=plan.slope
         )
-        for step, slope in enumerate(slopes):
-            _require_finite(float(slope), plan, step)
-    else:
-        move, slopes, losses = _any_steps(objective, x, plan)
+        if plan.skips and not np.all(np.isfinite(slopes)):
+            projected = False  # what is skipped must be known as it happens
+        else:
+            for step, slope in enumerate(slopes):
+                _require_finite(float(slope), plan, step)
+    if not projected:
+        move, slopes, losses = _any_steps(objective, x, plan, reasons)
+        if len(reasons) == plan.steps:
+            raise ObjectiveError(f"{reasons[0]}; so it went in all {plan.steps} steps")
+        if reasons:
+            losses = losses[np.isfinite(losses)]
     samples = plan.batch_size or len(objective)
     # Counted as the algorithm asks for them: two ends, each on the samples of the step.
-    return SlotResult(move, slopes, float(np.mean(losses)), 2 * samples * plan.steps)
+    evaluations = 2 * samples * plan.steps
+    return SlotResult(move, slopes, float(np.mean(losses)), evaluations, len(reasons), reasons[0] if reasons else "")
 
 
-def _any_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector]:
+def _any_steps(objective: Objective, x: Vector, plan: Plan, reasons: list[str]) -> tuple[Vector, Vector, Vector]:
     w = x.copy()
     slopes, losses = np.empty(plan.steps), np.empty(plan.steps)
     batches = plan.batches(len(objective))
@@ -81,17 +96,27 @@ def _any_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vec
     for block in slot_directions(plan.law, plan.steps, plan.seed, plan.round, plan.slot):
         for v in block:
             try:
-                slopes[step], losses[step] = probe(objective, w, v, plan.radius, next(batches), plan.slope)  # line 15
+                slopes[step], losses[step] = _checked_probe(objective, w, v, next(batches), plan, step)  # line 15
             except ObjectiveError as error:
-                raise ObjectiveError(f"{_place(plan, step)}: {error}") from error
-            except Exception as error:
-                raise ObjectiveError(
-                    f"{_place(plan, step)}: the objective raised {type(error).__name__}: {error}"
-                ) from error
-            _require_finite(slopes[step], plan, step)
-            w -= plan.step_size * slopes[step] * v  # line 16
+                if not plan.skips:
+                    raise
+                reasons.append(str(error))
+                slopes[step], losses[step] = 0.0, math.nan
+            else:
+                w -= plan.step_size * slopes[step] * v  # line 16
             step += 1
     return w - x, slopes, losses
+
+
+def _checked_probe(objective: Objective, w: Vector, v: Vector, batch: Indices | slice, plan: Plan, step: int) -> Probe:
+    try:
+        measured = probe(objective, w, v, plan.radius, batch, plan.slope)
+    except ObjectiveError as error:
+        raise ObjectiveError(f"{_place(plan, step)}: {error}") from error
+    except Exception as error:
+        raise ObjectiveError(f"{_place(plan, step)}: the objective {raised(error)}") from error
+    _require_finite(measured.slope, plan, step)
+    return measured
 
 
 def _place(plan: Plan, step: int) -> str:

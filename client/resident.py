@@ -81,8 +81,10 @@ class ResidentClient(ZofedhtClient):
         moves, examples, metrics = super().fit(parameters, config)
         now = time.monotonic()
         round_ = metrics["round"]
-        if metrics["status"] == "failed":
+        if metrics["status"] in ("failed", "stopped"):
             self._report(f"round {round_!r}: {metrics['reason']!s}")
+        elif "skipped" in metrics:
+            self._report(f"round {round_!r}: {metrics['skipped']!r} steps skipped, the first: {metrics['reason']!s}")
         elif now - self._shown > _SECONDS_BETWEEN_LINES and metrics["status"] == "ok":
             self._shown = now
             self._report(f"round {round_!r}  loss of my probes {float(metrics['loss']):.4f}")

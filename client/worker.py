@@ -47,7 +47,8 @@ class Worker:
         """Rebuild C_r, take the K steps and return the Update.
 
         What goes wrong is answered, not raised: a basis that is not held as ``basis-missing``, a task, a
-        shard or an objective that fails as ``failed`` with the reason.
+        shard or an objective that fails as ``failed`` with the reason, and an evaluation that fails where the run
+        is then to stop as ``stopped``.
         """
         if broadcast.basis is not None:
             digest = basis_digest(broadcast.basis)
@@ -63,13 +64,14 @@ class Worker:
                 raise ObjectiveError(
                     f"the server's x has {broadcast.x.shape[0]} parameters, this client's objective has {objective.dim}"
                 )
-            with (
-                one_thread(),
-                np.errstate(over="ignore", invalid="ignore"),
-            ):  # non-finite slopes are reported by name
-                result = local_steps(objective, broadcast.x, _plan(broadcast, basis))
         except ZofedhtError as error:
             return _answer(broadcast, "failed", str(error))
+        try:
+            # Slopes that are not finite are reported by name.
+            with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+                result = local_steps(objective, broadcast.x, _plan(broadcast, basis))
+        except ObjectiveError as error:
+            return _answer(broadcast, "stopped" if broadcast.on_error == "stop" else "failed", str(error))
         return Update(
             round=broadcast.round,
             slot=broadcast.slot,
@@ -78,6 +80,8 @@ class Worker:
             examples=len(objective),
             evaluations=result.evaluations,
             loss=result.loss,
+            reason=result.reason,
+            skipped=result.skipped,
         )
 
 
@@ -97,4 +101,5 @@ def _plan(broadcast: Broadcast, basis: Matrix | None) -> Plan:
         steps=broadcast.local_steps,
         batch_size=broadcast.batch_size,
         slope=broadcast.slope,
+        skips=broadcast.on_error == "skip-step",
     )

@@ -19,6 +19,7 @@ from typing import Any
 from common.algorithms import ALGORITHMS, Algorithm
 from common.config_rules import Rule, at_least, between, labels, one_of, positive, preprocessing
 from common.errors import ConfigError
+from common.messages import ON_ERROR
 from common.objectives import MODELS
 from common.partition import PARTITIONS
 
@@ -118,6 +119,11 @@ class RunConfig:
     )
     seed: int = _key(0, "names every random stream of the run", rule=between(0, 2**63 - 1))
     # robustness
+    on_error: str = _key(
+        "drop-slot",
+        "what an evaluation that fails costs: its slot, its step (slope 0, w stays), or the run",
+        rule=one_of(ON_ERROR),
+    )
     min_replies: int = _key(1, "usable replies that a round needs", unit="replies", rule=at_least(1))
     max_retries: int = _key(3, "times that a failed round is tried again", unit="times", rule=at_least(0))
     round_timeout: float = _key(300.0, "longest wait for the replies of a round", unit="seconds", rule=positive())
@@ -231,6 +237,7 @@ FREE_KEYS = frozenset(
         "out",
         "round-timeout",
         "max-retries",
+        "on-error",
         "data-dir",
     }
 )

@@ -12,6 +12,7 @@ from common.typing import Matrix, Vector
 
 __all__ = [
     "NO_BASIS",
+    "ON_ERROR",
     "OWN_ROWS",
     "PROTOCOL",
     "Broadcast",
@@ -26,7 +27,11 @@ __all__ = [
 NO_BASIS = -1
 """The basis version of a round whose directions are isotropic."""
 
-Status = Literal["ok", "basis-missing", "failed"]
+Status = Literal["ok", "basis-missing", "failed", "stopped"]
+"""stopped: an evaluation failed and on-error is stop."""
+
+ON_ERROR = ("drop-slot", "skip-step", "stop")
+"""What a failing evaluation costs: its slot, its step (slope 0), or the run."""
 
 
 def basis_digest(basis: Matrix | None) -> str:
@@ -74,6 +79,7 @@ class Broadcast:
     rank: int = 0  # tau', columns of Q
     basis: Matrix | None = None  # Q: (n, tau'), only to those who do not hold it
     task: str = ""  # what the client builds its objective from, as JSON
+    on_error: str = "drop-slot"  # one of ON_ERROR
 
     @property
     def needs_basis(self) -> bool:
@@ -116,8 +122,9 @@ class Update:
     slot: int
     client: str
     status: Status = "ok"
-    reason: str = ""  # why it failed
+    reason: str = ""  # why it failed, or why its first skipped step did
     move: Vector | None = None  # w_K - x_r: (n,)
     examples: int = 0  # rows of the shard
     evaluations: int = 0  # single-sample evaluations that the algorithm asked for
     loss: float = float("nan")  # mean loss of all probes of the slot
+    skipped: int = 0  # steps whose evaluation failed under on-error = skip-step: their slope is 0

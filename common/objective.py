@@ -22,6 +22,7 @@ from common.blas import one_thread
 from common.errors import ObjectiveError
 from common.streams import stream
 from common.typing import Indices, Matrix, Vector
+from common.user_traceback import raised
 
 __all__ = [
     "ExactObjective",
@@ -118,7 +119,7 @@ def starting_point(objective: Objective, seed: int) -> Vector | None:
             return None
         point = np.array(own, dtype=np.float64)
     except Exception as error:
-        raise ObjectiveError(f"initial() of the objective raised {type(error).__name__}: {error}") from error
+        raise ObjectiveError(f"initial() of the objective {raised(error)}") from error
     if point.shape != (objective.dim,) or not np.all(np.isfinite(point)):
         raise ObjectiveError(
             f"initial() must return {objective.dim} finite numbers, got an array of shape {point.shape}"
@@ -140,9 +141,7 @@ def full_evaluation(objective: Objective, x: Vector, client: str) -> dict[str, f
     except ObjectiveError as error:
         raise ObjectiveError(f"client {client} could not evaluate x: {error}") from error
     except Exception as error:
-        raise ObjectiveError(
-            f"client {client} could not evaluate x: the objective raised {type(error).__name__}: {error}"
-        ) from error
+        raise ObjectiveError(f"client {client} could not evaluate x: the objective {raised(error)}") from error
     return figures
 
 
@@ -181,9 +180,7 @@ def load_objective(path: str, shard: Shard | None = None) -> Objective:
         takes_shard = bool(inspect.signature(factory).parameters)
         made = factory(shard) if takes_shard else factory()
     except Exception as error:
-        raise ObjectiveError(
-            f"the factory {path} raised {type(error).__name__} for client {shard.client}: {error}"
-        ) from error
+        raise ObjectiveError(f"the factory {path} for client {shard.client} {raised(error)}") from error
     return _checked_objective(made, path)
 
 
@@ -199,7 +196,7 @@ def _find(module_name: str, name: str, path: str) -> Callable[..., Any]:
             " packages; run the command in the folder that holds the module, or set PYTHONPATH)"
         ) from error
     except Exception as error:
-        raise ObjectiveError(f"importing {module_name} raised {type(error).__name__}: {error}") from error
+        raise ObjectiveError(f"importing {module_name} {raised(error)}") from error
     factory = getattr(module, name, None)
     if not callable(factory):
         public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
@@ -221,7 +218,7 @@ def _checked_objective(made: Any, path: str) -> Objective:
     try:
         samples = len(made)
     except Exception as error:
-        raise ObjectiveError(f"{path}: len() of the objective raised {type(error).__name__}: {error}") from error
+        raise ObjectiveError(f"{path}: len() of the objective {raised(error)}") from error
     if samples < 1:
         raise ObjectiveError(f"{path}: the shard must hold at least 1 sample, got {samples}")
     return made

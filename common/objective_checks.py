@@ -13,6 +13,7 @@ from common.errors import ObjectiveError
 from common.objective import Objective, checked_loss, starting_point
 from common.streams import stream
 from common.typing import Indices, Vector
+from common.user_traceback import raised
 
 __all__ = ["Finding", "check_objective"]
 
@@ -84,7 +85,7 @@ def _tried(check: _Check, *arguments: Any) -> list[Finding]:
 
 
 def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, ObjectiveError) else f"raised {type(error).__name__}: {error}"
+    return str(error) if isinstance(error, ObjectiveError) else raised(error)
 
 
 def _purity(objective: Objective, x: Vector, v: Vector, radius: float, batch: Indices) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from common.errors import MessageError
-from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Hello, Question, Status, Update
+from common.messages import NO_BASIS, ON_ERROR, OWN_ROWS, Broadcast, Hello, Question, Status, Update
 from common.slopes import SLOPES
 from common.typing import Matrix, Vector
 
@@ -40,7 +40,7 @@ Config = dict[str, bool | bytes | float | int | str]
 _ARRAY_OVERHEAD = 128
 """Bytes of the .npy header in front of each array."""
 
-_STATUSES: tuple[Status, ...] = ("ok", "basis-missing", "failed")
+_STATUSES: tuple[Status, ...] = ("ok", "basis-missing", "failed", "stopped")
 
 
 def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
@@ -63,6 +63,8 @@ def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
     }
     if message.needs_basis:
         config |= {"basis-digest": message.digest, "basis-rank": message.rank}
+    if message.on_error != "drop-slot":
+        config["on-error"] = message.on_error
     if message.basis is not None:
         config["basis"] = encode_basis(message.basis)
     return [message.x], config
@@ -102,6 +104,7 @@ def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadc
         rank=rank,
         basis=_basis(config["basis"], x.shape[0], rank) if "basis" in config else None,
         task=read.text("task"),
+        on_error=read.choice("on-error", ON_ERROR) if "on-error" in config else "drop-slot",
     )
 
 
@@ -116,6 +119,8 @@ def encode_update(message: Update) -> tuple[list[Vector], int, Config]:
         "evaluations": message.evaluations,
         "loss": message.loss,
     }
+    if message.skipped:
+        metrics["skipped"] = message.skipped
     return ([] if message.move is None else [message.move]), message.examples, metrics
 
 
@@ -136,6 +141,7 @@ def decode_update(arrays: Sequence[Any], examples: int, metrics: Mapping[str, An
         examples=examples,
         evaluations=read.integer("evaluations", least=0),
         loss=read.number("loss"),
+        skipped=read.integer("skipped", least=0) if "skipped" in metrics else 0,
     )
 
 

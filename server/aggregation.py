@@ -10,7 +10,7 @@ import numpy as np
 from common.messages import Broadcast, Update
 from common.typing import Vector
 
-__all__ = ["Failure", "mean_move", "screen"]
+__all__ = ["Failure", "Skipped", "mean_move", "screen", "skipped_steps"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,16 @@ class Failure:
 
     slot: int
     client: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A usable slot in which some steps were skipped, and why the first of them was."""
+
+    slot: int
+    client: str
+    steps: int
     reason: str
 
 
@@ -57,7 +67,14 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> str | None:
         return "non-finite: the move holds NaN or inf; a smaller step-size or radius usually cures this"
     if update.examples < 1:
         return f"examples must be at least 1, got {update.examples}"
+    if update.skipped >= broadcast.local_steps or (update.skipped and broadcast.on_error != "skip-step"):
+        return f"skipped {update.skipped} of {broadcast.local_steps} steps with on-error = {broadcast.on_error}"
     return None
+
+
+def skipped_steps(updates: Sequence[Update]) -> tuple[Skipped, ...]:
+    """Return a Skipped for each usable update with steps whose evaluation failed."""
+    return tuple(Skipped(u.slot, u.client, u.skipped, u.reason) for u in updates if u.skipped)
 
 
 def mean_move(updates: Sequence[Update], weighting: str) -> Vector:

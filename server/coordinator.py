@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from common.config import RunConfig
-from common.errors import RoundError
+from common.errors import ObjectiveError, RoundError
 from common.messages import Broadcast, Member, Update
 from common.typing import Vector
 from common.wire import broadcast_bytes, update_bytes
@@ -47,6 +47,7 @@ class RoundRecord:
     bytes_down: int
     seconds: float
     failures: list[dict[str, object]]
+    skipped: list[dict[str, object]] = field(default_factory=list)
 
 
 Observer = Callable[[ServerState, RoundRecord], None]
@@ -148,13 +149,15 @@ class Coordinator:
         first answered "basis missing" counts by its later reply.
 
         Raises RoundError, listing the reasons, when the round has failed more than max-retries times;
-        the state is then the one before the round.
+        the state is then the one before the round. Raises ObjectiveError when an evaluation failed and on-error
+        is stop.
         """
         self._up += sum(update_bytes(u) for u in updates)
         answered = {u.slot for u in updates if u.status != "basis-missing"}
         missing = {u.slot: u for u in updates if u.status == "basis-missing" and u.slot not in answered}
         final = [*(u for u in updates if u.status != "basis-missing"), *missing.values()]
         self._confirm(final)
+        self._stop_on_error(final)
         state, outcome = tell(self.state, final, self._asked, self.config)
         outcome = replace(outcome, failures=(*failures, *outcome.failures))
         if state is None:
@@ -186,6 +189,15 @@ class Coordinator:
             elif update.status == "basis-missing":  # an engine without re-sends sends Q next time
                 self._holdings.pop(self._hosts[update.slot], None)
 
+    def _stop_on_error(self, updates: Sequence[Update]) -> None:
+        stopped = [u for u in updates if u.status == "stopped" and self._asked_of(u) is not None]
+        if stopped and self.config.on_error == "stop":
+            first = min(stopped, key=lambda u: u.slot)
+            raise ObjectiveError(
+                f"client {first.client}, slot {first.slot}: {first.reason}; the run stops since on-error = stop, x is"
+                " that of the round before, and it can be resumed (with another on-error, too)"
+            )
+
     def _try_again(self, outcome: Outcome) -> None:
         self._failures.extend(outcome.failures)
         self._attempt += 1
@@ -216,6 +228,7 @@ class Coordinator:
             bytes_down=totals.bytes_down,
             seconds=totals.seconds,
             failures=[asdict(f) for f in (*self._failures, *outcome.failures)],
+            skipped=[asdict(s) for s in outcome.skipped],
         )
         self._attempt, self._failures = 0, []
         for observer in self.observers:

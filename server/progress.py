@@ -67,6 +67,8 @@ def _lines(config: RunConfig, write: Callable[[str], None]) -> Observer:
         elif done > first[1]:
             left = f"  {_clock((now - first[0]) * (1.0 - done) / (done - first[1]))} left"
         failed = f"  {len(record.failures)} failed" if record.failures else ""
+        steps = sum(int(str(skipped["steps"])) for skipped in record.skipped)
+        failed += f"  {steps} steps skipped" if steps else ""
         write(f"round {_of(config, state)}  loss {_loss(record)}  {record.evaluations:,} evaluations{left}{failed}")
 
     return show

@@ -13,7 +13,7 @@ from common.directions import gain
 from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, Update, basis_digest
 from common.streams import stream
 from common.typing import Matrix, Vector
-from server.aggregation import Failure, mean_move, screen
+from server.aggregation import Failure, Skipped, mean_move, screen, skipped_steps
 from server.selection import select
 from server.trajectory import basis_of
 
@@ -49,11 +49,12 @@ class ServerState:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a round gave: usable slots, failures, and the probes' mean loss."""
+    """What a round gave: usable slots, failures, the probes' mean loss, and the slots with skipped steps."""
 
     usable: int
     failures: tuple[Failure, ...]
     loss: float = math.nan
+    skipped: tuple[Skipped, ...] = ()
 
 
 def initial_vector(config: RunConfig, dimension: int, own: Vector | None) -> Vector:
@@ -108,6 +109,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         digest=basis_digest(state.basis) if follows else "",
         rank=state.rank if follows else 0,
         task=config.task,
+        on_error=config.on_error,
     )
     return [
         replace(common, slot=slot, client=member.name, partition=member.partition) for slot, member in enumerate(chosen)
@@ -131,7 +133,8 @@ def tell(
     if not np.all(np.isfinite(x)):
         failures += [Failure(u.slot, u.client, "the mean of the moves overflows; lower step-size") for u in usable]
         return None, Outcome(0, tuple(failures))
-    outcome = Outcome(len(usable), tuple(failures), float(np.mean([u.loss for u in usable])))
+    loss = float(np.mean([u.loss for u in usable]))
+    outcome = Outcome(len(usable), tuple(failures), loss, skipped_steps(usable))
     totals = replace(state.totals, evaluations=state.totals.evaluations + sum(u.evaluations for u in usable))
     following = state.round + 1
     if config.weight == 0.0:

@@ -137,6 +137,13 @@ class FirstBroken(Valve):
             raise RuntimeError("the valve is shut")
         return super().value(x, batch)
 
+class Touchy(Valve):
+    """Fails at many points, the same ones for everybody, and nowhere on the whole shard."""
+    def value(self, x, batch):
+        if not isinstance(batch, slice) and int(abs(x[0]) * 1e7) % 7 == 1:
+            raise RuntimeError("the valve sticks")
+        return super().value(x, batch)
+
 class Lossless(Valve):
     def evaluate(self, x):
         return {"cost": 1.0}

@@ -92,7 +92,7 @@ def test_set_and_client_reach_the_factory_and_the_checks(
         (("valve_check",), "objective must be written module:factory, got 'valve_check'"),
         (("no_such_valve:make",), "no module named 'no_such_valve' can be imported"),
         (("valve_check:make",), "has no callable 'make'; it has "),
-        (("valve_check:Valve", "--client", "30"), "raised OSError for client 30: there is no plant 30 among 31"),
+        (("valve_check:Valve", "--client", "30"), "for client 30 raised OSError: there is no plant 30 among 31 ("),
         (("valve_check:Valve", "--set", "raduis=1"), "unknown key 'raduis'; did you mean 'radius'?"),
         (("valve_check:Valve", "--set", "radius"), "--set takes key=value, got 'radius'"),
         (("valve_check:Valve", "--set", "radius=0"), "radius must be greater than 0, got 0"),

@@ -186,7 +186,7 @@ def test_an_objective_must_be_written_as_module_and_factory(text: str) -> None:
     [
         ("mack", "has no callable 'mack'; it has .*Valve.*make"),
         ("number", "has no callable 'number'"),
-        ("raises", "raised FileNotFoundError for client 4: no days of plant 4"),
+        ("raises", "for client 4 raised FileNotFoundError: no days of plant 4"),
         ("Unfinished", "raised TypeError"),
     ],
 )

@@ -135,7 +135,7 @@ def test_own_objectives_are_made_for_each_client_and_need_no_data_set(
     shard = objective_of(config.task, 1).shard  # type: ignore[attr-defined]
     assert (shard.client, shard.index, shard.count, shard.seed) == ("1", 1, 3, 8)
     assert objective_of(config.task, 1).shard is shard  # type: ignore[attr-defined]
-    with pytest.raises(ObjectiveError, match="raised OSError for client 2: plant 2 is offline"):
+    with pytest.raises(ObjectiveError, match="for client 2 raised OSError: plant 2 is offline"):
         objective_of(config.task, 2)
 
 

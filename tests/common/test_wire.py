@@ -218,7 +218,7 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
     with pytest.raises(MessageError, match="slope must be one of central, forward, got 'backward'"):
         decode_broadcast(arrays, config | {"slope": "backward"})
     moves, examples, metrics = encode_update(_DONE)
-    with pytest.raises(MessageError, match="status must be one of ok, basis-missing, failed, got 'fine'"):
+    with pytest.raises(MessageError, match="status must be one of ok, basis-missing, failed, stopped, got 'fine'"):
         decode_update(moves, examples, metrics | {"status": "fine"})
     with pytest.raises(MessageError, match="source must be one of partition, data, objective, got 'rumour'"):
         decode_hello(encode_hello(_HELLO) | {"source": "rumour"})

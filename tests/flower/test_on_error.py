@@ -1,0 +1,43 @@
+"""A failing evaluation costs the same over Flower's messages as in process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.errors import ObjectiveError
+from server.history import read_history
+from server.inprocess import run
+from server.run_folder import RunFolder
+from tests.flower.loopback import fit, nodes
+from tests.helpers import black_box, small
+
+
+@pytest.mark.parametrize("policy", ["skip-step", "drop-slot"])
+def test_a_failing_evaluation_costs_the_same_as_in_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+):
+    module = black_box(tmp_path, monkeypatch)
+    config = small(objective=f"{module}:Touchy", init="ones", on_error=policy, max_retries=50)
+    rows = []
+    for name in ("here", "there"):
+        folder = RunFolder(tmp_path / name)
+        folder.begin(config, name)
+        result = run(config, folder=folder) if name == "here" else fit(config, nodes(2), folder=folder)
+        told = [(row["replies"], row["failures"], row["skipped"]) for row in read_history(folder.history_file)]
+        rows.append((result.state.x.tobytes(), told))
+    assert rows[0] == rows[1]
+    assert any(failures or skipped for _, failures, skipped in rows[0][1])
+
+
+def test_stop_ends_the_run_and_it_can_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    config = small(objective=f"{module}:Touchy", init="ones", on_error="stop")
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(config, "simulation")
+    with pytest.raises(ObjectiveError, match=r"client \d, slot \d: .*the valve sticks .*on-error = stop"):
+        fit(config, nodes(2), folder=folder)
+    again, state, _ = folder.reopen({"on-error": "skip-step"})
+    wanted = run(config.replace(on_error="skip-step")).state.x
+    assert fit(again, nodes(2), folder=folder, state=state).state.x.tobytes() == wanted.tobytes()

@@ -1,0 +1,54 @@
+"""A failing evaluation on a device costs what on-error says; the server hears where, and never imports the module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.grpc.processes import Process, Site
+from tests.grpc.test_equality import in_process
+from tests.helpers import VALVE
+
+KEYS = {"objective": "valve_on_device:Touchy", "init": "ones", "step_size": 0.05, "local_steps": 12, "rounds": 5}
+
+
+@pytest.fixture
+def device(site: Site, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that only the clients can import from; this process may, to compare."""
+    folder = site.folder / "device"
+    folder.mkdir()
+    (folder / "valve_on_device.py").write_text(VALVE)
+    monkeypatch.syspath_prepend(folder)
+    return folder
+
+
+def join(site: Site, device: Path) -> list[Process]:
+    own = ("--objective", "valve_on_device:Touchy")
+    return [site.client(f"c{i}", *own, "--partition", f"{i}/3", folder=device) for i in range(3)]
+
+
+def test_skipped_steps_are_counted_and_x_is_as_in_process(site: Site, device: Path):
+    server = site.server(**KEYS, on_error="skip-step")
+    clients = join(site, device)
+    assert server.ends() == 0, server.text
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    assert site.failures() == []
+    skipped = [line for row in site.history() for line in row["skipped"]]
+    assert {line["client"] for line in skipped} <= {"c0", "c1", "c2"}
+    assert skipped
+    assert "the valve sticks (valve_on_device.py, line " in skipped[0]["reason"]
+    assert any("steps skipped, the first: round " in client.text for client in clients)
+    assert site.summary()["x_sha256"] == in_process(**KEYS, on_error="skip-step")
+
+
+def test_stop_ends_the_server_and_resume_takes_the_clients_on(site: Site, device: Path):
+    server = site.server(**KEYS, on_error="stop")
+    clients = join(site, device)
+    assert server.ends() == 2
+    assert "error: client c" in server.text
+    assert "the valve sticks (valve_on_device.py, line " in server.text
+    server = site.server(resume=True, port=site.port, **(KEYS | {"on_error": "skip-step"}))
+    assert server.ends() == 0, server.text
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    assert site.summary()["x_sha256"] == in_process(**KEYS, on_error="skip-step")
