@@ -116,7 +116,16 @@ int main(int count, char **words)
         fprintf(stderr, "usage: device FRICTION TORQUE PLAY NOISE\n");
         return 2;
     }
-    const struct wear wear = {atof(words[1]), atof(words[2]), atof(words[3]), atof(words[4])};
+    double worn[4];
+    for (int i = 0; i < 4; i++) {
+        char *end;
+        worn[i] = strtod(words[i + 1], &end);
+        if (end == words[i + 1] || *end != '\0' || !isfinite(worn[i]) || worn[i] < 0.0) {
+            fprintf(stderr, "device: wear must be four finite numbers of at least 0, got '%s'\n", words[i + 1]);
+            return 2;
+        }
+    }
+    const struct wear wear = {worn[0], worn[1], worn[2], worn[3]};
     while (fgets(line, sizeof line, stdin)) {
         answer(&wear, line);
         fflush(stdout);

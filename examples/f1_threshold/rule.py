@@ -22,7 +22,7 @@ MALIGNANT = _DATA.target == 0
 USUAL, SPREAD = MEASURED.mean(axis=0), MEASURED.std(axis=0)
 
 START = np.concatenate([np.zeros(10), np.ones(10), [4.5]])
-"""The rule that everybody starts with: a point for each measurement above its usual value, and five (more than 4.5) are enough."""
+"""The rule that everybody starts with: a point for each measurement above its usual value, and five are enough."""
 
 
 def cutoffs(x: np.ndarray) -> np.ndarray:
@@ -52,7 +52,7 @@ def hospitals(count: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     patients: list[list[int]] = [[] for _ in range(count)]
     shares = rng.dirichlet(np.full(count, 1.5), size=2)
     for share, label in zip(shares, (False, True), strict=True):
-        rows = rng.permutation(np.flatnonzero(MALIGNANT == label))
+        rows = rng.permutation(np.flatnonzero(label == MALIGNANT))
         cuts = (np.cumsum(share)[:-1] * len(rows)).astype(int)
         for own, dealt in zip(patients, np.split(rows, cuts), strict=True):
             own.extend(dealt)

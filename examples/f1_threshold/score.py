@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import tomllib
-from pathlib import Path
 
 import numpy as np
 from rule import MALIGNANT, MEASURED, NAMES, START, Hospital, cutoffs, hospitals, macro_f1, says_malignant
 
 from common.config import RunConfig
+from server import load_run
 from server.inprocess import run
 
 
-def alone(hospital: Hospital, keys: dict[str, object]) -> np.ndarray:
-    """The rule that a hospital finds by itself with as many evaluations a round."""
-    return run(RunConfig.from_mapping({**keys, "num-clients": 1}), [hospital]).state.x
+def alone(hospital: Hospital, config: RunConfig) -> np.ndarray:
+    """The rule that a hospital finds by itself in as many rounds."""
+    return run(config.replace(num_clients=1), [hospital]).state.x
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("folder", type=Path, help="result folder of the run")
-    folder = arguments.parse_args().folder
-    keys = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
-    x = np.load(folder / "x.npy")
-    everybody = hospitals(keys["num-clients"], keys["seed"])
+    arguments.add_argument("folder", help="result folder of the run")
+    finished = load_run(arguments.parse_args().folder)
+    x, config = finished.x, finished.config
+    everybody = hospitals(config.num_clients, config.seed)
     held_out = np.concatenate([own for _, own in everybody])
 
     def held_out_f1(rule: np.ndarray) -> float:
@@ -34,7 +32,7 @@ def main() -> None:
     for name, cutoff, points in zip(NAMES, cutoffs(x), x[10:20], strict=True):
         print(f"{points:6.2f}  {name} is above {cutoff:.4g}")
     print(f"{x[20]:6.2f}  are enough for malignant\n")
-    own = [held_out_f1(alone(Hospital(*parts), keys)) for parts in everybody]
+    own = [held_out_f1(alone(Hospital(*parts), config)) for parts in everybody]
     print(f"macro-F1 on {len(held_out)} held-out patients")
     print(f"{held_out_f1(START):.3f}  the starting rule")
     print(f"{np.mean(own):.3f}  hospitals that learn alone, mean ({min(own):.3f} to {max(own):.3f})")
