@@ -43,7 +43,7 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
         if row.train_loss_source == "full":
             writer(state, row)
 
-    started, failed = time.perf_counter(), ""
+    started, cpu_started, failed = time.perf_counter(), time.process_time(), ""
     initial: float | None = None
     final: dict[str, Any] = {}
     evaluations = rounds = 0
@@ -64,6 +64,7 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
         "rounds": rounds,
         "evaluations": evaluations,
         "seconds": round(time.perf_counter() - started, 3),
+        "cpu_seconds": round(time.process_time() - cpu_started, 3),
         "config": config.to_mapping(),
     }
     partial.replace(folder / HISTORY)

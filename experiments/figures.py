@@ -23,6 +23,7 @@ __all__ = ["COLOURS", "draw_panels", "new_figure", "save_figure"]
 COLOURS = {"zofedht": "C3", "zofedavg-sgd": "C0", "zofedavg-gd": "C2"}
 _COLUMNS = ("mnist", "fashion-mnist", "rcv1")
 _DPI = 110
+_COLOURS_OF_A_PICTURE = 128
 _LINEAR_RANGE = 2.0  # losses that span more than this factor are drawn on a logarithmic axis
 
 
@@ -39,9 +40,15 @@ def new_figure(size: tuple[float, float]) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure in the format of the path's suffix."""
+    """Write a figure in the format of the path's suffix; a png with few colours, for a third of the size."""
     picture = io.BytesIO()
     figure.savefig(picture, format=path.suffix.lstrip("."), dpi=_DPI)
+    if path.suffix == ".png":
+        from PIL import Image  # comes with matplotlib
+
+        few = Image.open(picture).convert("RGB").quantize(_COLOURS_OF_A_PICTURE, dither=Image.Dither.NONE)
+        picture = io.BytesIO()
+        few.save(picture, "png", optimize=True)
     replace_file(path, picture.getvalue())
 
 

@@ -53,12 +53,14 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
     name, preset = study.folder.name, study.preset
     panels = study.panels()
     seconds = sum(float(outcome.result["seconds"]) for outcome in study.outcomes)
+    cpu = sum(float(outcome.result.get("cpu_seconds", math.nan)) for outcome in study.outcomes)
     failed = sum(not outcome.loss < _DIVERGED for outcome in study.outcomes)
     blocks = [
         f"## Study `{name}`: preset {preset.name}",
         f"Covariance {preset.covariance}, {preset.svm} started at {preset.svm_init}, non-iid = {preset.non_iid},"
         f" clients drawn {preset.sampling}, selection by {preset.selection}."
-        f" {len(study.outcomes)} runs, {seconds / 3600:.2f} hours of worker time, {failed} diverged;"
+        f" {len(study.outcomes)} runs, {seconds / 3600:.2f} hours of worker time"
+        f"{'' if math.isnan(cpu) else f' ({cpu / 3600:.2f} of CPU)'}, {failed} diverged;"
         f" {study.about['machine']}.",
         "\n".join(f"- `{_anywhere(command)}`" for command in study.about["commands"]),
     ]

@@ -111,7 +111,8 @@ def test_claims_are_judged_by_the_cells(folder: Path, tmp_path: Path):
     assert verdicts["non-iid: ZOFedHT ends with a lower training loss than ZOFedAvg-GD"].verdict == "not run"
     overhead = next(verdict for claim, verdict in verdicts.items() if "communication" in claim)
     assert overhead.verdict == "holds only if the downlink is not counted"
-    assert "bytes down 4.00" in overhead.evidence
+    assert "bytes up 1.00, bytes down 4.00" in overhead.evidence
+    assert "CPU time 1.10 (2 panels)" in overhead.evidence
     other = begin(tmp_path / "other", "paper")
     add(other, cell("zofedht", 1.0), [0.6, 0.55])
     add(other, cell("zofedavg-sgd", 1.0), [0.6, 0.5])

@@ -32,7 +32,7 @@ def study(out: Path, *more: str) -> int:
 def outcome(folder: Path) -> dict[str, object]:
     found = read_result(folder)
     assert found is not None
-    return {key: value for key, value in found.items() if key != "seconds"}
+    return {key: value for key, value in found.items() if not key.endswith("seconds")}
 
 
 def start(out: Path, rounds: int) -> subprocess.Popen[bytes]:
