@@ -58,7 +58,7 @@ class StudyProgress:
     def begin(self) -> None:
         """Show how much there is to do, once all cells are counted and before the first one runs."""
         if self._done < self._all:
-            self._show("forecast" if not self._done else "")
+            self._show("" if self._done else "forecast")
 
     def expect(self, config: RunConfig) -> None:
         """Count a cell that is to be run."""
@@ -82,9 +82,10 @@ class StudyProgress:
     def _show(self, note: str) -> None:
         state = f"{self._done}/{self._all} cells  {self.left()} left"
         if self._bar:
-            self._bar.update(
-                self._task, completed=self._done / max(1, self._all), state=f"{state}  {note}", refresh=True
-            )
+            # Names are long: beside the bar one would leave no room for it on a terminal of 80 columns.
+            if self._done and note:
+                self._bar.console.print(note, highlight=False, overflow="ellipsis", no_wrap=True)
+            self._bar.update(self._task, completed=self._done / max(1, self._all), state=state, refresh=True)
         else:
             print(f"{self._title} {state}{f'  ({note})' if note else ''}", file=self._stream, flush=True)
 

@@ -53,8 +53,11 @@ def test_a_terminal_gets_a_bar_and_no_thread():
     with StudyProgress("tuning", 1, stream) as progress:
         progress.expect(LINEAR)
         assert threading.active_count() == before
-        progress.finished("one", LINEAR, 5.0)
-    assert "1/1 cells" in stream.getvalue()
+        progress.finished("one" * 30, LINEAR, 5.0)
+    text = stream.getvalue()
+    assert "tuning \x1b" in text  # a long name leaves the bar its room
+    assert "━━━" in text
+    assert "1/1 cells  0:00:00 left" in text
 
 
 def test_the_forecast_knows_what_is_dear():
