@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= runs/digits-$(shell date +%Y%m%d-%H%M%S)
 STUDY ?= runs/study$(if $(QUICK),-quick)
+MLP_ROUNDS = $(if $(QUICK),24,225)
 STUDY_RUN = $(BIN)/python -m experiments study --jobs 2 $(if $(DATA),--data-dir $(DATA))
 
 .PHONY: run test check bench study format up down clean
@@ -37,12 +38,14 @@ endif
 bench: .venv/.installed  ## seconds and CPU per round of every engine (half an hour, most of it SuperLink)
 	$(BIN)/python -m benchmarks.rounds
 
-study: .venv/.installed  ## the paper's studies and their report: hours; QUICK=--quick is a part in minutes; DATA=DIR holds the large sets
+study: .venv/.installed  ## the paper's studies and their report: hours; QUICK=--quick is a part in minutes; DATA=DIR holds the large sets; PAGE=FILE.md gets the report
 	$(BIN)/python -m experiments table1 --out $(STUDY)/page
 	$(BIN)/python -m experiments theory $(QUICK) --out $(STUDY)/page
 	for preset in authors paper; do $(STUDY_RUN) --preset $$preset --model logistic svm $(QUICK) --out $(STUDY)/$$preset || exit; done
-	$(if $(QUICK),,for preset in authors paper; do $(STUDY_RUN) --preset $$preset --model mlp --dataset mnist fashion-mnist --etas 1 10 --alphas .3 .5 --out $(STUDY)/$$preset || exit; done)
-	$(BIN)/python -m experiments report $(STUDY)/authors $(STUDY)/paper --out $(STUDY)/page
+	$(STUDY_RUN) --preset authors --dataset mnist fashion-mnist --model svm-hinge --alphas .1 $(QUICK) --out $(STUDY)/authors
+	$(STUDY_RUN) --preset authors --dataset mnist fashion-mnist --model logistic svm svm-hinge --partition sorted --alphas .1 $(QUICK) --out $(STUDY)/authors
+	$(STUDY_RUN) --preset authors --dataset mnist fashion-mnist --model mlp --partition iid thirds sorted --etas 1 --alphas .5 $(QUICK) $(if $(QUICK),--repeats 1) --rounds $(MLP_ROUNDS) --out $(STUDY)/authors-mlp
+	$(BIN)/python -m experiments report $(STUDY)/authors $(STUDY)/authors-mlp $(STUDY)/paper --out $(STUDY)/page $(if $(PAGE),--page $(PAGE))
 
 up:  ## train in containers, one server and five clients, into runs/compose; see docs/compose.md
 	docker compose up --build

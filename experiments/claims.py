@@ -81,8 +81,7 @@ def _beats(studies: Sequence[Study], word: str, names: set[str], rival: str, tit
                 continue
             gain = _gain(pair[_HT].value(rule), pair[rival].value(rule))
             condition = f"covariance {study.preset.covariance}, {panel.partition}"
-            text = f"{panel.dataset} {panel.model} {pair[_HT].value(rule):.4f} against {pair[rival].value(rule):.4f}"
-            found.setdefault(condition, []).append((text, gain))
+            found.setdefault(condition, []).append((f"{panel.dataset} {panel.model} {gain:+.1%}", gain))
     if not found:
         return Verdict(claim, "not run", "-")
     evidence, holds, some = [], [], False

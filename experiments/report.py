@@ -105,8 +105,8 @@ def _claims(studies: Sequence[Study]) -> str:
     rows = [[verdict.claim, f"**{verdict.verdict}**", verdict.evidence] for verdict in judge(studies)]
     return (
         table(["claim", "verdict", "evidence"], rows)
-        + f"\nBetter, tie and worse count panels; a tie is a difference of less than {TIE:.0%} of the rival's loss. A"
-        " claim holds under a reading where some panel is better and none worse."
+        + "\nBetter, tie and worse count panels, and +5% is a loss that is 5% lower than the rival's. A tie is a"
+        f" difference of less than {TIE:.0%}. A claim holds under a reading where some panel is better and none worse."
     )
 
 
