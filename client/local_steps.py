@@ -36,9 +36,13 @@ class Plan:
     slope: str  # central | forward
     skips: bool = False  # whether a step whose evaluation fails is skipped, instead of failing the slot
 
+    def samples(self, shard: int) -> int:
+        """Return how many samples a step is measured on: of a shard of one sample there is only the whole."""
+        return shard if shard == 1 else self.batch_size or shard
+
     def batches(self, samples: int) -> Iterator[Indices | slice]:
         """Yield the samples of each step: drawn with replacement, or all of them in their own order."""
-        if self.batch_size == 0:
+        if self.batch_size == 0 or samples == 1:
             yield from (slice(None) for _ in range(self.steps))
         else:
             rng = stream(self.seed, "minibatch", self.round, self.slot)
@@ -82,7 +86,7 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
             raise ObjectiveError(f"{reasons[0]}; so it went in all {plan.steps} steps")
         if reasons:
             losses = losses[np.isfinite(losses)]
-    samples = plan.batch_size or len(objective)
+    samples = plan.samples(len(objective))
     # Counted as the algorithm asks for them: two ends, each on the samples of the step.
     evaluations = 2 * samples * plan.steps
     return SlotResult(move, slopes, float(np.mean(losses)), evaluations, len(reasons), reasons[0] if reasons else "")

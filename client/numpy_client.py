@@ -12,6 +12,7 @@ from flwr.common.typing import NDArrays
 from client.worker import BasisStore, Worker
 from common.messages import Broadcast, Question
 from common.objective import Objective, full_evaluation, starting_point
+from common.search_units import units_of
 from common.wire import decode_broadcast, decode_question, encode_update
 
 __all__ = ["ZofedhtClient"]
@@ -28,11 +29,16 @@ class ZofedhtClient(NumPyClient):
         self._worker = Worker(lambda broadcast: objective_of(_question(broadcast)), bases)
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
-        """Return [the objective's own starting point] and so n; zeros where it has none."""
+        """Return [the objective's own starting point] and so n; zeros where it has none.
+
+        Scale and both bounds follow where it is searched in units of its own.
+        """
         question = decode_question(config)
         objective = self._objective_of(question)
         own = starting_point(objective, question.seed)
-        return [objective.zeros() if own is None else own]
+        units = units_of(objective)
+        start = objective.zeros() if own is None else own
+        return [start] if units is None else [start, units.scale, units.lower, units.upper]
 
     def fit(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[NDArrays, int, dict[str, Scalar]]:
         """Do one slot of work."""

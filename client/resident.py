@@ -16,6 +16,7 @@ from common.config import RunConfig
 from common.errors import DataError
 from common.messages import OWN_ROWS, PROTOCOL, Hello, Question
 from common.objective import Objective, Shard, load_objective
+from common.search_units import in_search_units
 from common.shards import config_of_task, lone_objective, own_objective
 from common.streams import BIT_GENERATOR
 from common.wire import decode_question, encode_hello
@@ -102,7 +103,8 @@ class ResidentClient(ZofedhtClient):
         match mine.source:
             case "objective":
                 index, count = max(mine.partition, 0), max(mine.partitions, 1)
-                return load_objective(mine.objective, Shard(mine.name, index, count, mine.data, config.seed))
+                shard = Shard(mine.name, index, count, mine.data, config.seed)
+                return in_search_units(load_objective(mine.objective, shard))
             case "data":
                 return own_objective(config, mine.data, question.dimension)
             case _:

@@ -12,6 +12,7 @@ from common.directions import Directions
 from common.errors import ObjectiveError, ZofedhtError
 from common.messages import Broadcast, Update, basis_digest
 from common.objective import Objective
+from common.search_units import digest_of
 from common.typing import Matrix
 
 __all__ = ["BasisStore", "Worker"]
@@ -63,6 +64,10 @@ class Worker:
             if objective.dim != broadcast.x.shape[0]:
                 raise ObjectiveError(
                     f"the server's x has {broadcast.x.shape[0]} parameters, this client's objective has {objective.dim}"
+                )
+            if digest_of(objective) != broadcast.units:
+                raise ObjectiveError(
+                    "scale and bounds of this client's objective are not the run's; all clients must have the same"
                 )
         except ZofedhtError as error:
             return _answer(broadcast, "failed", str(error))

@@ -80,6 +80,7 @@ class Broadcast:
     basis: Matrix | None = None  # Q: (n, tau'), only to those who do not hold it
     task: str = ""  # what the client builds its objective from, as JSON
     on_error: str = "drop-slot"  # one of ON_ERROR
+    units: str = ""  # digest of the scale and bounds that x is searched in, where the objective has some
 
     @property
     def needs_basis(self) -> bool:

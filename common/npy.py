@@ -15,7 +15,10 @@ import numpy as np
 from common.errors import MessageError
 from common.typing import Vector
 
-__all__ = ["decode_vector", "decode_vectors"]
+__all__ = ["MOST_OF_A_START", "decode_vector", "decode_vectors"]
+
+MOST_OF_A_START = 4
+"""Arrays of a starting point: x, and its scale and both bounds where a black box has some."""
 
 _MAGIC = b"\x93NUMPY"
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}  # of the header's length, by major version
@@ -50,8 +53,9 @@ def decode_vector(data: bytes, what: str) -> Vector:
     return np.frombuffer(data, dtype="<f8", offset=body)
 
 
-def decode_vectors(tensors: Sequence[bytes], what: str) -> list[Vector]:
-    """Return the vectors of a message, none or one. Raises MessageError for more, and as ``decode_vector`` does."""
-    if len(tensors) > 1:
-        raise MessageError(f"the message must hold at most one array, {what}, got {len(tensors)}")
+def decode_vectors(tensors: Sequence[bytes], what: str, most: int = 1) -> list[Vector]:
+    """Return the vectors of a message, none to ``most``. Raises MessageError for more, and as ``decode_vector``."""
+    if len(tensors) > most:
+        count = "one array" if most == 1 else f"{most} arrays"
+        raise MessageError(f"the message must hold at most {count}, {what}, got {len(tensors)}")
     return [decode_vector(data, what) for data in tensors]

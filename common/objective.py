@@ -1,17 +1,20 @@
 """The front door: an objective is anything that can be evaluated.
 
-Subclass ``Objective``, write ``value``, ``dim`` and ``__len__``, and name a factory for it in the run
-config: ``objective = "module:factory"``. Nothing else is asked; gradients are never used.
+Subclass ``Objective``, write ``value`` and ``dim`` (and ``__len__`` where there are samples), and name a factory for it
+in the run config: ``objective = "module:factory"``. Nothing else is asked; gradients are never used.
 """
 
 from __future__ import annotations
 
+import contextvars
+import functools
 import importlib
 import inspect
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +32,14 @@ __all__ = [
     "Objective",
     "Shard",
     "checked_loss",
+    "checked_objective",
     "full_evaluation",
     "load_objective",
     "starting_point",
 ]
+
+Bounds = Sequence[float | None] | Sequence[Sequence[float | None]]
+_MOST_THREADS = 256
 
 
 class Objective(ABC):
@@ -41,9 +48,19 @@ class Objective(ABC):
     dim: int
     """n, the number of parameters."""
 
-    @abstractmethod
+    bounds: Bounds | None = None
+    """Lowest and highest value: one pair for all parameters or n pairs, None where there is no bound."""
+
+    scale: Sequence[float] | Vector | float | None = None
+    """How large a change of each parameter matters, (n,) or one for all. x is searched in these units: ``radius`` and
+    ``step-size`` are in them. Unless given, the distance of the bounds where there are two, else 1."""
+
+    concurrency: int = 1
+    """How many evaluations may run at once, in threads."""
+
     def __len__(self) -> int:
-        """Return the number of samples in this shard."""
+        """Return the number of samples in this shard; 1 where F has no samples, and every evaluation is a whole one."""
+        return 1
 
     @abstractmethod
     def value(self, x: Vector, batch: Indices | slice) -> float:
@@ -56,11 +73,27 @@ class Objective(ABC):
     def pair(self, w: Vector, v: Vector, radius: float, batch: Indices | slice) -> tuple[float, float]:
         """Return F(w + radius v) and F(w - radius v); write it if both together are cheaper."""
         # Both ends are new arrays: perturbing w in place and restoring it would leave rounding behind.
-        return self.value(w + radius * v, batch), self.value(w - radius * v, batch)
+        high, low = self._at_once([w + radius * v, w - radius * v], batch)
+        return high, low
+
+    def ends(self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice) -> tuple[float, float]:
+        """Return F(w + upper v) and F(w + lower v): ``pair`` where they lie on both sides alike."""
+        if lower == -upper:
+            return self.pair(w, v, upper, batch)
+        high, low = self._at_once([w + upper * v, w + lower * v], batch)
+        return high, low
 
     def values(self, ws: Matrix, batch: Indices | slice) -> Vector:
         """Return F at each row of ``ws``, (rows,); write it if many together are cheaper."""
-        return np.array([checked_loss(self.value(w, batch)) for w in ws], dtype=np.float64)
+        return np.array([checked_loss(value) for value in self._at_once(list(ws), batch)], dtype=np.float64)
+
+    def _at_once(self, points: Sequence[Vector], batch: Indices | slice) -> list[float]:
+        if self.concurrency == 1:
+            return [self.value(point, batch) for point in points]
+        # A thread has its own settings for overflow and the like unless it is given ours.
+        contexts = [contextvars.copy_context() for _ in points]
+        jobs = zip(contexts, points, strict=True)
+        return list(_threads(self.concurrency).map(lambda job: job[0].run(self.value, job[1], batch), jobs))
 
     def initial(self, rng: np.random.Generator) -> Vector | None:
         """Return a starting point, (n,), or None for zeros."""
@@ -73,6 +106,11 @@ class Objective(ABC):
     def evaluate(self, x: Vector) -> dict[str, float]:
         """Return named figures on the whole shard; ``loss`` must be among them."""
         return {"loss": checked_loss(self.value(x, slice(None)))}
+
+
+@functools.cache
+def _threads(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix="evaluation")
 
 
 class ExactObjective(Objective):
@@ -118,6 +156,8 @@ def starting_point(objective: Objective, seed: int) -> Vector | None:
         if own is None:
             return None
         point = np.array(own, dtype=np.float64)
+    except ObjectiveError:
+        raise
     except Exception as error:
         raise ObjectiveError(f"initial() of the objective {raised(error)}") from error
     if point.shape != (objective.dim,) or not np.all(np.isfinite(point)):
@@ -181,7 +221,7 @@ def load_objective(path: str, shard: Shard | None = None) -> Objective:
         made = factory(shard) if takes_shard else factory()
     except Exception as error:
         raise ObjectiveError(f"the factory {path} for client {shard.client} {raised(error)}") from error
-    return _checked_objective(made, path)
+    return checked_objective(made, path)
 
 
 def _find(module_name: str, name: str, path: str) -> Callable[..., Any]:
@@ -207,7 +247,8 @@ def _find(module_name: str, name: str, path: str) -> Callable[..., Any]:
     return found
 
 
-def _checked_objective(made: Any, path: str) -> Objective:
+def checked_objective(made: Any, path: str) -> Objective:
+    """Return what a factory made. Raises ObjectiveError, naming ``path``, unless it is an Objective of some size."""
     if not isinstance(made, Objective):
         raise ObjectiveError(
             f"the factory {path} must return an Objective (from common.objective), got {type(made).__name__}"
@@ -221,4 +262,7 @@ def _checked_objective(made: Any, path: str) -> Objective:
         raise ObjectiveError(f"{path}: len() of the objective {raised(error)}") from error
     if samples < 1:
         raise ObjectiveError(f"{path}: the shard must hold at least 1 sample, got {samples}")
+    threads = made.concurrency
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= _MOST_THREADS:
+        raise ObjectiveError(f"{path}: concurrency must be a whole number from 1 to {_MOST_THREADS}, got {threads!r}")
     return made

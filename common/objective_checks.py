@@ -11,6 +11,7 @@ import numpy as np
 
 from common.errors import ObjectiveError
 from common.objective import Objective, checked_loss, starting_point
+from common.search_units import in_search_units
 from common.streams import stream
 from common.typing import Indices, Vector
 from common.user_traceback import raised
@@ -40,6 +41,7 @@ def check_objective(
     rng = stream(seed, "check")
     findings = []
     try:
+        objective = in_search_units(objective)
         samples = len(objective)
         batch = rng.integers(0, samples, size=batch_size or samples, dtype=np.intp)
         v = rng.standard_normal(objective.dim)

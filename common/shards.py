@@ -14,6 +14,7 @@ from common.messages import Member
 from common.objective import Objective, Shard, load_objective
 from common.objectives import ModelOptions, build_model
 from common.partition import split
+from common.search_units import in_search_units
 from common.typing import Indices, Vector
 
 __all__ = [
@@ -115,7 +116,7 @@ class _Task:
             raise DataError(f"there is no partition {partition}: with num-clients = {count} they are 0 to {count - 1}")
         if self.config.objective:
             shard = Shard(client=str(partition), index=partition, count=count, seed=self.config.seed)
-            return load_objective(self.config.objective, shard)
+            return in_search_units(load_objective(self.config.objective, shard))
         rows = slice(self._bounds[partition], self._bounds[partition + 1])
         return build_model(self.config.model, self.train.take(rows), self.options)
 

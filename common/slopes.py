@@ -34,11 +34,7 @@ def probe(objective: Objective, w: Vector, v: Vector, radius: float, batch: Indi
     upper, lower = (end * radius for end in SLOPES[kind])
     if isinstance(objective, ExactObjective):
         difference, low = objective.difference(w, v, upper, lower, batch)
-    elif kind == "central":
-        high, low = (checked_loss(value) for value in objective.pair(w, v, radius, batch))
-        difference = high - low
     else:
-        high = checked_loss(objective.value(w + upper * v, batch))
-        low = checked_loss(objective.value(w, batch))
+        high, low = (checked_loss(value) for value in objective.ends(w, v, upper, lower, batch))
         difference = high - low
     return Probe(difference / (upper - lower), low + 0.5 * difference)

@@ -65,6 +65,8 @@ def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
         config |= {"basis-digest": message.digest, "basis-rank": message.rank}
     if message.on_error != "drop-slot":
         config["on-error"] = message.on_error
+    if message.units:
+        config["units"] = message.units
     if message.basis is not None:
         config["basis"] = encode_basis(message.basis)
     return [message.x], config
@@ -105,6 +107,7 @@ def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadc
         basis=_basis(config["basis"], x.shape[0], rank) if "basis" in config else None,
         task=read.text("task"),
         on_error=read.choice("on-error", ON_ERROR) if "on-error" in config else "drop-slot",
+        units=read.text("units") if "units" in config else "",
     )
 
 

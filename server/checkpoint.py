@@ -15,10 +15,11 @@ import numpy as np
 
 from common.config import FREE_KEYS, RunConfig
 from common.errors import CheckpointError
+from common.search_units import Units
 from server.files import replace_file
 from server.rounds import ServerState, Totals
 
-__all__ = ["CheckpointWriter", "check_dimension", "load_newest", "read_checkpoint", "write_checkpoint"]
+__all__ = ["CheckpointWriter", "check_dimension", "check_units", "load_newest", "read_checkpoint", "write_checkpoint"]
 
 _MAGIC = b"ZOFEDHT1"
 _KEEP = 3
@@ -42,6 +43,8 @@ def write_checkpoint(folder: Path, state: ServerState, config: RunConfig) -> Pat
     arrays = {"x": state.x} | {f"move{i}": move for i, move in enumerate(state.window)}
     if state.basis is not None:
         arrays["basis"] = state.basis
+    if state.units is not None:
+        arrays |= {"scale": state.units.scale, "lower": state.units.lower, "upper": state.units.upper}
     packed = io.BytesIO()
     np.savez(packed, **arrays)  # type: ignore[arg-type]
     text = json.dumps(header, sort_keys=True).encode()
@@ -79,6 +82,7 @@ def read_checkpoint(path: Path) -> tuple[ServerState, RunConfig]:
             basis=arrays["basis"] if header["has_basis"] else None,
             version=header["version"],
             totals=Totals(**header["totals"]),
+            units=Units(arrays["scale"], arrays["lower"], arrays["upper"]) if "scale" in arrays else None,
         )
     return state, RunConfig.from_mapping(header["config"])
 
@@ -111,6 +115,16 @@ def check_dimension(state: ServerState, dimension: int) -> None:
         raise CheckpointError(
             f"the checkpoint has n = {state.x.shape[0]} parameters, the objective has {dimension};"
             " resume with the data and the objective that it was made with"
+        )
+
+
+def check_units(state: ServerState, units: Units | None) -> None:
+    """Raise CheckpointError when the state is in other units than the objective's scale and bounds make."""
+    kept, now = (None if which is None else which.digest for which in (state.units, units))
+    if kept != now:
+        raise CheckpointError(
+            "the objective's scale or bounds are not those that the checkpoint was made with; resume with the objective"
+            " that it was made with, or start a new run"
         )
 
 

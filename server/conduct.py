@@ -6,25 +6,34 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from common.config import RunConfig
 from common.errors import DataError
+from common.search_units import Units
 from common.typing import Vector
-from server.checkpoint import check_dimension
+from server.checkpoint import check_dimension, check_units
 from server.coordinator import Coordinator, Metrics, Observer
 from server.progress import progress
 from server.rounds import ServerState, initial_state, initial_vector
 from server.run_folder import RunFolder
 
-__all__ = ["Engine", "Result", "conduct"]
+__all__ = ["Engine", "Result", "Start", "conduct"]
+
+
+class Start(NamedTuple):
+    """n, and where it has them the objective's own starting point and the units that it is searched in."""
+
+    dimension: int
+    own: Vector | None = None
+    units: Units | None = None
 
 
 class Engine(Protocol):
     """What carries messages and can evaluate: in process, or Flower."""
 
-    def start(self) -> tuple[int, Vector | None]:
-        """Return n, and the objective's own starting point if it has one."""
+    def start(self) -> Start:
+        """Return what the objective says before the first round."""
 
     def attach(self, coordinator: Coordinator) -> None:
         """Take the coordinator whose messages are to be carried."""
@@ -48,6 +57,11 @@ class Result:
     final: Metrics
     summary: dict[str, Any]
 
+    @property
+    def x(self) -> Vector:
+        """The final x in the user's units, (n,)."""
+        return self.state.user_x
+
 
 def conduct(
     config: RunConfig,
@@ -62,10 +76,11 @@ def conduct(
 
     Whatever stops the run, the state is checkpointed first. Raises ZofedhtError.
     """
-    dimension, own = engine.start()
+    dimension, own, units = engine.start()
     if state is None:
-        state = initial_state(config, initial_vector(config, dimension, own))
+        state = initial_state(config, initial_vector(config, dimension, own), units)
     check_dimension(state, dimension)
+    check_units(state, units)
     coordinator = Coordinator(config, state, evaluate=engine.evaluate)
     engine.attach(coordinator)
     initial = engine.evaluate(state.x) if state.round == 0 else {}

@@ -55,7 +55,7 @@ def load_run(path: str | Path) -> FinishedRun:
         return FinishedRun(folder.path, config, _vector(folder.vector_file), summary)
     state = load_newest(folder.checkpoints, config)
     done = summary.get("rounds") == state.round  # else it was resumed since, and stopped
-    return FinishedRun(folder.path, config, state.x, summary if done else {})
+    return FinishedRun(folder.path, config, state.user_x, summary if done else {})
 
 
 def _vector(path: Path) -> Vector:

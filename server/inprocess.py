@@ -11,9 +11,10 @@ from client.worker import Worker
 from common.config import RunConfig
 from common.messages import Broadcast, Update
 from common.objective import Objective, full_evaluation, starting_point
+from common.search_units import in_search_units, units_of
 from common.shards import members_of, objective_of
 from common.typing import Vector
-from server.conduct import Result, conduct
+from server.conduct import Result, Start, conduct
 from server.coordinator import Coordinator, Metrics, Observer
 from server.evaluation import central_evaluator, mean_over_clients
 from server.rounds import ServerState
@@ -28,7 +29,7 @@ class InProcessEngine:
     def __init__(self, config: RunConfig, objectives: Sequence[Objective] | None = None) -> None:
         """``objectives``, one a client, replace what the config would build."""
         self._config = config
-        self._objectives = list(objectives) if objectives is not None else None
+        self._objectives = None if objectives is None else [in_search_units(objective) for objective in objectives]
         self._members = members_of(config)
         self._workers = {member.name: Worker(self._objective_of) for member in self._members}
         self._central = central_evaluator(config) if objectives is None else None
@@ -41,9 +42,9 @@ class InProcessEngine:
             return self._objectives[partition]
         return objective_of(self._config.task, partition)
 
-    def start(self) -> tuple[int, Vector | None]:
+    def start(self) -> Start:
         first = self._objective(0)
-        return first.dim, starting_point(first, self._config.seed)
+        return Start(first.dim, starting_point(first, self._config.seed), units_of(first))
 
     def attach(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator

@@ -25,7 +25,7 @@ from flwr.server.client_proxy import ClientProxy
 
 from common.errors import DataError, MessageError
 from common.messages import OWN_ROWS, Hello, Member
-from common.npy import decode_vectors
+from common.npy import MOST_OF_A_START, decode_vectors
 from server.conversation import Conversation
 from server.fit_encoder import FitEncoder
 from server.selection import in_order
@@ -58,7 +58,7 @@ class ResidentProxy(ClientProxy):
         answer = self._ask(message, timeout)
         result = serde.get_parameters_res_from_proto(answer.get_parameters_res)
         expected = self.hello.dimension
-        for x in decode_vectors(result.parameters.tensors, "the starting point"):
+        for x in decode_vectors(result.parameters.tensors, "the starting point", MOST_OF_A_START):
             if x.shape != (expected,):
                 raise MessageError(f"it joined with n = {expected} parameters and starts with {x.shape[0]}")
         return result

@@ -22,11 +22,12 @@ from flwr.server.client_proxy import ClientProxy
 from common.config import RunConfig
 from common.errors import MessageError, RoundError
 from common.messages import Member
-from common.npy import decode_vectors
+from common.npy import MOST_OF_A_START, decode_vectors
+from common.search_units import Units
 from common.shards import members_of
 from common.typing import Vector
 from common.wire import decode_figures
-from server.conduct import Result, conduct
+from server.conduct import Result, Start, conduct
 from server.coordinator import Coordinator, Metrics
 from server.evaluation import central_evaluator, mean_over_clients
 from server.rounds import ServerState
@@ -88,20 +89,18 @@ class FlowerRounds(Server):
         self._on_result(result)
         return History(), time.perf_counter() - began
 
-    def start(self) -> tuple[int, Vector | None]:
-        """Return n and the starting point: known for a built-in model, else asked of the first client."""
+    def start(self) -> Start:
+        """Return n, the starting point and the units: known for a built-in model, else asked of the first client."""
         homes = self._wait_for_homes()
         if self._central:
-            return self._central.dim, None
+            return Start(self._central.dim)
         complaints = []
         for member in in_turn(list(homes)):
             ins = GetParametersIns(config=question(self._config, member, self._dimension))
             try:
-                x = _starting_point(homes[member], ins, self._config.round_timeout)
+                return _start(homes[member], ins, self._config.round_timeout)
             except Exception as error:  # whatever this one did, the next may do better
                 complaints.append(f"client {member.name} could not say its starting point: {error}")
-            else:
-                return x.shape[0], x
         raise RoundError("; ".join(complaints))
 
     def attach(self, coordinator: Coordinator) -> None:
@@ -197,11 +196,13 @@ def _evaluate_one(proxy: ClientProxy, ins: EvaluateIns, deadline: float) -> Metr
     return decode_figures(result.metrics)
 
 
-def _starting_point(proxy: ClientProxy, ins: GetParametersIns, timeout: float) -> Vector:
+def _start(proxy: ClientProxy, ins: GetParametersIns, timeout: float) -> Start:
     result = proxy.get_parameters(ins, timeout=timeout, group_id=0)
     if result.status.code != Code.OK:
         raise RoundError(result.status.message)
-    points = decode_vectors(result.parameters.tensors, "the starting point")
-    if not points or not np.all(np.isfinite(points[0])):
-        raise MessageError("it must be one vector of finite numbers")
-    return points[0]
+    vectors = decode_vectors(result.parameters.tensors, "the starting point", MOST_OF_A_START)
+    if len(vectors) not in (1, MOST_OF_A_START) or not np.all(np.isfinite(vectors[0])):
+        raise MessageError("it must be one vector of finite numbers, with scale and both bounds where there are some")
+    if any(vector.shape != vectors[0].shape for vector in vectors):
+        raise MessageError("scale and bounds must be as long as the starting point")
+    return Start(vectors[0].shape[0], vectors[0], Units(*vectors[1:]) if len(vectors) > 1 else None)

@@ -11,6 +11,7 @@ import numpy as np
 from common.config import RunConfig
 from common.directions import gain
 from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, Update, basis_digest
+from common.search_units import Units
 from common.streams import stream
 from common.typing import Matrix, Vector
 from server.aggregation import Failure, Skipped, mean_move, screen, skipped_steps
@@ -40,6 +41,12 @@ class ServerState:
     basis: Matrix | None = None  # Q: (n, tau')
     version: int = NO_BASIS  # round in which Q was made
     totals: Totals = field(default_factory=Totals)
+    units: Units | None = None  # of a black box that has a scale or bounds: x, moves and Q are in these
+
+    @property
+    def user_x(self) -> Vector:
+        """x in the user's units, (n,): what is exported."""
+        return self.x if self.units is None else self.units.to_user(self.x)
 
     @property
     def rank(self) -> int:
@@ -70,13 +77,13 @@ def initial_vector(config: RunConfig, dimension: int, own: Vector | None) -> Vec
             return np.zeros(dimension)
 
 
-def initial_state(config: RunConfig, x: Vector) -> ServerState:
-    """Return the state before round 0.
+def initial_state(config: RunConfig, x: Vector, units: Units | None = None) -> ServerState:
+    """Return the state before round 0; x is projected onto the bounds where there are some.
 
     Raises ConfigError when the trajectory is longer than x.
     """
     config.check_dimension(x.shape[0])
-    return ServerState(round=0, x=x)
+    return ServerState(round=0, x=x if units is None else units.project(x), units=units)
 
 
 def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attempt: int = 0) -> list[Broadcast]:
@@ -110,6 +117,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         rank=state.rank if follows else 0,
         task=config.task,
         on_error=config.on_error,
+        units="" if state.units is None else state.units.digest,
     )
     return [
         replace(common, slot=slot, client=member.name, partition=member.partition) for slot, member in enumerate(chosen)
@@ -130,6 +138,9 @@ def tell(
     move = mean_move(usable, config.weighting)
     with np.errstate(over="ignore", invalid="ignore"):
         x = state.x + move  # line 21
+    if state.units is not None and np.all(np.isfinite(x)):
+        x = state.units.project(x)
+        move = x - state.x  # what was really travelled
     if not np.all(np.isfinite(x)):
         failures += [Failure(u.slot, u.client, "the mean of the moves overflows; lower step-size") for u in usable]
         return None, Outcome(0, tuple(failures))
@@ -143,4 +154,5 @@ def tell(
     if following % config.memory:
         return replace(state, round=following, x=x, window=window, totals=totals), outcome
     basis = basis_of(window)  # line 3: r in {tau, 2 tau, ...}
-    return ServerState(following, x, window, basis, following, totals), outcome
+    state = replace(state, round=following, x=x, window=window, basis=basis, version=following, totals=totals)
+    return state, outcome

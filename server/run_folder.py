@@ -136,7 +136,7 @@ class RunFolder:
         """Write the last checkpoint, x.npy and summary.json; return the summary."""
         self.save(config, state)
         vector = io.BytesIO()
-        np.save(vector, state.x, allow_pickle=False)
+        np.save(vector, state.user_x, allow_pickle=False)
         replace_file(self.vector_file, vector.getvalue())
         summary = {
             "initial_train_loss": self._about().get("initial", {}).get("train_loss"),
@@ -148,7 +148,7 @@ class RunFolder:
             "bytes_up": state.totals.bytes_up,
             "bytes_down": state.totals.bytes_down,
             "seconds": round(state.totals.seconds, 3),
-            "x_sha256": x_digest(state.x),
+            "x_sha256": x_digest(state.user_x),
             "engine": self._engine(),
             "config": config.to_mapping(),
         }

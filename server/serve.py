@@ -117,7 +117,8 @@ class _Service:
 
     def most_bytes(self, limit: int) -> int:
         """Return the longest answer that is taken in: ``limit``, or room for x and some text where n is known."""
-        return min(limit, 8 * self._dimension + _ROOM_FOR_TEXT) if self._dimension else limit
+        vectors = 4 if self._config.objective else 1  # a black box may tell its scale and bounds
+        return min(limit, 8 * vectors * self._dimension + _ROOM_FOR_TEXT) if self._dimension else limit
 
     def hello(self) -> GetPropertiesIns:
         """What a client is told when it introduces itself."""

@@ -144,6 +144,21 @@ class Touchy(Valve):
             raise RuntimeError("the valve sticks")
         return super().value(x, batch)
 
+class Bounded(Valve):
+    """Parameters of very different sizes, some at their bounds in the end; it breaks outside of them."""
+    scale = np.array([1.0, 10.0, 100.0, 1e3, 1e-2, 1e-3])
+    bounds = [(-0.1, 0.1), (None, 2.0), (5.0, 50.0), (None, None), (0.0, 0.0), (-1.0, 1.0)]
+    def value(self, x, batch):
+        if np.any(x < [-0.1, -np.inf, 5.0, -np.inf, 0.0, -1.0]) or np.any(x > [0.1, 2.0, 50.0, np.inf, 0.0, 1.0]):
+            raise RuntimeError(f"outside of the bounds: {x}")
+        return super().value(x / self.scale, batch)
+
+class OwnScale(Bounded):
+    """Each client has its own scale: they cannot train together."""
+    def __init__(self, shard):
+        super().__init__(shard)
+        self.scale = self.scale * (1.0 + shard.index)
+
 class Lossless(Valve):
     def evaluate(self, x):
         return {"cost": 1.0}

@@ -14,6 +14,7 @@ import pytest
 from common.config import RunConfig
 from common.objective import Shard, load_objective
 from common.shards import own_objective
+from server import load_run
 from server.inprocess import run
 from server.run_folder import x_digest
 from tests.grpc.processes import SMALL, Process, Site, until
@@ -72,6 +73,25 @@ def test_black_box_lives_in_the_clients_folders_alone(site: Site, monkeypatch: p
     assert site.summary()["x_sha256"] == in_process(objectives, **keys)
     assert not list(site.folder.glob("*.py"))  # the server's working folder: it could not have imported it
     assert site.summary()["final_train_loss"] < site.summary()["initial_train_loss"]
+
+
+def test_scale_and_bounds_that_only_the_clients_know_reach_what_is_exported(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    keys = {"objective": "valve_with_bounds:Bounded", "step_size": 0.05}
+    folder = site.folder / "device"
+    folder.mkdir()
+    (folder / "valve_with_bounds.py").write_text(VALVE)
+    server = site.server(**keys)
+    options = ["--objective", "valve_with_bounds:Bounded", "--partition"]
+    all_end_well(server, [site.client(f"c{i}", *options, f"{i}/3", folder=folder) for i in range(3)])
+    assert site.failures() == []
+    monkeypatch.syspath_prepend(folder)
+    config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
+    x = run(config).x
+    assert site.summary()["x_sha256"] == x_digest(x)
+    np.testing.assert_array_equal(load_run(site.out).x, x)
+    assert x[4] == 0.0
 
 
 def test_own_csv_files_equal_in_process_on_the_same_rows(site: Site):

@@ -1,4 +1,4 @@
-"""A failing evaluation costs the same over Flower's messages as in process."""
+"""A failing evaluation, scale and bounds: a black box over Flower's messages does what it does in process."""
 
 from __future__ import annotations
 
@@ -41,3 +41,12 @@ def test_stop_ends_the_run_and_it_can_be_resumed(tmp_path: Path, monkeypatch: py
     again, state, _ = folder.reopen({"on-error": "skip-step"})
     wanted = run(config.replace(on_error="skip-step")).state.x
     assert fit(again, nodes(2), folder=folder, state=state).state.x.tobytes() == wanted.tobytes()
+
+
+def test_scaled_and_bounded_parameters_end_as_in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    config = small(objective=f"{module}:Bounded")
+    there, here = fit(config, nodes(2)), run(config)
+    assert there.x.tobytes() == here.x.tobytes()
+    assert there.x[4] == 0.0
+    assert there.state.units is not None
