@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 
 from client.cli import parser
 from common.command_line import guarded
 from common.config import RunConfig
 from common.config_files import parse_assignments
+from common.errors import ObjectiveError
 from common.objective import Shard, load_objective
-from common.objective_checks import check_objective
+from common.objective_checks import Finding, WorkPlan, check_objective, failed
 
 __all__ = ["main"]
 
@@ -32,21 +36,30 @@ def _join(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     config = RunConfig.from_mapping(parse_assignments([*args.set, f"objective={args.objective}"]))
-    index = int(args.client) if args.client.isdecimal() else 0
-    shard = Shard(client=args.client, index=index, count=max(config.num_clients, index + 1), seed=config.seed)
-    objective = load_objective(args.objective, shard)
-    findings = check_objective(
-        objective,
-        radius=config.radius,
-        batch_size=config.batch_size,
-        steps=config.local_steps,
-        seed=config.seed,
-    )
+    findings = _findings(args, config)
     for finding in findings:
         print(f"{_MARKS[finding.level]} {finding.name}: {finding.text}")
+        if finding.traceback:
+            print(textwrap.indent(finding.traceback, " " * 8))
     errors = sum(finding.level == "error" for finding in findings)
     print(f"{args.objective} " + (f"cannot run: {errors} to mend" if errors else "can run"))
     return 2 if errors else 0
+
+
+def _findings(args: argparse.Namespace, config: RunConfig) -> list[Finding]:
+    index = int(args.client) if args.client.isdecimal() else 0
+    data = str(Path(args.data).expanduser().resolve()) if args.data else ""
+    shard = Shard(args.client, index, max(config.num_clients, index + 1), data, config.seed)
+    try:
+        objective = load_objective(args.objective, shard)
+    except ObjectiveError as error:
+        if error.__cause__ is None or isinstance(error.__cause__, ModuleNotFoundError):
+            raise
+        return [failed("factory", error)]
+    slot = 2 * config.local_steps * (config.batch or len(objective))
+    rounds = config.rounds or math.ceil(config.budget / (slot * config.clients_per_round))
+    plan = WorkPlan(config.local_steps, rounds, config.clients_per_round, config.round_timeout)
+    return check_objective(objective, radius=config.radius, batch_size=config.batch, seed=config.seed, plan=plan)
 
 
 if __name__ == "__main__":

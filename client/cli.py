@@ -21,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
         description="Exit code 0: it can run; 2: it cannot.",
     )
     check.add_argument("--objective", required=True, metavar="MODULE:FACTORY", help="what makes the objective")
+    check.add_argument("--data", default="", metavar="FILE", help="file that the factory is told, as with join")
     check.add_argument("--client", default="0", metavar="N", help="partition number that the factory is told (0)")
     check.add_argument(
         "--set",
@@ -28,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
         nargs="+",
         action="extend",
         default=[],
-        help="radius, batch-size, local-steps, seed",
+        help="run config keys of the run that it is for: radius, batch-size, local-steps, rounds, seed",
     )
     _join(commands)
     return top

@@ -4,105 +4,129 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from common.errors import ObjectiveError
-from common.objective import Objective, checked_loss, starting_point
-from common.search_units import in_search_units
+from common.findings import Finding, Trial, WorkPlan, clock_text
+from common.objective import Objective, checked_loss, checked_objective, starting_point
+from common.radius_check import check_radius
+from common.search_units import in_search_units, units_of
 from common.streams import stream
-from common.typing import Indices, Vector
-from common.user_traceback import raised
+from common.user_traceback import raised, user_traceback
 
-__all__ = ["Finding", "check_objective"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was tried. level: ok, warning (it runs, but badly) or error (it cannot run)."""
-
-    name: str
-    level: str
-    text: str
+__all__ = ["Finding", "WorkPlan", "check_objective", "failed"]
 
 
 def check_objective(
-    objective: Objective, *, radius: float = 1e-4, batch_size: int = 64, steps: int = 50, seed: int = 0
+    objective: Objective,
+    *,
+    radius: float = 1e-4,
+    batch_size: int = 64,
+    seed: int = 0,
+    plan: WorkPlan | None = None,
 ) -> list[Finding]:
-    """Evaluate the objective a few times as a run would and return what was found, the worst included.
+    """Evaluate the objective some dozen times as a run would and return what was found, the worst included.
 
-    Finds wrong shapes and types, NaN, exceptions, changed arguments, different answers for the same
-    batch, a shard that cannot be evaluated whole, noise larger than the finite difference, ``pair`` and
-    ``values`` that disagree with ``value``, and tells the time of one evaluation. Never raises for what
-    the objective does.
+    Finds wrong shapes and types, NaN, exceptions (with the user's traceback), malformed scale and bounds, changed
+    arguments, different answers for the same batch, a shard that cannot be evaluated whole, ``pair`` and ``values``
+    that disagree with ``value``, evaluations that may not run at once, noise larger than the finite difference (with a
+    radius that was tried), and tells the time of an evaluation and of the run that ``plan`` describes. Never raises for
+    what the objective does.
     """
-    rng = stream(seed, "check")
-    findings = []
+    findings: list[Finding] = []
     try:
-        objective = in_search_units(objective)
-        samples = len(objective)
-        batch = rng.integers(0, samples, size=batch_size or samples, dtype=np.intp)
-        v = rng.standard_normal(objective.dim)
-    except Exception as error:
-        return [Finding("size", "error", _said(error))]
-    findings.append(Finding("size", "ok", f"{objective.dim} parameters, {samples} samples"))
-    try:
-        own = starting_point(objective, seed)
-        x = objective.zeros() if own is None else own
-    except Exception as error:
-        return [*findings, Finding("initial", "error", _said(error))]
-    try:
+        trial = _begin(objective, findings, radius, batch_size, seed)
         began = time.perf_counter()
-        loss = checked_loss(objective.value(x.copy(), batch.copy()))  # whether it changes them is asked below
-        seconds = time.perf_counter() - began
+        loss = checked_loss(trial.value(trial.x.copy()))  # whether it changes its arguments is asked below
+        warm_up = time.perf_counter() - began
     except Exception as error:
-        return [*findings, Finding("value", "error", _said(error))]
+        name = ("size", "units", "initial", "value")[len(findings)]
+        return [*(f for f in findings if f.text), failed(name, error)]
+    findings = [finding for finding in findings if finding.text]
     findings.append(Finding("value", "ok", f"{loss:.6g} at the starting point"))
-    for check in (_purity, _repeats, _whole, _pair, _values, _noise):
+    for check in (_arguments, _repeats, _whole, _pair, _values, _threads, check_radius):
         # Answers that differ by themselves cannot be compared; the warning about that has been given.
-        if check not in (_pair, _values) or _level(findings, "repeats") == "ok":
-            findings.extend(_tried(check, objective, x, v, radius, batch))
-    slot = 2 * steps * seconds
-    level = "ok" if slot < 60.0 else "warning"
-    findings.append(
-        Finding("time", level, f"{seconds:.2g} s for one evaluation, {slot:.2g} s for a slot of {steps} steps")
-    )
+        if check not in (_pair, _values, _threads) or _level(findings, "repeats") == "ok":
+            findings.extend(_tried(check, trial))
+    findings.extend(_tried(lambda tried: _time(tried, plan or WorkPlan(), warm_up), trial, "time"))
     return findings
+
+
+def failed(name: str, error: Exception) -> Finding:
+    """Return the error finding for an exception: one line, and the user's own traceback where there is one."""
+    ours = isinstance(error, ObjectiveError)
+    cause = error.__cause__ if ours else error
+    return Finding(name, "error", str(error) if ours else raised(error), user_traceback(cause) if cause else "")
+
+
+def _begin(objective: Objective, findings: list[Finding], radius: float, batch_size: int, seed: int) -> Trial:
+    """Return what all checks use. ``findings`` tells how far it came; one without a text is not shown."""
+    name = type(objective).__name__
+    samples = len(checked_objective(objective, name))
+    findings.append(Finding("size", "ok", f"{objective.dim} parameters, {samples} samples"))
+    searched = in_search_units(objective)
+    units = units_of(searched)
+    bounded = 0 if units is None else int(np.sum(np.isfinite(units.lower) | np.isfinite(units.upper)))
+    text = "" if units is None else f"scale {units.scale.min():g} to {units.scale.max():g}, {bounded} with bounds"
+    findings.append(Finding("units", "ok", text))
+    own = starting_point(searched, seed)
+    findings.append(Finding("initial", "ok", "" if own is None else "a starting point of its own"))
+    x = searched.zeros() if own is None else own
+    rng = stream(seed, "check")
+    batch = slice(None) if samples == 1 else rng.integers(0, samples, size=batch_size or samples, dtype=np.intp)
+    return Trial(
+        searched, x if units is None else units.project(x), rng.standard_normal(searched.dim), radius, batch, seed
+    )
 
 
 def _level(findings: list[Finding], name: str) -> str:
     return next(finding.level for finding in findings if finding.name == name)
 
 
-_Check = Callable[[Objective, Vector, Vector, float, Indices], Iterator[Finding]]
-
-
-def _tried(check: _Check, *arguments: Any) -> list[Finding]:
+def _tried(check: Callable[[Trial], Iterator[Finding]], trial: Trial, name: str = "") -> list[Finding]:
     try:
-        return list(check(*arguments))
+        return list(check(trial))
     except Exception as error:
-        return [Finding(check.__name__.strip("_"), "error", _said(error))]
+        return [failed(name or check.__name__.removeprefix("check_").strip("_"), error)]
 
 
-def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, ObjectiveError) else raised(error)
+def _arguments(trial: Trial) -> Iterator[Finding]:
+    """Every method is asked, since a run calls them all."""
+    objective = trial.user
+    x, v, batch = trial.user_point(trial.x + trial.radius * trial.v), trial.v.copy(), trial.fresh_batch()
+    calls: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+        "value": (objective.value, {"x": x, "batch": batch}),
+        "pair": (objective.pair, {"w": x, "v": v, "radius": 0.0, "batch": batch}),
+        "values": (objective.values, {"ws": np.stack([x, x]), "batch": batch}),
+        "evaluate": (objective.evaluate, {"x": x}),
+    }
+    for method, (call, arguments) in calls.items():
+        given = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+        try:
+            call(*given.values())
+        except Exception:
+            if method == "value":
+                raise
+            continue  # the check of that method says so
+        changed = [
+            name
+            for name, value in arguments.items()
+            if isinstance(value, np.ndarray) and not np.array_equal(value, given[name])
+        ]
+        if changed:  # the methods after it may do so only because they call this one
+            text = f"{method}() changes its argument {' and '.join(changed)}; work on a copy"
+            yield Finding("arguments", "error", text)
+            return
+    yield Finding("arguments", "ok", "left unchanged")
 
 
-def _purity(objective: Objective, x: Vector, v: Vector, radius: float, batch: Indices) -> Iterator[Finding]:
-    mine, rows = x + v, batch.copy()
-    before = mine.copy()
-    objective.value(mine, rows)
-    changed = [name for name, a, b in (("x", mine, before), ("batch", rows, batch)) if not np.array_equal(a, b)]
-    if changed:
-        yield Finding("arguments", "error", f"value() changes its argument {' and '.join(changed)}; work on a copy")
-    else:
-        yield Finding("arguments", "ok", "left unchanged")
-
-
-def _repeats(objective: Objective, x: Vector, v: Vector, radius: float, batch: Indices) -> Iterator[Finding]:
-    answers = [checked_loss(objective.value(x + radius * v, batch)) for _ in range(3)]
+def _repeats(trial: Trial) -> Iterator[Finding]:
+    point = trial.x + trial.radius * trial.v
+    answers = [checked_loss(trial.value(point)) for _ in range(2)]
+    checked_loss(trial.value(trial.x - trial.radius * trial.v))  # what is remembered of another point must not show
+    answers.append(checked_loss(trial.value(point)))
     spread = max(answers) - min(answers)
     if spread == 0.0:
         yield Finding("repeats", "ok", "the same answer for the same batch")
@@ -111,37 +135,42 @@ def _repeats(objective: Objective, x: Vector, v: Vector, radius: float, batch: I
         "repeats",
         "warning",
         f"different answers for the same x and batch (spread {spread:.2g}); the slope then has an error near"
-        f" {spread / (2 * radius):.2g}: seed the objective's own randomness by the batch, or use a larger radius",
+        f" {spread / (2 * trial.radius):.2g}: seed the objective's own randomness by the batch, or use a larger radius",
     )
 
 
-def _whole(objective: Objective, x: Vector, v: Vector, radius: float, batch: Indices) -> Iterator[Finding]:
+def _whole(trial: Trial) -> Iterator[Finding]:
     """The whole shard comes as a slice: to evaluate x, and in every step with batch-size 0."""
-    checked_loss(objective.value(x, slice(None)))
-    figures = objective.evaluate(x)
-    if "loss" in figures:
-        yield Finding("whole", "ok", "the whole shard can be evaluated")
-    else:
+    checked_loss(trial.objective.value(trial.x.copy(), slice(None)))
+    figures = trial.objective.evaluate(trial.x.copy())
+    odd = [f"{name} = {value!r}" for name, value in figures.items() if not _is_number(value)]
+    if "loss" not in figures:
         yield Finding("whole", "error", f"evaluate() must return a 'loss', got {', '.join(figures) or 'nothing'}")
+    elif odd:
+        yield Finding("whole", "error", f"evaluate() must return a number for each name, got {', '.join(odd)}")
+    else:
+        yield Finding("whole", "ok", "the whole shard can be evaluated")
 
 
-def _pair(objective: Objective, x: Vector, v: Vector, radius: float, batch: Indices) -> Iterator[Finding]:
-    got = [checked_loss(value) for value in objective.pair(x, v, radius, batch)]
-    wanted = [checked_loss(objective.value(x + sign * radius * v, batch)) for sign in (1.0, -1.0)]
-    yield _agreement("pair", got, wanted)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and bool(np.isfinite(value))
 
 
-def _values(objective: Objective, x: Vector, v: Vector, radius: float, batch: Indices) -> Iterator[Finding]:
-    points = np.stack([x, x + v])
-    got = np.asarray(objective.values(points, batch))
+def _pair(trial: Trial) -> Iterator[Finding]:
+    middle, along = trial.user_probe()
+    got = [checked_loss(value) for value in trial.user.pair(middle, along, trial.radius, trial.fresh_batch())]
+    ends = (middle + sign * trial.radius * along for sign in (1.0, -1.0))
+    yield _agreement("pair", got, [checked_loss(trial.user.value(end, trial.fresh_batch())) for end in ends])
+
+
+def _values(trial: Trial) -> Iterator[Finding]:
+    points = np.stack([trial.x, trial.x + trial.v])
+    got = np.asarray(trial.objective.values(points, trial.fresh_batch()))
     if got.shape != (2,) or got.dtype != np.float64:
-        yield Finding(
-            "values",
-            "error",
-            f"values() must return a float64 array of shape (2,), got {got.dtype} {got.shape}",
-        )
+        text = f"values() must return a float64 array of shape (2,), got {got.dtype} {got.shape}"
+        yield Finding("values", "error", text)
         return
-    yield _agreement("values", got.tolist(), [checked_loss(objective.value(point, batch)) for point in points])
+    yield _agreement("values", got.tolist(), [checked_loss(trial.value(point)) for point in points])
 
 
 def _agreement(name: str, got: list[float], wanted: list[float]) -> Finding:
@@ -150,36 +179,40 @@ def _agreement(name: str, got: list[float], wanted: list[float]) -> Finding:
     return Finding(name, "error", f"{name}() gives {got}, value() gives {wanted} for the same points")
 
 
-def _noise(objective: Objective, x: Vector, v: Vector, radius: float, batch: Indices) -> Iterator[Finding]:
-    """Compare the second difference at the radius with the one that smoothness predicts from ten times the radius.
-
-    For a smooth F the second difference falls with the square of the radius; rounding does not.
-    """
-
-    middle = checked_loss(objective.value(x, batch))
-
-    def second(length: float) -> tuple[float, float]:
-        high, low = (checked_loss(value) for value in objective.pair(x, v, length, batch))
-        return abs(high - 2.0 * middle + low), abs(high - low)
-
-    # Rounding may cancel at one length; at four without a common measure it hardly does.
-    bends, differences = zip(*(second(stretch * radius) for stretch in (1.0, 1.13, 1.29, 1.37)), strict=True)
-    difference = max(differences)
-    expected = second(10.0 * radius)[0] / 100.0
-    noise = max(0.0, max(bends) - 4.0 * expected)
-    if difference == 0.0:
-        yield Finding(
-            "radius",
-            "warning",
-            f"F does not change within radius {radius:g}; a larger radius may be needed, or F is flat",
-        )
-    elif noise > 0.05 * difference:
-        better = radius * max(10.0, 20.0 * noise / difference)
-        yield Finding(
-            "radius",
-            "warning",
-            f"rounding or noise of {noise:.2g} against a difference of {difference:.2g} at radius {radius:g};"
-            f" try radius = {better:.0e}, and compute in float64",
-        )
+def _threads(trial: Trial) -> Iterator[Finding]:
+    """Many evaluations at once must give what one after the other gives."""
+    count = trial.user.concurrency
+    if count == 1:
+        return
+    points = [trial.x + sign * trial.radius * trial.v for sign in np.linspace(-1.0, 1.0, 4 * count)]
+    alone = [checked_loss(trial.value(point)) for point in points]
+    together = np.asarray(Objective.values(trial.user, trial.user_point(np.stack(points)), trial.fresh_batch()))
+    if np.array_equal(alone, together):
+        yield Finding("concurrency", "ok", f"{count} evaluations at once give what they give alone")
     else:
-        yield Finding("radius", "ok", f"the difference at radius {radius:g} stands clear of rounding")
+        text = f"with {count} evaluations at once the answers are other ones than alone; set concurrency = 1"
+        yield Finding("concurrency", "error", f"{text}, or keep what they share apart")
+
+
+def _time(trial: Trial, plan: WorkPlan, warm_up: float) -> Iterator[Finding]:
+    began = time.perf_counter()
+    trial.objective.pair(trial.x, trial.v, trial.radius, trial.fresh_batch())
+    step = time.perf_counter() - began
+    slot = plan.steps * step
+    text = f"{step / 2.0:.2g} s for one evaluation, {clock_text(slot)} for a slot of {plan.steps} steps"
+    if warm_up > 10.0 * step and warm_up > 1.0:
+        text += f", {clock_text(warm_up)} for the very first"
+    if plan.rounds:
+        rounds, slots = plan.rounds, plan.slots
+        text += (
+            f"; a run of {rounds} rounds takes {clock_text(rounds * slot)} if its clients work at once,"
+            f" {clock_text(rounds * slots * slot)} if all {slots} slots of a round are done here"
+        )
+    level = "ok" if slot < 60.0 else "warning"
+    if slot > plan.round_timeout:
+        text += (
+            f"; no slot would be done within round-timeout = {plan.round_timeout:g} s: raise it, or lower local-steps"
+        )
+    elif level == "warning":
+        text += "; lower local-steps, or let evaluations run at once (concurrency)"
+    yield Finding("time", level, text)

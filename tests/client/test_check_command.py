@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -33,8 +34,16 @@ _MODULE = """
         def value(self, x, batch):
             return float(np.float32(super().value(x, batch)))
 
+    def pressure():
+        raise RuntimeError("the valve is shut")
+
+    class Shut(Valve):
+        def value(self, x, batch):
+            return pressure()
+
     class Says(Valve):
         def initial(self, rng):
+            print("DATA", self.shard.data)
             print("SHARD", self.shard.client, self.shard.index, self.shard.count, self.shard.seed)
     """
 
@@ -92,7 +101,6 @@ def test_set_and_client_reach_the_factory_and_the_checks(
         (("valve_check",), "objective must be written module:factory, got 'valve_check'"),
         (("no_such_valve:make",), "no module named 'no_such_valve' can be imported"),
         (("valve_check:make",), "has no callable 'make'; it has "),
-        (("valve_check:Valve", "--client", "30"), "for client 30 raised OSError: there is no plant 30 among 31 ("),
         (("valve_check:Valve", "--set", "raduis=1"), "unknown key 'raduis'; did you mean 'radius'?"),
         (("valve_check:Valve", "--set", "radius"), "--set takes key=value, got 'radius'"),
         (("valve_check:Valve", "--set", "radius=0"), "radius must be greater than 0, got 0"),
@@ -108,6 +116,51 @@ def test_what_is_wrong_before_the_check_is_one_sentence_and_exit_code_2(
     assert len(err.splitlines()) == 1
     assert err.startswith("zofedht-client: error: ")
     assert sentence in err
+
+
+def test_a_factory_that_raises_is_shown_with_the_users_traceback(
+    write_module: Writer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_module("valve_check", _MODULE)
+    assert _check("valve_check:Valve", "--client", "30") == 2
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert lines[0].startswith(
+        "ERROR   factory: the factory valve_check:Valve for client 30 raised OSError: there is no plant 30 among 31 (va"
+    )
+    assert lines[1] == "        Traceback (most recent call last):"
+    assert 'valve_check.py", line 9, in __init__' in lines[2]
+    assert "common/" not in out
+    assert lines[-1] == "valve_check:Valve cannot run: 1 to mend"
+
+
+def test_a_value_that_raises_is_shown_with_the_users_traceback_and_none_of_ours(
+    write_module: Writer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_module("valve_check", _MODULE)
+    assert _check("valve_check:Shut") == 2
+    out = capsys.readouterr().out
+    assert out.count("  File ") == 2
+    assert "in value" in out
+    assert "in pressure" in out
+    assert "        RuntimeError: the valve is shut" in out.splitlines()
+
+
+def test_the_file_given_with_data_reaches_the_factory(
+    write_module: Writer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_module("valve_check", _MODULE)
+    assert _check("valve_check:Says", "--data", "days.csv") == 0
+    assert f"DATA {tmp_path / 'days.csv'}" in capsys.readouterr().out
+
+
+def test_the_run_that_set_describes_is_estimated(write_module: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+    write_module("valve_check", _MODULE)
+    assert _check("valve_check:Valve", "--set", "rounds=70", "clients-per-round=3", "batch-size=4") == 0
+    assert "a run of 70 rounds takes " in (out := capsys.readouterr().out)
+    assert "if all 3 slots of a round are done here" in out
+    assert _check("valve_check:Valve", "--set", "rounds=0", "budget=100000", "batch-size=4", "local-steps=10") == 0
+    assert "a run of 250 rounds takes " in capsys.readouterr().out  # 5 slots of 10 steps of 2 x 4
 
 
 def test_every_problem_of_the_config_has_its_line(write_module: Writer, capsys: pytest.CaptureFixture[str]) -> None:

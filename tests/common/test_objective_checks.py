@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from common import objective_checks
+from common.findings import clock_text
 from common.objective import Objective
-from common.objective_checks import Finding, check_objective
+from common.objective_checks import Finding, WorkPlan, check_objective
 from common.typing import Indices, Matrix, Vector
 from tests.common.samples import MODEL_CASES, BlackBox, model
 
@@ -229,9 +231,135 @@ def test_an_evaluation_without_a_loss_is_an_error() -> None:
     assert "yield" in finding.text
 
 
-def test_a_slot_of_more_than_a_minute_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter([0.0, 2.0])
+def test_the_time_of_a_slot_and_of_the_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter([0.0, 70.0, 100.0, 104.0])  # the first evaluation imports things; a pair takes 4 seconds
     monkeypatch.setattr(objective_checks.time, "perf_counter", lambda: next(ticks))
-    finding = _findings(_Good(), steps=50)["time"]
+    plan = WorkPlan(steps=50, rounds=90, slots=4, round_timeout=300.0)
+    finding = _findings(_Good(), plan=plan)["time"]
     assert finding.level == "warning"
-    assert "2 s for one evaluation, 2e+02 s for a slot of 50 steps" in finding.text
+    assert finding.text == (
+        "2 s for one evaluation, 3.3 min for a slot of 50 steps, 70 s for the very first; a run of 90 rounds takes 5 h"
+        " if its clients work at once, 20 h if all 4 slots of a round are done here; lower local-steps, or let"
+        " evaluations run at once (concurrency)"
+    )
+
+
+def test_a_slot_that_outlasts_the_round_timeout_is_said_to_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter([0.0, 1.0, 10.0, 20.0])
+    monkeypatch.setattr(objective_checks.time, "perf_counter", lambda: next(ticks))
+    finding = _findings(_Good(), plan=WorkPlan(round_timeout=300.0))["time"]
+    assert finding.level == "warning"
+    assert "no slot would be done within round-timeout = 300 s" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0012, "0.0012 s"), (1.0, "1 s"), (119.0, "119 s"), (200.0, "3.3 min"), (9000.0, "2.5 h"), (1e6, "12 days")],
+)
+def test_times_are_told_as_people_say_them(seconds: float, text: str) -> None:
+    assert clock_text(seconds) == text
+
+
+def test_an_exception_is_shown_with_the_users_own_frames_only() -> None:
+    finding = _findings(_broken(value=_raise))["value"]
+    assert finding.text.startswith("raised OSError: the plant is offline (test_objective_checks.py, line ")
+    lines = finding.traceback.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert sum(line.startswith("  File ") for line in lines) == 1
+    assert lines[-1] == "OSError: the plant is offline"
+    initial = _findings(_broken(initial=_raise))["initial"]
+    assert initial.traceback.endswith("OSError: the plant is offline")
+    assert _findings(_broken(value=lambda self, x, batch: None))["value"].traceback == ""
+
+
+@pytest.mark.parametrize("method", ["pair", "values", "evaluate"])
+def test_every_method_must_leave_its_arguments_alone(method: str) -> None:
+    def meddle(self: Any, x: Vector, *others: Any) -> Any:
+        answer = getattr(_Good, method)(self, x.copy(), *others)
+        x += 1.0
+        return answer
+
+    finding = _findings(_broken(**{method: meddle}))["arguments"]
+    assert finding.level == "error"
+    assert finding.text.startswith(f"{method}() changes its argument ")
+
+
+def test_an_answer_that_remembers_another_point_is_a_warning() -> None:
+    def value(self: Any, x: Vector, batch: Indices | slice) -> float:
+        last, self.last = getattr(self, "last", 0.0), float(x[0])
+        here = float(np.mean((x - _CENTRES[batch]) ** 2))
+        return here if self.last == last else here + 0.1 * last
+
+    finding = _findings(_broken(value=value, last=0.0))["repeats"]
+    assert finding.level == "warning"
+    assert "different answers" in finding.text
+
+
+def test_the_radius_that_is_suggested_was_tried() -> None:
+    def value(self: Any, x: Vector, batch: Indices | slice) -> float:
+        return float(np.float32(10.0 + np.mean((x - _CENTRES[batch]) ** 2)))
+
+    finding = _findings(_broken(value=value), radius=1e-6)["radius"]
+    assert finding.level == "warning"
+    assert finding.text.endswith(", and compute in float64: all its values are float32 numbers")
+    better = float(finding.text.split("try radius = ")[1].split(",")[0])
+    assert _findings(_broken(value=value), radius=better)["radius"].level == "ok"
+
+
+def test_a_step_function_is_given_a_radius_at_which_it_changes() -> None:
+    def value(self: Any, x: Vector, batch: Indices | slice) -> float:
+        return float(np.mean(np.abs(np.round(x * 50.0) / 50.0 - 3.0)))
+
+    text = _findings(_broken(value=value), radius=1e-5)["radius"].text
+    assert "F does not change within radius 1e-05; try radius = " in text
+
+
+def test_a_function_that_is_flat_everywhere_is_said_to_be() -> None:
+    text = _findings(_broken(value=lambda self, x, batch: 1.0))["radius"].text
+    assert "F is flat around the starting point" in text
+
+
+def test_an_evaluation_of_something_else_than_numbers_is_an_error() -> None:
+    finding = _findings(_broken(evaluate=lambda self, x: {"loss": 1.0, "plant": "north"}))["whole"]
+    assert (finding.level, finding.text) == (
+        "error",
+        "evaluate() must return a number for each name, got plant = 'north'",
+    )
+
+
+def test_evaluations_that_disturb_each_other_are_an_error_and_others_are_not() -> None:
+    class Sharing(_Good):
+        concurrency = 4
+
+        def value(self, x: Vector, batch: Indices | slice) -> Any:
+            self.x = x
+            time.sleep(0.002)
+            return super().value(self.x, batch)
+
+    finding = _findings(Sharing())["concurrency"]
+    assert finding.level == "error"
+    assert "set concurrency = 1" in finding.text
+    assert _findings(_broken(concurrency=4))["concurrency"].level == "ok"
+    assert _findings(_broken(concurrency=0))["size"].text.startswith(
+        "Broken: concurrency must be a whole number from 1"
+    )
+
+
+def test_scale_and_bounds_are_told_and_checked() -> None:
+    good = _findings(_broken(scale=[1.0, 2.0, 30.0], bounds=[(None, 5), (0, 1), (None, None)]))
+    assert {finding.level for finding in good.values()} == {"ok"}
+    assert good["units"].text == "scale 1 to 30, 2 with bounds"
+    bad = _findings(_broken(scale=[1.0, 0.0, 1.0]))
+    assert list(bad) == ["size", "units"]
+    assert "scale must be positive and finite, got 0.0 for parameter 1" in bad["units"].text
+
+
+def test_an_objective_without_samples_passes() -> None:
+    class Plain(Objective):
+        dim = 2
+
+        def value(self, x: Vector, batch: Indices | slice) -> float:
+            return float(np.sum((x - 1.0) ** 2))
+
+    assert _findings(Plain())["size"].text == "2 parameters, 1 samples"
+    assert _faults(Plain()) == {}

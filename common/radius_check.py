@@ -1,0 +1,75 @@
+"""Is the radius large enough? Noise and rounding against the finite difference, and a radius that was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from common.findings import Finding, Trial
+from common.objective import checked_loss
+
+__all__ = ["check_radius"]
+
+_STRETCHES = (
+    1.0,
+    1.13,
+    1.29,
+    1.37,
+)  # rounding may cancel at one length; at four without a common measure it hardly does
+_MOST_NOISE = 0.05  # of the difference
+_MOST_TRIES = 6
+
+
+def check_radius(trial: Trial) -> Iterator[Finding]:
+    """Yield whether the difference at the radius stands clear of noise; if not, the first larger radius that does."""
+    radius = trial.radius
+    difference, noise, single = _measure(trial, radius)
+    if difference > 0.0 and noise <= _MOST_NOISE * difference:
+        yield Finding("radius", "ok", f"the difference at radius {radius:g} stands clear of rounding")
+        return
+    better = _first_good(trial, difference, noise)
+    way_out = f"try radius = {better:.0e}" if better else "no larger radius that was tried cures it"
+    if difference == 0.0:
+        cause = f"F does not change within radius {radius:g}"
+        way_out = way_out if better else "F is flat around the starting point: begin elsewhere (initial), or scale x"
+    else:
+        cause = f"rounding or noise of {noise:.2g} against a difference of {difference:.2g} at radius {radius:g}"
+    if single:
+        way_out += ", and compute in float64: all its values are float32 numbers"
+    yield Finding("radius", "warning", f"{cause}; {way_out}")
+
+
+def _measure(trial: Trial, radius: float) -> tuple[float, float, bool]:
+    """Return the difference, the noise in it, and whether all values were float32 numbers.
+
+    For a smooth F the second difference falls with the square of the radius, and so it can be predicted from ten
+    times the radius; what is above that is rounding or noise.
+    """
+    x = trial.inside(10.0 * radius)
+    middle = checked_loss(trial.value(x))
+    seen = [middle]
+
+    def second(length: float) -> tuple[float, float]:
+        ends = trial.objective.pair(x, trial.v, length, trial.fresh_batch())
+        high, low = (checked_loss(value) for value in ends)
+        seen.extend((high, low))
+        return abs(high - 2.0 * middle + low), abs(high - low)
+
+    bends, differences = zip(*(second(stretch * radius) for stretch in _STRETCHES), strict=True)
+    expected = second(10.0 * radius)[0] / 100.0
+    single = all(value == float(np.float32(value)) for value in seen)
+    return max(differences), max(0.0, max(bends) - 4.0 * expected), single
+
+
+def _first_good(trial: Trial, difference: float, noise: float) -> float | None:
+    """Return a radius, one digit, at which the difference was seen to stand clear, or None."""
+    growth = max(10.0, noise / (_MOST_NOISE * difference)) if difference > 0.0 else 10.0
+    radius = trial.radius * growth
+    for _ in range(_MOST_TRIES):
+        radius = float(f"{radius:.0e}")
+        found, left, _ = _measure(trial, radius)
+        if found > 0.0 and left <= _MOST_NOISE * found:
+            return radius
+        radius *= 10.0
+    return None
