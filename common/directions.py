@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from common.streams import stream
+from common.noise import Noise, noise
+from common.probes import PROBES
+from common.streams import BIT_GENERATOR
 from common.typing import Matrix
 
-__all__ = ["Directions", "gain", "slot_directions"]
+__all__ = ["BLOCK_BYTES", "Directions", "gain", "slot_directions"]
 
 BLOCK_BYTES = 32 * 2**20
 """Memory for one block of directions; a constant, since the shape of a product can change its last bits."""
@@ -29,37 +29,50 @@ def gain(covariance: str, dimension: int, rank: int) -> float:
 
 @dataclass(frozen=True)
 class Directions:
-    """v = sqrt(1-a) v1 + sqrt(a s) Q v2, v1 ~ N(0, I_n), v2 ~ N(0, I_k)  (paper eq. 9 with s = 1).
+    """v = sqrt(1-a) v1 + sqrt(a s) Q v2, E[v1 v1^T] = I_n, E[v2 v2^T] = I_k  (paper eq. 9 with s = 1).
 
-    E[v v^T] = (1-a) I + a s Q Q^T. Without a basis, or with weight 0, v = v1 exactly.
+    v1 and v2 are independent and follow the probe's law, N(0, I) in the paper. E[v v^T] = (1-a) I + a s Q Q^T.
+    Without a basis, or with weight 0, v = v1 exactly.
     """
 
     dimension: int  # n
     basis: Matrix | None = None  # Q: (n, k), orthonormal columns
     weight: float = 0.0  # a, alpha in the paper
     gain: float = 1.0  # s
+    probe: str = "gaussian"  # law of v1 and v2
+    generator: str = BIT_GENERATOR.lower()  # source of their numbers
 
     @property
     def follows_basis(self) -> bool:
         """Whether any probe energy goes into span(Q)."""
         return self.basis is not None and self.basis.shape[1] > 0 and self.weight > 0.0
 
-    def block(self, normals: np.random.Generator, coefficients: np.random.Generator, steps: int) -> Matrix:
+    def block(self, source: Noise, coefficients: Noise, steps: int) -> Matrix:
         """Draw ``steps`` directions as the rows of a (steps, n) array."""
-        v = normals.standard_normal((steps, self.dimension))
+        draw = PROBES[self.probe]
+        v = draw(source, steps, self.dimension)
         if not self.follows_basis or self.basis is None:
             return v
         v *= math.sqrt(1.0 - self.weight)
-        inside = coefficients.standard_normal((steps, self.basis.shape[1]))
+        inside = draw(coefficients, steps, self.basis.shape[1])
         inside *= math.sqrt(self.weight * self.gain)
         v += inside @ self.basis.T
         return v
 
 
-def slot_directions(law: Directions, steps: int, seed: int, round_: int, slot: int) -> Iterator[Matrix]:
-    """Yield the directions of one slot in blocks of at most BLOCK_BYTES, (block, n) each."""
-    normals = stream(seed, "directions", round_, slot)
-    coefficients = stream(seed, "subspace", round_, slot)
-    most = max(1, BLOCK_BYTES // (8 * law.dimension))
+def slot_directions(
+    law: Directions,
+    steps: int,
+    seed: int,
+    round_: int,
+    slot: int,
+    *,
+    kernel: str = "auto",
+    block_bytes: int = 0,
+) -> Iterator[Matrix]:
+    """Yield the directions of one slot in blocks of at most ``block_bytes`` (0: BLOCK_BYTES), (block, n) each."""
+    source = noise(law.generator, kernel, seed, "directions", round_, slot)
+    coefficients = noise(law.generator, kernel, seed, "subspace", round_, slot)
+    most = max(1, (block_bytes or BLOCK_BYTES) // (8 * law.dimension))
     for start in range(0, steps, most):
-        yield law.block(normals, coefficients, min(most, steps - start))
+        yield law.block(source, coefficients, min(most, steps - start))

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["BIT_GENERATOR", "Purpose", "stream"]
+__all__ = ["BIT_GENERATOR", "Purpose", "key", "stream"]
 
 BIT_GENERATOR = "PCG64DXSM"
 """Both ends must use this generator to draw the same directions."""
@@ -33,9 +34,17 @@ _CODES = {purpose: code for code, purpose in enumerate(get_args(Purpose), start=
 def stream(seed: int, purpose: Purpose, round_: int = 0, slot: int = 0) -> np.random.Generator:
     """Return the generator named (seed, purpose, round, slot).
 
-    Making one costs some 20 microseconds: take one for each slot, never for each step. All four
-    fields go into the SeedSequence's spawn key, because an entropy list is padded with zeros and
-    (1, 2) would then name the same stream as (1, 2, 0).
+    Making one costs some 20 microseconds: take one for each slot, never for each step.
     """
-    key = np.random.SeedSequence(entropy=seed, spawn_key=(_CODES[purpose], round_, slot))
-    return np.random.Generator(np.random.PCG64DXSM(key))
+    return np.random.Generator(np.random.PCG64DXSM(_sequence(seed, purpose, round_, slot)))
+
+
+def key(seed: int, purpose: Purpose, round_: int = 0, slot: int = 0) -> NDArray[np.uint32]:
+    """Return four 32-bit words that name the same stream for a counter-based generator."""
+    return _sequence(seed, purpose, round_, slot).generate_state(4).astype(np.uint32)
+
+
+def _sequence(seed: int, purpose: Purpose, round_: int, slot: int) -> np.random.SeedSequence:
+    # All fields go into the spawn key, because an entropy list is padded with zeros and (1, 2) would then
+    # name the same stream as (1, 2, 0).
+    return np.random.SeedSequence(entropy=seed, spawn_key=(_CODES[purpose], round_, slot))

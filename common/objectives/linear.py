@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from scipy import sparse
 
 from common.dataset import Dataset
 from common.objective import ExactObjective
 from common.objectives.losses import ScoreLoss
+from common.objectives.rows import CompressedRows, compressed_rows
 from common.typing import Indices, Vector
 
 __all__ = ["LinearObjective", "accuracy", "penalty_difference"]
@@ -35,6 +38,11 @@ class LinearObjective(ExactObjective):
         self.l2 = l2
         self.dim = int(data.features.shape[1])
         self.is_sparse = bool(sparse.issparse(data.features))
+
+    @functools.cached_property
+    def rows(self) -> CompressedRows:
+        """The rows without their zeros, for loops that read single rows in place."""
+        return compressed_rows(self.features)
 
     def __len__(self) -> int:
         return int(self.target.shape[0])

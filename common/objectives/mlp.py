@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from scipy.special import expit
 
@@ -9,6 +11,7 @@ from common.dataset import Dataset
 from common.objective import ExactObjective
 from common.objectives.linear import accuracy, penalty_difference
 from common.objectives.losses import LOGISTIC
+from common.objectives.rows import CompressedRows, compressed_rows
 from common.typing import Features, Indices, Matrix, Vector
 
 __all__ = ["MlpObjective"]
@@ -29,6 +32,11 @@ class MlpObjective(ExactObjective):
         self.l2 = l2
         self._columns = int(data.features.shape[1])
         self.dim = self._columns * hidden_units + hidden_units + (hidden_units + 1 if bias else 0)
+
+    @functools.cached_property
+    def rows(self) -> CompressedRows:
+        """The rows without their zeros, for loops that read single rows in place."""
+        return compressed_rows(self.features)
 
     def __len__(self) -> int:
         return int(self.target.shape[0])

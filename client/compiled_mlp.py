@@ -1,0 +1,110 @@
+"""Local steps of the one-hidden-layer network with compiled loops.
+
+The first layer is linear in the weights, so X W and X V serve both ends. Rows with few entries are read
+in place, where they are not zero; others go through BLAS.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from client.compiled_losses import LOGISTIC_CODE, change_of_loss, loss_of, sigmoid
+from client.compiled_steps import move
+from common.jit import compiled_sums
+from common.objectives.mlp import MlpObjective
+from common.typing import Indices, Matrix, Vector
+
+__all__ = ["steps_of_block"]
+
+_DENSE = 0.2
+"""Share of entries that are not zero, from which BLAS on whole rows is as fast."""
+
+
+def steps_of_block(
+    objective: MlpObjective,
+    w: Vector,
+    v: Matrix,
+    batches: Indices,
+    ends: tuple[float, float],
+    step_size: float,
+) -> tuple[Vector, Vector]:
+    """Take one step along each row of v, changing w (n,) in place; return slopes and losses, (steps,) each.
+
+    ``batches`` holds the samples of each step, (steps, b). A slope that is not finite ends the loop, and is
+    in the answer.
+    """
+    slopes, losses = np.zeros(len(v)), np.zeros(len(v))
+    rules = (*ends, step_size, objective.l2)
+    shape = (batches.shape[1], objective.hidden)
+    at, along = np.empty(shape), np.empty(shape)
+    first = w.shape[0] - objective.hidden - (objective.hidden + 1 if objective.bias else 0)
+    for k, (direction, batch) in enumerate(zip(v, batches, strict=True)):
+        weights, moved = (side[:first].reshape(-1, objective.hidden) for side in (w, direction))
+        if _is_sparse(objective):
+            _products(*objective.rows, batch, weights, moved, at, along)
+        else:
+            rows = objective.features[batch]
+            np.dot(rows, weights, out=at)
+            np.dot(rows, moved, out=along)
+        if not _finish(at, along, objective.target, batch, w, direction, objective.bias, k, rules, slopes, losses):
+            break
+    return slopes, losses
+
+
+def _is_sparse(objective: MlpObjective) -> bool:
+    shape = objective.features.shape
+    return sparse.issparse(objective.features) or len(objective.rows.values) < _DENSE * shape[0] * shape[1]
+
+
+@compiled_sums
+def _products(
+    bounds: Any, columns: Any, values: Any, batch: Any, weights: Any, moved: Any, at: Any, along: Any
+) -> None:
+    """Write X W to ``at`` and X V to ``along`` for the rows of the batch."""
+    hidden = at.shape[1]
+    for i in range(batch.shape[0]):
+        start, stop = bounds[batch[i]], bounds[batch[i] + 1]
+        at[i], along[i] = 0.0, 0.0
+        four = start + (stop - start) // 4 * 4
+        for place in range(start, four, 4):  # four rows of W at a time: the sums are read and written once for them
+            c0, c1 = np.uintp(columns[place]), np.uintp(columns[place + 1])
+            c2, c3 = np.uintp(columns[place + 2]), np.uintp(columns[place + 3])
+            x0, x1, x2, x3 = values[place], values[place + 1], values[place + 2], values[place + 3]
+            for h in range(hidden):
+                at[i, h] += x0 * weights[c0, h] + x1 * weights[c1, h] + x2 * weights[c2, h] + x3 * weights[c3, h]
+            for h in range(hidden):
+                along[i, h] += x0 * moved[c0, h] + x1 * moved[c1, h] + x2 * moved[c2, h] + x3 * moved[c3, h]
+        for place in range(four, stop):
+            x, column = values[place], np.uintp(columns[place])
+            for h in range(hidden):
+                at[i, h] += x * weights[column, h]
+                along[i, h] += x * moved[column, h]
+
+
+@compiled_sums
+def _finish(
+    at: Any, along: Any, target: Any, batch: Any, w: Any, v: Any, bias: Any, k: Any, rules: Any, slopes: Any,
+    losses: Any,
+) -> Any:  # fmt: skip
+    upper, lower = rules[0], rules[1]
+    size, hidden = at.shape
+    n = w.shape[0]
+    last = n - hidden - (1 if bias else 0)  # where u begins, after W and b
+    change, loss = 0.0, 0.0
+    for i in range(size):
+        if bias:
+            for h in range(hidden):
+                at[i, h] += w[last - hidden + h]
+                along[i, h] += v[last - hidden + h]
+        low = w[n - 1] + lower * v[n - 1] if bias else 0.0
+        high = w[n - 1] + upper * v[n - 1] if bias else 0.0
+        for h in range(hidden):
+            low += sigmoid(at[i, h] + lower * along[i, h]) * (w[last + h] + lower * v[last + h])
+            high += sigmoid(at[i, h] + upper * along[i, h]) * (w[last + h] + upper * v[last + h])
+        y = target[batch[i]]
+        change += change_of_loss(LOGISTIC_CODE, low, high - low, y)
+        loss += loss_of(LOGISTIC_CODE, low, y)
+    return move(change / size, loss / size, k, w, v, rules, slopes, losses)

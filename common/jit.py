@@ -1,0 +1,64 @@
+"""The compiler of the extra ``fast``: numba, told what all our loops need.
+
+Only modules named ``compiled_*`` import this one, and they are imported only where ``runs_compiled`` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+__all__ = ["bits_of", "compiled", "compiled_sums", "float_of", "root"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def compiled(function: _Function) -> _Function:
+    """Compile a function at its first call, and keep the code on disk where a folder can be written.
+
+    Multiplications and additions are never fused nor reordered, so that arithmetic gives NumPy's bits.
+    """
+    return _compiled(function, fastmath=False)
+
+
+def compiled_sums(function: _Function) -> _Function:
+    """Compile a function whose sums may be added in any order, and multiplied and added at once."""
+    return _compiled(function, fastmath={"reassoc", "contract", "nsz"})
+
+
+def _compiled(function: _Function, **options: Any) -> _Function:
+    options |= {"nogil": True, "error_model": "numpy"}
+    try:
+        made: _Function = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # numba found no folder for its cache: compiling again at each start is the price
+        made = numba.njit(**options)(function)
+    return made
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bits_of(_context: Any, value: Any) -> Any:
+    """Return the bits of a float32 as int32, or of a float64 as int64."""
+    bits, kind = (types.int32, ir.IntType(32)) if value == types.float32 else (types.int64, ir.IntType(64))
+    return bits(value), lambda _c, builder, _s, args: builder.bitcast(args[0], kind)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def float_of(_context: Any, bits: Any) -> Any:
+    """Return the float32 of these int32 bits, or the float64 of these int64 bits."""
+    value, kind = (types.float32, ir.FloatType()) if bits == types.int32 else (types.float64, ir.DoubleType())
+    return value(bits), lambda _c, builder, _s, args: builder.bitcast(args[0], kind)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def root(_context: Any, _value: Any) -> Any:
+    """Return the square root of a float32 that is not negative; math.sqrt's check would stop vector code."""
+
+    def generate(_c: Any, builder: Any, _s: Any, args: Any) -> Any:
+        return builder.call(builder.module.declare_intrinsic("llvm.sqrt", [ir.FloatType()]), args)
+
+    return types.float32(types.float32), generate

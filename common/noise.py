@@ -1,0 +1,83 @@
+"""Where the random numbers of directions come from: one row of numbers for each step.
+
+A source is asked for rows in order. How many are asked for at once cannot change what is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common import philox
+from common.kernels import runs_compiled
+from common.streams import BIT_GENERATOR, Purpose, key, stream
+from common.typing import Matrix
+
+__all__ = ["GENERATORS", "Noise", "noise"]
+
+
+class Noise(Protocol):
+    """Rows of independent numbers."""
+
+    def normals(self, rows: int, columns: int) -> Matrix:
+        """Return the next rows of standard normal numbers, (rows, columns)."""
+
+    def bits(self, rows: int, columns: int) -> NDArray[np.uint8]:
+        """Return the next rows of fair bits, 0 and 1, (rows, columns)."""
+
+
+class _Sequential:
+    """NumPy's stream, read in order."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def normals(self, rows: int, columns: int) -> Matrix:
+        return self._generator.standard_normal((rows, columns))
+
+    def bits(self, rows: int, columns: int) -> NDArray[np.uint8]:
+        words = self._generator.integers(0, 2**64, size=(rows, -(-columns // 64)), dtype=np.uint64)
+        packed = np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
+        return np.unpackbits(packed, axis=1, count=columns, bitorder="little")
+
+
+class _Addressed:
+    """Philox: each number is a function of its row and column."""
+
+    def __init__(self, name: NDArray[np.uint32], draw: Callable[[NDArray[np.uint32], int, int, int], Matrix]) -> None:
+        self._key = name
+        self._draw = draw
+        self._row = 0
+
+    def normals(self, rows: int, columns: int) -> Matrix:
+        return self._draw(self._key, self._advance(rows), rows, columns)
+
+    def bits(self, rows: int, columns: int) -> NDArray[np.uint8]:
+        return philox.bits(self._key, self._advance(rows), rows, columns)
+
+    def _advance(self, rows: int) -> int:
+        first, self._row = self._row, self._row + rows
+        return first
+
+
+def _addressed(kernel: str, name: NDArray[np.uint32]) -> Noise:
+    if runs_compiled(kernel):
+        from common import compiled_philox  # numba is there only with the extra ``fast``
+
+        return _Addressed(name, compiled_philox.normals)
+    return _Addressed(name, philox.normals)
+
+
+GENERATORS: dict[str, Callable[[str, int, Purpose, int, int], Noise]] = {
+    BIT_GENERATOR.lower(): lambda _kernel, *address: _Sequential(stream(*address)),
+    "philox4x32": lambda kernel, *address: _addressed(kernel, key(*address)),
+}
+"""Sources by the name that the run config key ``generator`` takes."""
+
+
+def noise(generator: str, kernel: str, seed: int, purpose: Purpose, round_: int, slot: int) -> Noise:
+    """Return the source named (seed, purpose, round, slot). All kernels draw the same numbers."""
+    return GENERATORS[generator](kernel, seed, purpose, round_, slot)
