@@ -11,7 +11,7 @@ STUDY_RUN = $(BIN)/python -m experiments study --jobs 2 $(if $(DATA),--data-dir 
 .venv/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[sim,plots,dev]'
+	$(BIN)/pip install --quiet --editable '.[sim,plots,fast,dev]'
 	@touch $@
 
 run: .venv/.installed  ## train on digits in Flower's simulation, then show the summary and where the picture is

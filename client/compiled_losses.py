@@ -7,10 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from common.jit import bits_of, compiled, float_of
+from common.jit import bits_of, compiled, compiled_sums, float_of
 from common.objectives.losses import HINGE, LOGISTIC, SQUARED_HINGE, ScoreLoss
 
-__all__ = ["CODES", "HINGE_CODE", "LOGISTIC_CODE", "SQUARED_HINGE_CODE", "change_of_loss", "exponential", "loss_of", "sigmoid"]
+__all__ = [
+    "CODES",
+    "HINGE_CODE",
+    "LOGISTIC_CODE",
+    "SQUARED_HINGE_CODE",
+    "exponential",
+    "sigmoid",
+    "totals",
+]
 
 LOGISTIC_CODE, HINGE_CODE, SQUARED_HINGE_CODE = 0, 1, 2
 
@@ -34,7 +42,7 @@ def exponential(a: Any) -> Any:
     e^a = 2^k e^r with |r| <= log(2)/2: k is found by adding _ROUNDER, whose last bits are units, and the
     series of e^r is cut where its rest is below the last place.
     """
-    a = min(max(a, -708.0), 708.0)
+    a = -708.0 if a < -708.0 else 708.0 if a > 708.0 else a  # not min and max: NaN must stay NaN
     shifted = a * _LOG2_E + _ROUNDER
     k = shifted - _ROUNDER
     r = (a - k * _LOG_2_HIGH) - k * _LOG_2_LOW
@@ -55,48 +63,77 @@ def exponential(a: Any) -> Any:
 
 
 @compiled
+def _clipped(a: Any) -> Any:
+    """Return max(a, 0), and NaN for NaN."""
+    return 0.0 if a < 0.0 else a
+
+
+@compiled
 def sigmoid(a: Any) -> Any:
     """Return 1/(1 + e^-a)."""
     return 1.0 / (1.0 + exponential(-a))
 
 
 @compiled
-def _softplus(a: Any) -> Any:
-    return max(a, 0.0) + math.log1p(exponential(-abs(a)))
+def _expm1_series(t: Any) -> Any:
+    """Return e^t - 1 for |t| < _TINY, to the last place."""
+    return t * (1.0 + t * (0.5 + t * (1.0 / 6.0 + t * (1.0 / 24.0 + t * (1.0 / 120.0)))))
 
 
 @compiled
-def _expm1(t: Any) -> Any:
-    if abs(t) < _TINY:  # five terms of the series are exact to the last bit there, and cost a tenth
-        return t * (1.0 + t * (0.5 + t * (1.0 / 6.0 + t * (1.0 / 24.0 + t * (1.0 / 120.0)))))
-    return math.expm1(t)
+def _log1p_series(t: Any) -> Any:
+    """Return log(1 + t) for |t| < _TINY, to the last place."""
+    return t * (1.0 - t * (0.5 - t * (1.0 / 3.0 - t * (0.25 - t * (0.2 - t * (1.0 / 6.0))))))
+
+
+@compiled_sums
+def totals(code: Any, a: Any, delta: Any, y: Any) -> Any:
+    """Return the sums over samples of loss(a + delta) - loss(a), without cancellation, and of loss(a).
+
+    a, delta and y are (samples,) scores, changes of them, and labels.
+    """
+    change, loss = 0.0, 0.0
+    if code == LOGISTIC_CODE and np.max(np.abs(delta)) < _TINY:
+        for i in range(a.shape[0]):  # no branch and no call, so that it becomes vector code
+            small = exponential(-abs(a[i]))
+            above = 1.0 / (1.0 + small)
+            chance = above if a[i] >= 0.0 else 1.0 - above
+            change += _log1p_series(_expm1_series(delta[i]) * chance) - delta[i] * y[i]
+            loss += _clipped(a[i]) + _log1p_of_unit(small) - y[i] * a[i]
+        return change, loss
+    for i in range(a.shape[0]):
+        more, level = _change_and_loss(code, a[i], delta[i], y[i])
+        change += more
+        loss += level
+    return change, loss
 
 
 @compiled
-def _log1p(t: Any) -> Any:
-    if abs(t) < _TINY:
-        return t * (1.0 - t * (0.5 - t * (1.0 / 3.0 - t * (0.25 - t * (0.2 - t * (1.0 / 6.0))))))
-    return math.log1p(t)
+def _log1p_of_unit(t: Any) -> Any:
+    """Return log(1 + t) for 0 <= t <= 1: 2 artanh(t/(2 + t)), whose series ends below the last place."""
+    z = t / (2.0 + t)
+    square = z * z
+    series = 0.0
+    for term in range(16, -1, -1):
+        series = series * square + 1.0 / (2.0 * term + 1.0)
+    return 2.0 * z * series
 
 
 @compiled
-def loss_of(code: Any, a: Any, y: Any) -> Any:
-    """Return the loss of score a at label y."""
+def _change_and_loss(code: Any, a: Any, delta: Any, y: Any) -> Any:
+    """Return loss(a + delta) - loss(a) without cancellation, and loss(a), at label y."""
     if code == LOGISTIC_CODE:
-        return _softplus(a) - y * a
-    margin = max(0.0, 1.0 - (2.0 * y - 1.0) * a)
-    return margin if code == HINGE_CODE else 0.5 * margin * margin
-
-
-@compiled
-def change_of_loss(code: Any, a: Any, delta: Any, y: Any) -> Any:
-    """Return loss(a + delta) - loss(a) without cancellation."""
-    if code == LOGISTIC_CODE:
+        small = exponential(-abs(a))
+        softplus = _clipped(a) + math.log1p(small)
         if abs(delta) > 1.0:
-            return _softplus(a + delta) - _softplus(a) - delta * y
-        return _log1p(_expm1(delta) * sigmoid(a)) - delta * y
+            change = _clipped(a + delta) + math.log1p(exponential(-abs(a + delta))) - softplus
+        else:
+            change = math.log1p(math.expm1(delta) * ((1.0 if a >= 0.0 else small) / (1.0 + small)))
+        return change - delta * y, softplus - y * a
     sign = 2.0 * y - 1.0
-    above, below = max(0.0, 1.0 - sign * (a + delta)), max(0.0, 1.0 - sign * a)
+    above, below = _clipped(1.0 - sign * (a + delta)), _clipped(1.0 - sign * a)
     # Where both ends are active m+ - m- is -t delta; saying so keeps its last digits.
     change = -sign * delta if above > 0.0 and below > 0.0 else above - below
-    return change if code == HINGE_CODE else change * (above + below) * 0.5
+    if code == HINGE_CODE:
+        return change, below
+    return change * (above + below) * 0.5, 0.5 * below * below

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from client.compiled_losses import LOGISTIC_CODE, change_of_loss, loss_of, sigmoid
+from client.compiled_losses import LOGISTIC_CODE, sigmoid, totals
 from client.compiled_steps import move
 from common.jit import compiled_sums
 from common.objectives.mlp import MlpObjective
@@ -27,26 +27,28 @@ def steps_of_block(
     objective: MlpObjective,
     w: Vector,
     v: Matrix,
-    batches: Indices,
+    batches: Indices | None,
     ends: tuple[float, float],
     step_size: float,
 ) -> tuple[Vector, Vector]:
     """Take one step along each row of v, changing w (n,) in place; return slopes and losses, (steps,) each.
 
-    ``batches`` holds the samples of each step, (steps, b). A slope that is not finite ends the loop, and is
-    in the answer.
+    ``batches`` holds the samples of each step, (steps, b), or is None for the whole shard. A slope that is
+    not finite ends the loop, and is in the answer.
     """
     slopes, losses = np.zeros(len(v)), np.zeros(len(v))
     rules = (*ends, step_size, objective.l2)
-    shape = (batches.shape[1], objective.hidden)
+    everything = np.arange(len(objective))
+    shape = (len(objective) if batches is None else batches.shape[1], objective.hidden)
     at, along = np.empty(shape), np.empty(shape)
     first = w.shape[0] - objective.hidden - (objective.hidden + 1 if objective.bias else 0)
-    for k, (direction, batch) in enumerate(zip(v, batches, strict=True)):
+    for k, direction in enumerate(v):
+        batch = everything if batches is None else batches[k]
         weights, moved = (side[:first].reshape(-1, objective.hidden) for side in (w, direction))
         if _is_sparse(objective):
             _products(*objective.rows, batch, weights, moved, at, along)
         else:
-            rows = objective.features[batch]
+            rows = objective.features if batches is None else objective.features[batch]
             np.dot(rows, weights, out=at)
             np.dot(rows, moved, out=along)
         if not _finish(at, along, objective.target, batch, w, direction, objective.bias, k, rules, slopes, losses):
@@ -55,8 +57,8 @@ def steps_of_block(
 
 
 def _is_sparse(objective: MlpObjective) -> bool:
-    shape = objective.features.shape
-    return sparse.issparse(objective.features) or len(objective.rows.values) < _DENSE * shape[0] * shape[1]
+    rows, columns = objective.features.shape
+    return bool(sparse.issparse(objective.features)) or len(objective.rows.values) < _DENSE * rows * columns
 
 
 @compiled_sums
@@ -93,7 +95,7 @@ def _finish(
     size, hidden = at.shape
     n = w.shape[0]
     last = n - hidden - (1 if bias else 0)  # where u begins, after W and b
-    change, loss = 0.0, 0.0
+    lows, delta, y = np.empty(size), np.empty(size), np.empty(size)
     for i in range(size):
         if bias:
             for h in range(hidden):
@@ -104,7 +106,6 @@ def _finish(
         for h in range(hidden):
             low += sigmoid(at[i, h] + lower * along[i, h]) * (w[last + h] + lower * v[last + h])
             high += sigmoid(at[i, h] + upper * along[i, h]) * (w[last + h] + upper * v[last + h])
-        y = target[batch[i]]
-        change += change_of_loss(LOGISTIC_CODE, low, high - low, y)
-        loss += loss_of(LOGISTIC_CODE, low, y)
+        lows[i], delta[i], y[i] = low, high - low, target[batch[i]]
+    change, loss = totals(LOGISTIC_CODE, lows, delta, y)
     return move(change / size, loss / size, k, w, v, rules, slopes, losses)

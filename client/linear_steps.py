@@ -45,26 +45,35 @@ def linear_steps(
     for v in blocks:
         taken = slice(done, done + len(v))
         projected = np.ascontiguousarray((objective.features @ v.T).T)  # P^T: (block, rows)
+        along, y = _on_batches(projected, objective.target, batches[taken])
+        lows, offset = np.empty_like(along), lower * along
+        difference_of = objective.loss.along((upper - lower) * along, y)
         penalty = _Penalty(objective.l2, w, v) if objective.l2 else None
         for k, batch in enumerate(batches[taken]):
-            along, y = (
-                projected[k, batch] if isinstance(batch, slice) else projected[k].take(batch),
-                objective.target[batch],
-            )
-            low = scores[batch] + lower * along
-            difference = float(objective.loss.difference(low, (upper - lower) * along, y).mean())
-            loss = float(objective.loss.value(low, y).mean()) + 0.5 * difference
+            low = np.add(scores if isinstance(batch, slice) else scores.take(batch), offset[k], out=lows[k])
+            difference = difference_of(k, low)
+            losses[done + k] = 0.5 * difference
             if penalty:
                 extra, extra_loss = penalty.probe(k, upper, lower)
-                difference, loss = difference + extra, loss + extra_loss
+                losses[done + k] += extra_loss
+                difference += extra
             c = difference / (upper - lower)
-            slopes[done + k], losses[done + k] = c, loss
+            slopes[done + k] = c
             scores -= (step_size * c) * projected[k]
             if penalty:
                 penalty.step(k, step_size * c)
+        losses[taken] += objective.loss.value(lows, y).mean(axis=1)  # no step depends on them: all at once
         w -= (step_size * slopes[taken]) @ v
         done += len(v)
     return w - x, slopes, losses
+
+
+def _on_batches(projected: Matrix, target: Vector, batches: Sequence[Indices | slice]) -> tuple[Matrix, Matrix]:
+    """Return the projections and the labels of each step's samples, (block, b) each."""
+    if isinstance(batches[0], slice):
+        return projected, np.broadcast_to(target, projected.shape)
+    drawn = np.stack([batch for batch in batches if not isinstance(batch, slice)])
+    return np.take_along_axis(projected, drawn, axis=1), target[drawn]
 
 
 class _Penalty:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,13 @@ import numpy as np
 from client.linear_steps import linear_steps, pays_off
 from common.directions import Directions, slot_directions
 from common.errors import ObjectiveError
+from common.kernels import runs_compiled
 from common.objective import Objective
 from common.objectives.linear import LinearObjective
+from common.objectives.mlp import MlpObjective
 from common.slopes import Probe, probe
 from common.streams import stream
-from common.typing import Indices, Vector
+from common.typing import Indices, Matrix, Vector
 from common.user_traceback import raised
 
 __all__ = ["Plan", "SlotResult", "local_steps"]
@@ -35,18 +37,29 @@ class Plan:
     batch_size: int  # b; 0: the whole shard
     slope: str  # central | forward
     skips: bool = False  # whether a step whose evaluation fails is skipped, instead of failing the slot
+    kernel: str = "auto"  # auto | numpy | compiled
 
     def samples(self, shard: int) -> int:
         """Return how many samples a step is measured on: of a shard of one sample there is only the whole."""
         return shard if shard == 1 else self.batch_size or shard
 
-    def batches(self, samples: int) -> Iterator[Indices | slice]:
-        """Yield the samples of each step: drawn with replacement, or all of them in their own order."""
-        if self.batch_size == 0 or samples == 1:
-            yield from (slice(None) for _ in range(self.steps))
-        else:
-            rng = stream(self.seed, "minibatch", self.round, self.slot)
-            yield from rng.integers(0, samples, size=(self.steps, self.batch_size), dtype=np.intp)
+    def drawn(self, shard: int) -> Indices | None:
+        """Return the samples of each step, (K, b), drawn with replacement; None for all of them in their own order."""
+        if self.batch_size == 0 or shard == 1:
+            return None
+        rng = stream(self.seed, "minibatch", self.round, self.slot)
+        return rng.integers(0, shard, size=(self.steps, self.batch_size), dtype=np.intp)
+
+    def batches(self, shard: int) -> Sequence[Indices | slice]:
+        """Return what ``drawn`` gives as one index for each step."""
+        drawn = self.drawn(shard)
+        return [slice(None)] * self.steps if drawn is None else list(drawn)
+
+    def directions(self, block_bytes: int | None = None) -> Iterator[Matrix]:
+        """Yield the directions of the steps in blocks, (block, n) each."""
+        return slot_directions(
+            self.law, self.steps, self.seed, self.round, self.slot, kernel=self.kernel, block_bytes=block_bytes
+        )
 
 
 @dataclass(frozen=True)
@@ -68,19 +81,15 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
     are skipped, only when all of them were.
     """
     reasons: list[str] = []
-    projected = isinstance(objective, LinearObjective) and pays_off(objective, plan.batch_size)
-    if projected and isinstance(objective, LinearObjective):
-        batches = list(plan.batches(len(objective)))
-        blocks = slot_directions(plan.law, plan.steps, plan.seed, plan.round, plan.slot)
-        move, slopes, losses = linear_steps(
-            objective, x, blocks, batches, step_size=plan.step_size, radius=plan.radius, slope=plan.slope
-        )
-        if plan.skips and not np.all(np.isfinite(slopes)):
-            projected = False  # what is skipped must be known as it happens
-        else:
-            for step, slope in enumerate(slopes):
-                _require_finite(float(slope), plan, step)
-    if not projected:
+    found = _fused_steps(objective, x, plan)
+    if found is not None and plan.skips and not np.all(np.isfinite(found[1])):
+        found = None  # what is skipped must be known as it happens
+    if found is not None:
+        move, slopes, losses = found
+        if not np.all(np.isfinite(slopes)):
+            step = int(np.argmin(np.isfinite(slopes)))
+            _require_finite(float(slopes[step]), plan, step)
+    else:
         move, slopes, losses = _any_steps(objective, x, plan, reasons)
         if len(reasons) == plan.steps:
             raise ObjectiveError(f"{reasons[0]}; so it went in all {plan.steps} steps")
@@ -92,15 +101,34 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
     return SlotResult(move, slopes, float(np.mean(losses)), evaluations, len(reasons), reasons[0] if reasons else "")
 
 
+def _fused_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector] | None:
+    """Return move, slopes and losses from loops written for the model, or None where there are no faster ones."""
+    if type(objective) in (LinearObjective, MlpObjective) and runs_compiled(plan.kernel):
+        from client import compiled_path  # numba is there only with the extra ``fast``
+
+        return compiled_path.steps(objective, x, plan)
+    if not isinstance(objective, LinearObjective) or not pays_off(objective, plan.batch_size):
+        return None
+    return linear_steps(
+        objective,
+        x,
+        plan.directions(),
+        plan.batches(len(objective)),
+        step_size=plan.step_size,
+        radius=plan.radius,
+        slope=plan.slope,
+    )
+
+
 def _any_steps(objective: Objective, x: Vector, plan: Plan, reasons: list[str]) -> tuple[Vector, Vector, Vector]:
     w = x.copy()
     slopes, losses = np.empty(plan.steps), np.empty(plan.steps)
     batches = plan.batches(len(objective))
     step = 0
-    for block in slot_directions(plan.law, plan.steps, plan.seed, plan.round, plan.slot):
+    for block in plan.directions():
         for v in block:
             try:
-                slopes[step], losses[step] = _checked_probe(objective, w, v, next(batches), plan, step)  # line 15
+                slopes[step], losses[step] = _checked_probe(objective, w, v, batches[step], plan, step)  # line 15
             except ObjectiveError as error:
                 if not plan.skips:
                     raise

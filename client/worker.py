@@ -10,6 +10,7 @@ from client.local_steps import Plan, local_steps
 from common.blas import one_thread
 from common.directions import Directions
 from common.errors import ObjectiveError, ZofedhtError
+from common.kernels import runs_compiled
 from common.messages import Broadcast, Update, basis_digest
 from common.objective import Objective
 from common.search_units import digest_of
@@ -60,6 +61,7 @@ class Worker:
         if broadcast.needs_basis and basis is None:
             return _answer(broadcast, "basis-missing", f"basis {broadcast.version} is not held")
         try:
+            runs_compiled(broadcast.kernel)
             objective = self._objective_of(broadcast)
             if objective.dim != broadcast.x.shape[0]:
                 raise ObjectiveError(
@@ -95,7 +97,9 @@ def _answer(broadcast: Broadcast, status: str, reason: str) -> Update:
 
 
 def _plan(broadcast: Broadcast, basis: Matrix | None) -> Plan:
-    law = Directions(broadcast.x.shape[0], basis, broadcast.weight, broadcast.gain)
+    law = Directions(
+        broadcast.x.shape[0], basis, broadcast.weight, broadcast.gain, broadcast.probe, broadcast.generator
+    )
     return Plan(
         law=law,
         seed=broadcast.seed,
@@ -107,4 +111,5 @@ def _plan(broadcast: Broadcast, basis: Matrix | None) -> Plan:
         batch_size=broadcast.batch_size,
         slope=broadcast.slope,
         skips=broadcast.on_error == "skip-step",
+        kernel=broadcast.kernel,
     )

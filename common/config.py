@@ -19,9 +19,13 @@ from typing import Any
 from common.algorithms import ALGORITHMS, Algorithm
 from common.config_rules import Rule, at_least, between, labels, one_of, positive, preprocessing
 from common.errors import ConfigError
+from common.kernels import KERNELS
 from common.messages import ON_ERROR
+from common.noise import GENERATORS
 from common.objectives import MODELS
 from common.partition import PARTITIONS
+from common.probes import PROBES
+from common.streams import BIT_GENERATOR
 
 __all__ = ["CLIENTS_HOLD_DATA", "FREE_KEYS", "RunConfig", "Scalar", "dashed"]
 
@@ -78,6 +82,17 @@ class RunConfig:
     )
     memory: int = _key(5, "trajectory length and refresh period", symbol="tau", unit="rounds", rule=at_least(1))
     slope: str = _key("central", "two-point slope", symbol="c", rule=one_of(("central", "forward")))
+    probe: str = _key(
+        "gaussian",
+        "law of a direction's parts: gaussian (the paper's), rademacher (signs) or sphere",
+        symbol="v1, v2",
+        rule=one_of(PROBES),
+    )
+    generator: str = _key(
+        BIT_GENERATOR.lower(),
+        "source of the probe's numbers; philox4x32 is the faster with the extra `fast`, and slow without",
+        rule=one_of(GENERATORS),
+    )
     radius: float = _key(1e-4, "smoothing radius", symbol="mu", rule=positive())
     step_size: float = _key(1.0, "first step size", symbol="eta_0", rule=positive())
     step_schedule: str = _key(
@@ -118,6 +133,11 @@ class RunConfig:
         rule=at_least(0),
     )
     seed: int = _key(0, "names every random stream of the run", rule=between(0, 2**63 - 1))
+    kernel: str = _key(
+        "auto",
+        "loops of a local step: numpy, compiled (extra `fast`), or auto: compiled where it is installed",
+        rule=one_of(KERNELS),
+    )
     # robustness
     on_error: str = _key(
         "drop-slot",

@@ -68,11 +68,12 @@ def slot_directions(
     slot: int,
     *,
     kernel: str = "auto",
-    block_bytes: int = 0,
+    block_bytes: int | None = None,
 ) -> Iterator[Matrix]:
-    """Yield the directions of one slot in blocks of at most ``block_bytes`` (0: BLOCK_BYTES), (block, n) each."""
+    """Yield the directions of one slot in blocks of at most ``block_bytes`` or BLOCK_BYTES, (block, n) each."""
     source = noise(law.generator, kernel, seed, "directions", round_, slot)
-    coefficients = noise(law.generator, kernel, seed, "subspace", round_, slot)
+    # Making a source costs as much as a step: none is made where nothing will be drawn from it.
+    coefficients = noise(law.generator, kernel, seed, "subspace", round_, slot) if law.follows_basis else source
     most = max(1, (block_bytes or BLOCK_BYTES) // (8 * law.dimension))
     for start in range(0, steps, most):
         yield law.block(source, coefficients, min(most, steps - start))

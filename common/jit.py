@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["bits_of", "compiled", "compiled_sums", "float_of", "root"]
+__all__ = ["bits_of", "compiled", "compiled_products", "compiled_sums", "float_of", "root"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -24,6 +24,11 @@ def compiled(function: _Function) -> _Function:
     Multiplications and additions are never fused nor reordered, so that arithmetic gives NumPy's bits.
     """
     return _compiled(function, fastmath=False)
+
+
+def compiled_products(function: _Function) -> _Function:
+    """Compile a function that may multiply and add at once, but adds in the order written."""
+    return _compiled(function, fastmath={"contract"})
 
 
 def compiled_sums(function: _Function) -> _Function:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from common.streams import BIT_GENERATOR
 from common.typing import Matrix, Vector
 
 __all__ = [
@@ -81,6 +82,9 @@ class Broadcast:
     task: str = ""  # what the client builds its objective from, as JSON
     on_error: str = "drop-slot"  # one of ON_ERROR
     units: str = ""  # digest of the scale and bounds that x is searched in, where the objective has some
+    probe: str = "gaussian"  # law of the isotropic part
+    generator: str = BIT_GENERATOR.lower()  # source of its numbers
+    kernel: str = "auto"  # auto | numpy | compiled
 
     @property
     def needs_basis(self) -> bool:

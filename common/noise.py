@@ -16,7 +16,7 @@ from common.kernels import runs_compiled
 from common.streams import BIT_GENERATOR, Purpose, key, stream
 from common.typing import Matrix
 
-__all__ = ["GENERATORS", "Noise", "noise"]
+__all__ = ["GENERATORS", "Noise", "Sequential", "noise"]
 
 
 class Noise(Protocol):
@@ -29,7 +29,7 @@ class Noise(Protocol):
         """Return the next rows of fair bits, 0 and 1, (rows, columns)."""
 
 
-class _Sequential:
+class Sequential:
     """NumPy's stream, read in order."""
 
     def __init__(self, generator: np.random.Generator) -> None:
@@ -72,7 +72,7 @@ def _addressed(kernel: str, name: NDArray[np.uint32]) -> Noise:
 
 
 GENERATORS: dict[str, Callable[[str, int, Purpose, int, int], Noise]] = {
-    BIT_GENERATOR.lower(): lambda _kernel, *address: _Sequential(stream(*address)),
+    BIT_GENERATOR.lower(): lambda _kernel, *address: Sequential(stream(*address)),
     "philox4x32": lambda kernel, *address: _addressed(kernel, key(*address)),
 }
 """Sources by the name that the run config key ``generator`` takes."""

@@ -14,7 +14,10 @@ from typing import Any, cast
 import numpy as np
 
 from common.errors import MessageError
+from common.kernels import KERNELS
 from common.messages import NO_BASIS, ON_ERROR, OWN_ROWS, Broadcast, Hello, Question, Status, Update
+from common.noise import GENERATORS
+from common.probes import PROBES
 from common.slopes import SLOPES
 from common.typing import Matrix, Vector
 
@@ -56,6 +59,9 @@ def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
         "local-steps": message.local_steps,
         "batch-size": message.batch_size,
         "slope": message.slope,
+        "probe": message.probe,
+        "generator": message.generator,
+        "kernel": message.kernel,
         "weight": message.weight,
         "gain": message.gain,
         "basis-version": message.version,
@@ -99,6 +105,9 @@ def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadc
         local_steps=read.integer("local-steps", least=1),
         batch_size=read.integer("batch-size", least=0),
         slope=read.choice("slope", SLOPES),
+        probe=read.choice("probe", PROBES),
+        generator=read.choice("generator", GENERATORS),
+        kernel=read.choice("kernel", KERNELS),
         weight=read.number("weight"),
         gain=read.number("gain"),
         version=version,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.directions import Directions, gain
+from common.noise import Sequential
 from common.theory import Spectrum
 from common.typing import Vector
 
@@ -59,9 +60,10 @@ def check_lemmas(
     smoothed = -np.sin(x) * np.exp(-0.5 * radius**2 * np.diag(c))
     gradient = -np.sin(x)
 
+    source = Sequential(rng)
     total, squares, norms, norms_squared = np.zeros(dimension), np.zeros(dimension), 0.0, 0.0
     for start in range(0, draws, _BLOCK):
-        v = law.block(rng, rng, min(_BLOCK, draws - start))
+        v = law.block(source, source, min(_BLOCK, draws - start))
         slopes = np.sum(np.cos(x + radius * v) - np.cos(x - radius * v), axis=1) / (2.0 * radius)
         g = slopes[:, None] * v
         size = np.sum(np.square(g), axis=1)

@@ -7,11 +7,12 @@ sample, accurate however small delta is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import expit
 
-from common.typing import Vector
+from common.typing import Matrix, Vector
 
 __all__ = ["HINGE", "LOGISTIC", "SQUARED_HINGE", "ScoreLoss", "softplus"]
 
@@ -35,6 +36,13 @@ class ScoreLoss(ABC):
     def difference(self, scores: Vector, delta: Vector, y: Vector) -> Vector:
         """Return loss(scores + delta) - loss(scores) of each sample, without cancellation."""
 
+    def along(self, delta: Matrix, y: Matrix) -> Callable[[int, Vector], float]:
+        """Return the function (k, scores) -> mean of ``difference`` with row k of delta and y, (steps, samples) each.
+
+        What does not depend on the scores is computed once for all steps.
+        """
+        return lambda k, scores: float(self.difference(scores, delta[k], y[k]).mean())
+
 
 class _Logistic(ScoreLoss):
     """log(1 + e^a) - y a."""
@@ -50,11 +58,39 @@ class _Logistic(ScoreLoss):
             growth = np.where(small == delta, growth, softplus(scores + delta) - softplus(scores))
         return growth - delta * y
 
+    def along(self, delta: Matrix, y: Matrix) -> Callable[[int, Vector], float]:
+        if np.max(np.abs(delta), initial=0.0) > _LARGE_STEP:
+            return super().along(delta, y)
+        growth, linear = np.expm1(delta), (delta * y).mean(axis=1)
+
+        def mean(k: int, scores: Vector) -> float:
+            part = expit(scores)
+            part *= growth[k]
+            return float(np.add.reduce(np.log1p(part, out=part))) / len(part) - float(linear[k])
+
+        return mean
+
 
 def _margin_losses(scores: Vector, delta: Vector, y: Vector) -> tuple[Vector, Vector]:
     """Return m+ and m-, the clipped margins max(0, 1 - (2y - 1) a) at both ends."""
     sign = 2.0 * y - 1.0
     return np.maximum(0.0, 1.0 - sign * (scores + delta)), np.maximum(0.0, 1.0 - sign * scores)
+
+
+def _margins_along(delta: Matrix, y: Matrix) -> Callable[[int, Vector], tuple[Vector, Vector]]:
+    """Return the function (k, scores) -> m+ - m-, where it is -t delta to its last digit, and m+ + m-."""
+    sign = 2.0 * y - 1.0
+    move = sign * delta
+
+    def margins(k: int, scores: Vector) -> tuple[Vector, Vector]:
+        below = 1.0 - sign[k] * scores
+        above = np.maximum(below - move[k], 0.0)
+        np.maximum(below, 0.0, out=below)
+        change = np.where((above > 0.0) & (below > 0.0), -move[k], above - below)
+        above += below
+        return change, above
+
+    return margins
 
 
 class _Hinge(ScoreLoss):
@@ -68,6 +104,10 @@ class _Hinge(ScoreLoss):
         # Where both ends are active m+ - m- is -t delta; saying so keeps its last digits.
         return np.where((above > 0.0) & (below > 0.0), (1.0 - 2.0 * y) * delta, above - below)
 
+    def along(self, delta: Matrix, y: Matrix) -> Callable[[int, Vector], float]:
+        margins = _margins_along(delta, y)
+        return lambda k, scores: float(np.add.reduce(margins(k, scores)[0])) / len(scores)
+
 
 class _SquaredHinge(ScoreLoss):
     """max(0, 1 - t a)^2 / 2: the authors' "SVM"."""
@@ -78,6 +118,10 @@ class _SquaredHinge(ScoreLoss):
     def difference(self, scores: Vector, delta: Vector, y: Vector) -> Vector:
         above, below = _margin_losses(scores, delta, y)
         return HINGE.difference(scores, delta, y) * (above + below) * 0.5
+
+    def along(self, delta: Matrix, y: Matrix) -> Callable[[int, Vector], float]:
+        margins = _margins_along(delta, y)
+        return lambda k, scores: 0.5 * float(np.dot(*margins(k, scores))) / len(scores)
 
 
 LOGISTIC: ScoreLoss = _Logistic()

@@ -22,7 +22,7 @@ _LAW = Directions(_N, orthonormal(_N, 2), 0.4, _N / 2)
 def _plan(**changes: Any) -> Plan:
     options: dict[str, Any] = {
         "law": _LAW, "seed": 1, "round": 2, "slot": 3, "step_size": 0.3, "radius": 1e-4, "steps": 30,
-        "batch_size": 8, "slope": "central",
+        "batch_size": 8, "slope": "central", "kernel": "numpy",
     }  # fmt: skip
     return Plan(**(options | changes))
 
@@ -76,6 +76,7 @@ def test_projected_steps_equal_plain_steps_at_any_radius(radius: float) -> None:
 def test_the_projected_path_is_taken_where_it_pays_off(
     monkeypatch: pytest.MonkeyPatch, batch_size: int, fused: bool
 ) -> None:
+    monkeypatch.setattr(module, "runs_compiled", lambda kernel: False)
     objective, calls = _linear(rows=40), []
     original = module.linear_steps
     monkeypatch.setattr(module, "linear_steps", lambda *a, **k: calls.append(1) or original(*a, **k))

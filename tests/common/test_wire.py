@@ -29,7 +29,8 @@ _X = np.array([-0.0, 5e-324, 1.7976931348623157e308, 0.1, -1.0 / 3.0, 2.0**-1022
 _Q = orthonormal(7, 3)
 _ISOTROPIC = Broadcast(
     round=11, slot=2, client="client-\u00fc 3", partition=3, x=_X, seed=2**63 - 1, step_size=0.1, radius=1e-4,
-    local_steps=50, batch_size=0, slope="forward", weight=1.0 / 3.0, gain=7.0 / 3.0, task='{"seed": 1}',
+    local_steps=50, batch_size=0, slope="forward", probe="sphere", generator="philox4x32", kernel="numpy",
+    weight=1.0 / 3.0, gain=7.0 / 3.0, task='{"seed": 1}',
 )  # fmt: skip
 _ALONG = dataclasses.replace(_ISOTROPIC, version=10, rank=3, digest=basis_digest(_Q))
 _WITH_BASIS = dataclasses.replace(_ALONG, basis=_Q)

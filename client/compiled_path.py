@@ -1,0 +1,49 @@
+"""The K steps of a slot by compiled loops, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from client import compiled_linear, compiled_mlp
+from common.objective import Objective
+from common.objectives.linear import LinearObjective
+from common.objectives.mlp import MlpObjective
+from common.slopes import SLOPES
+from common.typing import Vector
+
+if TYPE_CHECKING:
+    from client.local_steps import Plan
+
+__all__ = ["steps"]
+
+_BLOCK_BYTES = 2**21
+"""Directions stay in the processor's cache between their making and their use."""
+
+_BLOCKS: dict[type[Objective], Callable[..., tuple[Vector, Vector]]] = {
+    LinearObjective: compiled_linear.steps_of_block,
+    MlpObjective: compiled_mlp.steps_of_block,
+}
+
+
+def steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector]:
+    """Return the move (n,), the slopes (K,) and the mean losses of the probes (K,) of a built-in model.
+
+    After a slope that is not finite the rest is zero.
+    """
+    upper, lower = (end * plan.radius for end in SLOPES[plan.slope])
+    slopes, losses = np.zeros(plan.steps), np.zeros(plan.steps)
+    drawn = plan.drawn(len(objective))
+    steps_of_block = _BLOCKS[type(objective)]
+    w = x.copy()
+    done = 0
+    for v in plan.directions(_BLOCK_BYTES):
+        taken = slice(done, done + len(v))
+        batches = None if drawn is None else drawn[taken]
+        slopes[taken], losses[taken] = steps_of_block(objective, w, v, batches, (upper, lower), plan.step_size)
+        if not np.all(np.isfinite(slopes[taken])):
+            break
+        done += len(v)
+    return w - x, slopes, losses

@@ -1,0 +1,107 @@
+"""Compiled loops take the steps that NumPy's take."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from client.local_steps import Plan, SlotResult, local_steps
+from common.directions import Directions
+from common.errors import ObjectiveError
+from common.objectives.linear import LinearObjective
+from tests.common.samples import Exact, model, orthonormal
+
+pytest.importorskip("numba", reason="the extra `fast` is not installed")
+
+_MODELS = ["logistic", "svm-hinge", "svm-squared-hinge", "mlp"]
+
+
+def _plan(dimension: int, **changes: Any) -> Plan:
+    law = Directions(dimension, orthonormal(dimension, 2), 0.4, dimension / 2)
+    plan = Plan(law, 1, 2, 3, 0.3, 1e-4, 30, 8, "central", kernel="compiled")
+    return dataclasses.replace(plan, **changes)
+
+
+def _start(dimension: int) -> Any:
+    return np.random.default_rng(2).standard_normal(dimension)
+
+
+def _assert_close(one: SlotResult, other: SlotResult) -> None:
+    # Two orders of sums of 30 steps: some 1e-13 of the numbers; the issue of the slope is held to 1e-9.
+    assert np.linalg.norm(one.move - other.move) <= 1e-11 * np.linalg.norm(other.move)
+    np.testing.assert_allclose(one.slopes, other.slopes, rtol=1e-9, atol=1e-11)
+    assert one.loss == pytest.approx(other.loss, rel=1e-11)
+    assert one.evaluations == other.evaluations
+
+
+@pytest.mark.parametrize("name", _MODELS)
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("l2", [0.0, 0.3])
+@pytest.mark.parametrize("batch_size", [0, 8])
+@pytest.mark.parametrize("slope", ["central", "forward"])
+def test_compiled_steps_equal_plain_steps(
+    name: str, kind: str, bias: bool, l2: float, batch_size: int, slope: str
+) -> None:
+    objective = model(name, kind, bias=bias, l2=l2)
+    plan = _plan(objective.dim, batch_size=batch_size, slope=slope)
+    x = _start(objective.dim)
+    _assert_close(local_steps(objective, x, plan), local_steps(Exact(objective), x, plan))
+
+
+@pytest.mark.parametrize("name", _MODELS)
+@pytest.mark.parametrize("radius", [1e-8, 1e-2, 3.0])
+def test_compiled_steps_equal_plain_steps_at_any_radius(name: str, radius: float) -> None:
+    objective = model(name, l2=0.3)
+    plan, x = _plan(objective.dim, radius=radius), _start(objective.dim)
+    _assert_close(local_steps(objective, x, plan), local_steps(Exact(objective), x, plan))
+
+
+@pytest.mark.parametrize("scale", [30.0, 1000.0])
+def test_large_scores_do_not_overflow(scale: float) -> None:
+    objective = model("logistic")
+    plan, x = _plan(objective.dim, step_size=1e-6), scale * _start(objective.dim)
+    _assert_close(local_steps(objective, x, plan), local_steps(Exact(objective), x, plan))
+
+
+def test_blocks_of_directions_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from client import compiled_path
+
+    objective = model("mlp")
+    plan, x = _plan(objective.dim), _start(objective.dim)
+    whole = local_steps(objective, x, plan)
+    monkeypatch.setattr(compiled_path, "_BLOCK_BYTES", 8 * objective.dim * 7)
+    _assert_close(local_steps(objective, x, plan), whole)
+
+
+@pytest.mark.parametrize("name", _MODELS)
+@pytest.mark.parametrize("batch_size", [0, 1, 8])
+def test_a_slope_that_is_not_finite_is_reported_with_its_step(name: str, batch_size: int) -> None:
+    objective = model(name, l2=0.3)
+    plan = _plan(objective.dim, step_size=1e200, batch_size=batch_size)
+    with np.errstate(all="ignore"), pytest.raises(ObjectiveError, match=r"round 2, step \d+: the slope is"):
+        local_steps(objective, _start(objective.dim), plan)
+
+
+def test_x_is_left_alone() -> None:
+    objective = model("logistic")
+    x = np.ones(objective.dim)
+    local_steps(objective, x, _plan(objective.dim))
+    np.testing.assert_array_equal(x, np.ones(objective.dim))
+
+
+def test_a_subclass_takes_its_own_path() -> None:
+    class Doubled(LinearObjective):
+        def difference(self, *where: Any) -> tuple[float, float]:
+            change, low = super().difference(*where)
+            return 2.0 * change, 2.0 * low
+
+    inner = model("logistic", rows=400)
+    assert isinstance(inner, LinearObjective)
+    doubled = Doubled(inner, inner.loss)  # type: ignore[arg-type]
+    plan = _plan(inner.dim, steps=1)
+    once, twice = (local_steps(objective, _start(inner.dim), plan) for objective in (inner, doubled))
+    np.testing.assert_allclose(twice.slopes, 2.0 * once.slopes, rtol=1e-12)
