@@ -27,9 +27,10 @@ def move(change: Any, low: Any, k: Any, w: Any, v: Any, rules: Any, slopes: Any,
         low += 0.5 * l2 * (own + 2.0 * lower * along + lower * lower * square)
     slopes[k] = change / (upper - lower)
     losses[k] = low + 0.5 * change
-    if not math.isfinite(slopes[k]):
-        return False
     length = step_size * slopes[k]
+    if not math.isfinite(length):
+        slopes[k] = length  # a finite slope whose step is not: w would be lost just the same
+        return False
     for j in range(w.shape[0]):
         w[j] -= length * v[j]
     return True
