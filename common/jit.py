@@ -5,13 +5,20 @@ Only modules named ``compiled_*`` import this one, and they are imported only wh
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from common import philox
+from common.errors import DataError
+from common.named_sets import data_folder
 
 __all__ = ["bits_of", "compiled", "compiled_products", "compiled_sums", "float_of", "root"]
 
@@ -37,12 +44,33 @@ def compiled_sums(function: _Function) -> _Function:
 
 
 def _compiled(function: _Function, **options: Any) -> _Function:
-    options |= {"nogil": True, "error_model": "numpy"}
+    folder = _cache_folder()
+    options |= {"nogil": True, "error_model": "numpy", "cache": folder is not None}
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, folder or ""
     try:
-        made: _Function = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # numba found no folder for its cache: compiling again at each start is the price
-        made = numba.njit(**options)(function)
+        made: _Function = numba.njit(**options)(function)  # the folder is looked up here, once
+    finally:
+        numba.config.CACHE_DIR = before
     return made
+
+
+@functools.cache
+def _cache_folder() -> str | None:
+    """Return the folder of this version of the loops, or None where none can be made: then each start compiles anew.
+
+    numba compares the time of the file of a function, but not of those that it calls, and would go on with what is
+    no longer there after one of them has changed.
+    """
+    digest = hashlib.sha256()
+    package = Path(__file__).resolve().parents[1]
+    for source in sorted([*package.glob("*/compiled_*.py"), Path(__file__).resolve(), Path(philox.__file__)]):
+        digest.update(source.read_bytes())
+    try:
+        folder = data_folder("") / "compiled" / digest.hexdigest()[:16]
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, DataError):  # no home, or one that cannot be written
+        return None
+    return str(folder)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
