@@ -105,3 +105,14 @@ def adapted(x: np.ndarray, photos: np.ndarray) -> np.ndarray:
 
 def make(shard: Shard) -> Adapter:
     return Adapter(*photographs(shard.index, shard.count, shard.seed))
+
+
+class OnePromptACall(Adapter):
+    """The same for a service that takes one question a call: both ends of a step are asked at once, in two threads."""
+
+    concurrency = 2
+    pair = Objective.pair
+
+
+def make_two_calls(shard: Shard) -> OnePromptACall:
+    return OnePromptACall(*photographs(shard.index, shard.count, shard.seed))
