@@ -111,6 +111,10 @@ def _resume(args: argparse.Namespace) -> int:
     config, state, engine = folder.reopen(parse_assignments(args.set))
     if engine == "grpc" and args.engine is None and config.dataset != CLIENTS_HOLD_DATA and not config.objective:
         engine = "in-process"  # the rows are the server's, and every engine gives the same numbers
+    if engine == "python":
+        raise ConfigError(
+            [f"the objective of {folder.path} lives in Python; go on there with run(objective, x0=load_run(DIR).x)"]
+        )
     print(f"continuing {folder.path} at round {state.round}", file=sys.stderr)
     _conduct(config, folder, args.engine or engine, state)
     return 0

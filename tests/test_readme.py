@@ -46,10 +46,12 @@ def test_the_valve_of_the_readme_runs_as_written(tmp_path: Path) -> None:
 
 
 def test_the_python_of_the_readme_runs_as_written(tmp_path: Path) -> None:
-    code = re.search(r"```python\n(from common\.config import RunConfig\n.*?)```", _README, re.DOTALL)
+    code = re.search(r"```python\n(import numpy as np\nfrom server import run\n.*?)```", _README, re.DOTALL)
     assert code
     ended = subprocess.run(
         [sys.executable, "-c", code.group(1)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert ended.returncode == 0, ended.stderr
-    assert float(ended.stdout.split()[0]) < 0.5  # the hinge loss starts at 1
+    function, hinge = ended.stdout.splitlines()
+    np.testing.assert_allclose([float(part) for part in re.findall(r"\d\.\d+", function)[:5]], 3.0, atol=0.05)
+    assert float(hinge.split()[0]) < 0.5  # it starts at 1

@@ -1,0 +1,170 @@
+"""``from server import run``: one call, a result like scipy.optimize's, the same numbers as every other way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import OptimizeResult
+
+from common.config import RunConfig
+from common.errors import ConfigError, ObjectiveError
+from server import load_run, run
+from server.__main__ import main
+from server.inprocess import run as run_in_process
+from tests.helpers import black_box, quadratics, small
+
+TARGET = np.array([3.0, -1.0, 0.5])
+
+
+def bowl(x: Any) -> float:
+    return float(np.sum((x - TARGET) ** 2))
+
+
+def test_a_function_is_minimised_in_one_call() -> None:
+    result = run(bowl, x0=np.zeros(3), rounds=40, step_size=0.05)
+    assert isinstance(result, OptimizeResult)
+    np.testing.assert_allclose(result.x, TARGET, atol=0.05)
+    assert result.fun == bowl(result.x)
+    assert (result.success, result.status, result.message) == (True, 0, "all 40 rounds are done")
+    assert result.nit == len(result.history) == 40
+    assert result.nfev == 40 * 50 * 2 == result.history[-1]["evaluations"]
+    assert result.figures == {"train_loss": result.fun}
+
+
+def test_a_function_of_samples_draws_batches() -> None:
+    rows = np.random.default_rng(0).standard_normal((30, 3)) * 0.1 + TARGET
+    sizes = set()
+
+    def loss(x: Any, batch: Any) -> float:
+        sizes.add(len(rows[batch]))
+        return float(np.mean(np.sum((x - rows[batch]) ** 2, axis=1)))
+
+    result = run(loss, x0=np.zeros(3), samples=30, batch_size=4, rounds=20, step_size=0.05)
+    assert sizes == {4, 30}
+    np.testing.assert_allclose(result.x, rows.mean(axis=0), atol=0.15)
+
+
+def test_several_functions_are_several_clients() -> None:
+    functions = [lambda x, shift=shift: bowl(x - shift) for shift in (-1.0, 0.0, 1.0)]
+    seen: list[dict[str, Any]] = []
+    result = run(functions, x0=np.zeros(3), rounds=30, step_size=0.02, callback=seen.append)
+    np.testing.assert_allclose(result.x, TARGET, atol=0.3)
+    assert seen == result.history
+    assert result.fun == pytest.approx(np.mean([f(result.x) for f in functions]))
+
+
+def test_objectives_end_as_they_do_by_the_longer_way() -> None:
+    options = {"rounds": 5, "local_steps": 4, "batch_size": 3, "step_size": 0.05, "memory": 2, "seed": 11}
+    result = run(quadratics(), clients_per_round=3, **options)
+    config = RunConfig.from_mapping({k.replace("_", "-"): v for k, v in options.items()}).replace(
+        num_clients=4, clients_per_round=3
+    )
+    assert result.x.tobytes() == run_in_process(config, quadratics()).state.x.tobytes()
+    assert (
+        run(quadratics(), config=small(rounds=3)).x.tobytes()
+        == run_in_process(small(rounds=3), quadratics()).state.x.tobytes()
+    )
+
+
+def test_a_module_and_the_built_in_models_end_as_they_do_by_the_longer_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = black_box(tmp_path, monkeypatch)
+    wanted = run_in_process(small(objective=f"{module}:Bounded")).x
+    assert run(f"{module}:Bounded", config=small()).x.tobytes() == wanted.tobytes()
+    digits = {"train_rows": 240, "step_size": 1.0}
+    result = run(config=small(), **digits)
+    assert result.x.tobytes() == run_in_process(small(**digits)).state.x.tobytes()
+    assert "test_accuracy" in result.figures
+
+
+def test_bounds_and_scale_are_kept() -> None:
+    result = run(bowl, x0=[0.5, 0.5, 0.5], bounds=[(0, 1), (0, None), (None, None)], scale=1.0, step_size=0.01)
+    np.testing.assert_allclose(result.x, [1.0, 0.0, 0.5], atol=0.1)
+    assert (result.x[0], result.x[1]) == (1.0, 0.0)
+    with pytest.raises(ObjectiveError, match=r"must lie within the bounds, got 5\.0 for parameter 0"):
+        run(bowl, x0=[5.0, 0.0, 0.0], bounds=(0, 1))
+
+
+def test_x0_starts_an_objective_elsewhere() -> None:
+    x0 = np.full(12, 7.0)
+    result = run(quadratics(), x0=x0, rounds=1, step_size=1e-300)
+    np.testing.assert_array_equal(result.x, x0)
+    with pytest.raises(ConfigError, match=r"x0 must hold 12 finite numbers, got an array of shape \(3,\)"):
+        run(quadratics(), x0=np.zeros(3))
+    box = type("Box", (type(quadratics()[0]),), {"bounds": (-1.0, 1.0)})(np.zeros((2, 3)))
+    with pytest.raises(ConfigError, match=r"x0 must lie within the bounds, got 9\.0 for parameter 1"):
+        run(box, x0=[0.0, 9.0, 0.0])
+
+
+def test_a_budget_ends_the_run_and_the_message_says_so() -> None:
+    result = run(bowl, x0=np.zeros(3), rounds=0, budget=1000, step_size=0.01)
+    assert result.message == "the budget of 1,000 evaluations is spent"
+    assert (result.success, result.nfev) == (True, 1000)
+
+
+def test_steps_that_diverge_are_no_success_and_x_is_still_finite() -> None:
+    result = run(bowl, x0=np.zeros(3), step_size=50.0, step_schedule="constant")
+    assert (result.success, result.status) == (False, 1)
+    assert result.message.startswith("the loss went from 10.25 to ")
+    assert "a smaller step_size usually cures this" in result.message
+    assert np.all(np.isfinite(result.x))
+
+
+def test_a_function_that_breaks_in_the_first_round_returns_the_start() -> None:
+    def fragile(x: Any) -> float:
+        if np.any(x):
+            raise RuntimeError("the plant is shut")
+        return 1.0
+
+    result = run(fragile, x0=np.zeros(3))
+    assert not result.success
+    assert "the objective raised RuntimeError: the plant is shut (test_one_call.py, line " in result.message
+    np.testing.assert_array_equal(result.x, np.zeros(3))
+    assert (result.nit, result.history) == (0, [])
+    skipping = run(lambda x: bowl(x) if x[0] < 1.0 else 1 / 0, x0=np.zeros(3), on_error="stop", step_size=0.05)
+    assert not skipping.success
+    assert "ZeroDivisionError" in skipping.message
+
+
+def test_a_function_that_breaks_at_the_start_raises() -> None:
+    with pytest.raises(ObjectiveError, match="client 0 could not evaluate x: the objective raised ZeroDivisionError"):
+        run(lambda x: 1 / 0, x0=np.zeros(3))
+
+
+def test_out_receives_the_files_of_a_run_that_only_python_can_continue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run(bowl, x0=np.zeros(3), rounds=3, step_size=0.05, out=tmp_path / "run")
+    found = load_run(tmp_path / "run")
+    np.testing.assert_array_equal(found.x, result.x)
+    assert found.history == result.history
+    assert main(["resume", str(tmp_path / "run"), "--set", "rounds=5"]) == 2
+    assert "lives in Python; go on there with run(objective, x0=load_run(DIR).x)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "sentence"),
+    [
+        ((bowl,), {}, "objective is a function, so x0, the point to start from, must be given"),
+        (([bowl, bowl],), {}, "objective 0 is a function, so x0"),
+        (([],), {}, "a list with at least one of these"),
+        ((bowl, [0.0] * 3), {"num_clients": 4}, "num_clients must be 1, the number of objectives, got 4"),
+        ((bowl, [0.0] * 3), {"stepsize": 4}, "unknown key 'stepsize'; did you mean 'step-size'"),
+        ((quadratics(),), {"bounds": (0, 1)}, "samples, bounds and scale are for functions"),
+        ((None,), {"scale": 2.0}, "samples, bounds and scale are for functions"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: tuple[Any, ...], options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence.replace("(", r"\(")):
+        run(*arguments, **options)
+
+
+def test_what_is_no_objective_is_named() -> None:
+    with pytest.raises(ObjectiveError, match="must return an Objective"):
+        run(3)  # type: ignore[arg-type]
+    with pytest.raises(ObjectiveError, match=r"the same number of parameters, got \[12, 13\]"):
+        run([quadratics()[0], quadratics(dimension=13)[1]])
