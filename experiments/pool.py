@@ -19,10 +19,13 @@ from pathlib import Path
 
 from common.config import RunConfig
 from common.errors import DataError
-from common.shards import train_objective
+from common.kernels import runs_compiled
+from common.objectives.linear import LinearObjective
+from common.objectives.mlp import MlpObjective
+from common.shards import objective_of, train_objective
 from experiments.cell_run import cell_process, read_result
 
-__all__ = ["Job", "run_jobs"]
+__all__ = ["Job", "prepare", "run_jobs"]
 
 _POLL_SECONDS = 0.05
 _FORKS = platform.system() == "Linux"  # elsewhere system libraries are not safe to fork; workers load for themselves
@@ -49,7 +52,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, finished: Callable[[Job, float],
             while waiting and len(running) < workers:
                 job = waiting.pop(0)
                 if _FORKS:
-                    train_objective(job.config)  # loads the data set, unless it is the one that is held
+                    prepare(job.config)
                 process: BaseProcess = make(
                     target=cell_process, args=(job.config, job.folder, os.getpid()), daemon=True
                 )
@@ -64,6 +67,18 @@ def run_jobs(jobs: Sequence[Job], workers: int, finished: Callable[[Job, float],
             process.terminate()
         for _, process, _ in running:
             process.join()
+
+
+def prepare(config: RunConfig) -> None:
+    """Make in the parent what children can share: the data set, unless it is held, and what compiled loops read."""
+    train_objective(config)
+    if runs_compiled(config.kernel):
+        import client.compiled_path  # noqa: F401  (a second that each child would spend again)
+
+        for partition in range(config.num_clients):
+            shard = objective_of(config.task, partition)
+            if isinstance(shard, LinearObjective | MlpObjective):
+                _ = shard.rows
 
 
 def _collect(

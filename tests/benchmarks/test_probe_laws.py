@@ -1,0 +1,32 @@
+"""The comparison of the probe's laws follows real runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.probe_laws import follow, main
+from common.config import RunConfig
+from common.noise import GENERATORS
+from common.probes import PROBES
+from server.inprocess import run
+
+
+def test_a_curve_ends_where_the_run_ends() -> None:
+    config = RunConfig.from_mapping({"rounds": 12, "num-clients": 5, "clients-per-round": 2, "evaluate-every": 0})
+    curve = follow(config)
+    assert curve.losses[-1] == pytest.approx(run(config).final["train_loss"], rel=1e-12)
+    assert curve.evaluations[-1] == 12 * 2 * 50 * 2 * 64
+    assert curve.seconds == sorted(curve.seconds)
+
+
+def test_every_law_and_source_has_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "laws.json"
+    assert main(["--models", "logistic", "--rounds", "3", "--seeds", "0", "--json", str(out)]) == 0
+    found = json.loads(out.read_text())
+    rows = {f"logistic/{a}/{p}/{g}" for a in ("zofedht", "zofedavg-sgd") for p in PROBES for g in GENERATORS}
+    assert set(found) == rows
+    assert len({row["loss"] for row in found.values()}) == len(rows)  # each draws other numbers
+    assert "rademacher" in capsys.readouterr().out
