@@ -178,5 +178,5 @@ def test_data_that_is_not_there_is_one_sentence(tmp_path: Path, capsys: pytest.C
     arguments = ["study", "--preset", "paper", "--dataset", "mnist", "--rounds", "1"]
     assert main([*arguments, "--data-dir", str(tmp_path / "data"), "--out", str(tmp_path / "s")]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("experiments: error: ")
+    assert error.splitlines()[-1].startswith("experiments: error: ")
     assert "Traceback" not in error
