@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.algorithms import ALGORITHMS, Algorithm
-from common.config_rules import Rule, at_least, between, labels, one_of, positive, preprocessing
+from common.config_rules import AUTO, AutoOr, Rule, at_least, auto_or, between, labels, one_of, positive, preprocessing
 from common.errors import ConfigError
 from common.kernels import KERNELS
 from common.messages import ON_ERROR
@@ -27,9 +27,15 @@ from common.partition import PARTITIONS
 from common.probes import PROBES
 from common.streams import BIT_GENERATOR
 
-__all__ = ["CLIENTS_HOLD_DATA", "FREE_KEYS", "RunConfig", "Scalar", "dashed"]
+__all__ = ["CLIENTS_HOLD_DATA", "FREE_KEYS", "LEAST_LOCAL_STEPS", "START_WEIGHT", "RunConfig", "Scalar", "dashed"]
 
 Scalar = str | int | float | bool
+
+START_WEIGHT = 0.3
+"""What subspace-weight = auto starts from, and never exceeds."""
+
+LEAST_LOCAL_STEPS = 5
+"""Of fewer local steps, the mean loss of a slot says next to nothing about where they lead: too few for auto."""
 
 
 def _key(default: Any, meaning: str, *, symbol: str = "-", unit: str = "-", rule: Rule | None = None) -> Any:
@@ -74,11 +80,11 @@ class RunConfig:
         symbol="s",
         rule=one_of(("trace", "paper")),
     )
-    subspace_weight: float = _key(
+    subspace_weight: float | str = _key(
         0.3,
-        "weight of the trajectory part",
+        "weight of the trajectory part; auto: .3 as long as clients agree along the trajectory, else less",
         symbol="alpha",
-        rule=between(0.0, 1.0, "0 ignores the trajectory"),
+        rule=auto_or(between(0.0, 1.0, "0 ignores the trajectory")),
     )
     memory: int = _key(5, "trajectory length and refresh period", symbol="tau", unit="rounds", rule=at_least(1))
     slope: str = _key("central", "two-point slope", symbol="c", rule=one_of(("central", "forward")))
@@ -94,7 +100,9 @@ class RunConfig:
         rule=one_of(GENERATORS),
     )
     radius: float = _key(1e-4, "smoothing radius", symbol="mu", rule=positive())
-    step_size: float = _key(1.0, "first step size", symbol="eta_0", rule=positive())
+    step_size: float | str = _key(
+        1.0, "first step size; auto: measured in the first rounds", symbol="eta_0", rule=auto_or(positive())
+    )
     step_schedule: str = _key(
         "inverse-sqrt",
         "eta_0/sqrt(r+1), or constant",
@@ -172,9 +180,11 @@ class RunConfig:
                 continue
             field = fields[key]
             try:
-                values[field.name] = _typed(key, value, getattr(cls, field.name))
+                taken = value == AUTO and isinstance(field.metadata["rule"], AutoOr)
+                values[field.name] = AUTO if taken else _typed(key, value, getattr(cls, field.name))
             except ValueError as error:
-                problems.append(str(error))
+                or_auto = " or auto" if isinstance(field.metadata["rule"], AutoOr) else ""
+                problems.append(str(error).replace(", got", f"{or_auto}, got", 1))
                 continue
             rule: Rule | None = field.metadata["rule"]
             complaint = rule(values[field.name]) if rule else None
@@ -202,6 +212,30 @@ class RunConfig:
             found.append(
                 "rounds must be at least 1 when there is no budget, got 0 (or set budget to a number of evaluations)"
             )
+        return found + self._contradictions_of_auto()
+
+    def _contradictions_of_auto(self) -> list[str]:
+        found = []
+        if self.step_is_auto and self.local_steps < LEAST_LOCAL_STEPS:
+            found.append(
+                f"local-steps must be at least {LEAST_LOCAL_STEPS} when step-size is auto, which sees how a slot's loss"
+                f" falls, got {self.local_steps} (or give step-size as a number)"
+            )
+        if self.step_is_auto and self.on_error == "stop":
+            found.append(
+                "on-error must not be 'stop' when step-size is auto, which tries steps that are too long, got 'stop'"
+                ' ("drop-slot" leaves them out)'
+            )
+        if self.weight_is_auto and self.clients_per_round < 2:
+            found.append(
+                "clients-per-round must be at least 2 when subspace-weight is auto, which compares clients, got"
+                f" {self.clients_per_round} (or give subspace-weight as a number)"
+            )
+        if self.weight_is_auto and self.covariance != "trace":
+            found.append(
+                f"covariance must be 'trace' when subspace-weight is auto, got {self.covariance!r} (without the scale"
+                " n/tau' there is nothing to steer; or give subspace-weight as a number)"
+            )
         return found
 
     def check_dimension(self, dimension: int) -> None:
@@ -216,8 +250,20 @@ class RunConfig:
 
     @property
     def weight(self) -> float:
-        """The weight alpha that the algorithm really uses: 0 for the isotropic rows."""
-        return self.subspace_weight if self.row.follows_trajectory else 0.0
+        """The weight alpha that the algorithm really uses, or starts from: 0 for the isotropic rows."""
+        if not self.row.follows_trajectory:
+            return 0.0
+        return START_WEIGHT if isinstance(self.subspace_weight, str) else self.subspace_weight
+
+    @property
+    def weight_is_auto(self) -> bool:
+        """Whether the run steers the weight."""
+        return self.row.follows_trajectory and self.subspace_weight == AUTO
+
+    @property
+    def step_is_auto(self) -> bool:
+        """Whether the run measures its step size."""
+        return self.step_size == AUTO
 
     @property
     def batch(self) -> int:
@@ -225,7 +271,9 @@ class RunConfig:
         return 0 if self.row.data == "shard" else self.batch_size
 
     def step(self, round_: int) -> float:
-        """Return eta_r, the step size of 0-based round r."""
+        """Return eta_r, the step size of 0-based round r, where step-size is a number."""
+        if isinstance(self.step_size, str):
+            raise ValueError("step-size is auto: the step of a round depends on the rounds before it")
         return self.step_size / math.sqrt(round_ + 1) if self.step_schedule == "inverse-sqrt" else self.step_size
 
     def to_mapping(self) -> dict[str, Scalar]:

@@ -14,9 +14,29 @@ from common.errors import DataError
 from common.labels import parse_labels
 from common.preprocessing import parse_steps
 
-__all__ = ["Rule", "at_least", "between", "labels", "one_of", "positive", "preprocessing"]
+__all__ = ["AUTO", "Rule", "at_least", "auto_or", "between", "labels", "one_of", "positive", "preprocessing"]
 
 Rule = Callable[[Any], str | None]
+
+AUTO = "auto"
+"""The value of a key under which the run finds a number by itself."""
+
+
+@dataclass(frozen=True)
+class AutoOr:
+    """The value is ``auto``, or a number that keeps the rule."""
+
+    rule: Rule
+
+    def __call__(self, value: Any) -> str | None:
+        if value == AUTO:
+            return None
+        return self.rule(value)
+
+
+def auto_or(rule: Rule) -> Rule:
+    """The value is ``auto``, or a number that keeps the rule."""
+    return AutoOr(rule)
 
 
 @dataclass(frozen=True)

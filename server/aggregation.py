@@ -10,7 +10,11 @@ import numpy as np
 from common.messages import Broadcast, Update
 from common.typing import Vector
 
-__all__ = ["Failure", "Skipped", "mean_move", "screen", "skipped_steps"]
+__all__ = ["Failure", "Skipped", "diverged", "mean_move", "screen", "skipped_steps"]
+
+
+_RAN_AWAY = ("not a finite number", "non-finite: ")
+"""In the reasons of a client's local steps, and of the screening here."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,18 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> str | None:
 def skipped_steps(updates: Sequence[Update]) -> tuple[Skipped, ...]:
     """Return a Skipped for each usable update with steps whose evaluation failed."""
     return tuple(Skipped(u.slot, u.client, u.skipped, u.reason) for u in updates if u.skipped)
+
+
+def diverged(failures: Sequence[Failure], asked: Mapping[int, Broadcast]) -> list[Failure]:
+    """Return the failures, one a slot, of clients that were asked and whose numbers ran away."""
+    found = {
+        failure.slot: failure
+        for failure in failures
+        if failure.slot in asked
+        and asked[failure.slot].client == failure.client
+        and any(words in failure.reason for words in _RAN_AWAY)
+    }
+    return list(found.values())
 
 
 def mean_move(updates: Sequence[Update], weighting: str) -> Vector:

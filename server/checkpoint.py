@@ -7,7 +7,7 @@ import io
 import json
 import struct
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,11 @@ import numpy as np
 from common.config import FREE_KEYS, RunConfig
 from common.errors import CheckpointError
 from common.search_units import Units
+from common.typing import Vector
 from server.files import replace_file
 from server.rounds import ServerState, Totals
+from server.step_rule import StepState, Trial
+from server.weight_rule import WeightState
 
 __all__ = ["CheckpointWriter", "check_dimension", "check_units", "load_newest", "read_checkpoint", "write_checkpoint"]
 
@@ -38,6 +41,8 @@ def write_checkpoint(folder: Path, state: ServerState, config: RunConfig) -> Pat
         "has_basis": state.basis is not None,
         "dimension": state.x.shape[0],
         "totals": asdict(state.totals),
+        "stepping": None if state.stepping is None else _stepping_header(state.stepping),
+        "weighing": None if state.weighing is None else asdict(state.weighing),
         "config": config.to_mapping(),
     }
     arrays = {"x": state.x} | {f"move{i}": move for i, move in enumerate(state.window)}
@@ -45,6 +50,8 @@ def write_checkpoint(folder: Path, state: ServerState, config: RunConfig) -> Pat
         arrays["basis"] = state.basis
     if state.units is not None:
         arrays |= {"scale": state.units.scale, "lower": state.units.lower, "upper": state.units.upper}
+    if state.stepping is not None and state.stepping.best_x is not None:
+        arrays["best_x"] = state.stepping.best_x
     packed = io.BytesIO()
     np.savez(packed, **arrays)  # type: ignore[arg-type]
     text = json.dumps(header, sort_keys=True).encode()
@@ -83,8 +90,24 @@ def read_checkpoint(path: Path) -> tuple[ServerState, RunConfig]:
             version=header["version"],
             totals=Totals(**header["totals"]),
             units=Units(arrays["scale"], arrays["lower"], arrays["upper"]) if "scale" in arrays else None,
+            stepping=_stepping(header.get("stepping"), arrays.get("best_x")),
+            weighing=WeightState(**header["weighing"]) if header.get("weighing") else None,
         )
     return state, RunConfig.from_mapping(header["config"])
+
+
+def _stepping_header(state: StepState) -> dict[str, Any]:
+    """All but the vector; JSON keeps every bit of a finite number, and Python's knows Infinity."""
+    plain = asdict(replace(state, best_x=None))
+    del plain["best_x"]
+    return plain
+
+
+def _stepping(header: dict[str, Any] | None, best_x: Vector | None) -> StepState | None:
+    if header is None:
+        return None
+    tried = tuple(Trial(**trial) for trial in header["tried"])
+    return StepState(**(header | {"tried": tried, "recent": tuple(header["recent"]), "best_x": best_x}))
 
 
 def load_newest(folder: Path, config: RunConfig) -> ServerState:

@@ -10,8 +10,9 @@ An engine only carries messages:
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from common.config import RunConfig
@@ -20,7 +21,7 @@ from common.messages import Broadcast, Member, Update
 from common.typing import Vector
 from common.wire import broadcast_bytes, update_bytes
 from server.aggregation import Failure
-from server.rounds import Outcome, ServerState, Totals, ask, tell
+from server.rounds import Outcome, ServerState, Totals, ask, tell, weight_now
 from server.selection import redraw
 
 __all__ = ["Coordinator", "Metrics", "Observer", "RoundRecord"]
@@ -38,7 +39,7 @@ class RoundRecord:
     train_loss: float
     train_loss_source: str  # full: evaluated on all rows; probes: mean of the round's own evaluations
     train_accuracy: float | None
-    step_size: float
+    step_size: float  # NaN where slots tried several
     basis_version: int | None
     basis_rank: int
     replies: int
@@ -48,6 +49,8 @@ class RoundRecord:
     seconds: float
     failures: list[dict[str, object]]
     skipped: list[dict[str, object]] = field(default_factory=list)
+    subspace_weight: float = 0.0  # alpha of the round's directions
+    interventions: list[dict[str, object]] = field(default_factory=list)  # what auto changed, from the next round on
 
 
 Observer = Callable[[ServerState, RoundRecord], None]
@@ -219,7 +222,7 @@ class Coordinator:
             train_loss=outcome.loss if figures is None else figures["train_loss"],
             train_loss_source="probes" if figures is None else "full",
             train_accuracy=None if figures is None else figures.get("train_accuracy"),
-            step_size=self.config.step(previous.round),
+            step_size=_common_step(self._asked.values()),
             basis_version=previous.version if previous.rank else None,
             basis_rank=previous.rank,
             replies=outcome.usable,
@@ -229,6 +232,8 @@ class Coordinator:
             seconds=totals.seconds,
             failures=[asdict(f) for f in (*self._failures, *outcome.failures)],
             skipped=[asdict(s) for s in outcome.skipped],
+            subspace_weight=weight_now(previous, self.config),
+            interventions=[asdict(i) for i in outcome.interventions],
         )
         self._attempt, self._failures = 0, []
         for observer in self.observers:
@@ -247,6 +252,11 @@ class Coordinator:
         # A black box's evaluations are the user's: between the first and the last round the probes must do.
         every = 0 if self.config.objective else self.config.evaluate_every
         return self._finished(state) or (every > 0 and state.round % every == 0)
+
+
+def _common_step(asked: Iterable[Broadcast]) -> float:
+    sizes = {broadcast.step_size for broadcast in asked}
+    return sizes.pop() if len(sizes) == 1 else math.nan
 
 
 def _reasons(failures: Sequence[Failure]) -> str:

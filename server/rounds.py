@@ -14,11 +14,15 @@ from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, Update, basis
 from common.search_units import Units
 from common.streams import stream
 from common.typing import Matrix, Vector
-from server.aggregation import Failure, Skipped, mean_move, screen, skipped_steps
+from server import step_rule, weight_rule
+from server.aggregation import Failure, Skipped, diverged, mean_move, screen, skipped_steps
+from server.interventions import Intervention
 from server.selection import select
+from server.step_rule import StepState, Trial
 from server.trajectory import basis_of
+from server.weight_rule import Pull, WeightState
 
-__all__ = ["Outcome", "ServerState", "Totals", "ask", "initial_state", "initial_vector", "tell"]
+__all__ = ["Outcome", "ServerState", "Totals", "ask", "initial_state", "initial_vector", "tell", "weight_now"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class ServerState:
     version: int = NO_BASIS  # round in which Q was made
     totals: Totals = field(default_factory=Totals)
     units: Units | None = None  # of a black box that has a scale or bounds: x, moves and Q are in these
+    stepping: StepState | None = None  # where step-size is auto
+    weighing: WeightState | None = None  # where subspace-weight is auto
 
     @property
     def user_x(self) -> Vector:
@@ -56,12 +62,13 @@ class ServerState:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a round gave: usable slots, failures, the probes' mean loss, and the slots with skipped steps."""
+    """What a round gave: usable slots, failures, the probes' mean loss, skipped steps, and what auto rules changed."""
 
     usable: int
     failures: tuple[Failure, ...]
     loss: float = math.nan
     skipped: tuple[Skipped, ...] = ()
+    interventions: tuple[Intervention, ...] = ()
 
 
 def initial_vector(config: RunConfig, dimension: int, own: Vector | None) -> Vector:
@@ -83,7 +90,13 @@ def initial_state(config: RunConfig, x: Vector, units: Units | None = None) -> S
     Raises ConfigError when the trajectory is longer than x.
     """
     config.check_dimension(x.shape[0])
-    return ServerState(round=0, x=x if units is None else units.project(x), units=units)
+    return ServerState(
+        round=0,
+        x=x if units is None else units.project(x),
+        units=units,
+        stepping=StepState() if config.step_is_auto else None,
+        weighing=WeightState() if config.weight_is_auto else None,
+    )
 
 
 def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attempt: int = 0) -> list[Broadcast]:
@@ -96,8 +109,9 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         round_=state.round,
         attempt=attempt,
     )
-    # tau' = 0 means isotropic, as before the first refresh.
-    follows = state.basis is not None and state.rank > 0 and config.weight > 0.0
+    weight = weight_now(state, config)
+    follows = weight > 0.0
+    sizes = _steps(state, config, len(chosen), follows)
     common = Broadcast(
         round=state.round,
         slot=0,
@@ -105,7 +119,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         partition=OWN_ROWS,
         x=state.x,
         seed=config.seed,
-        step_size=config.step(state.round),
+        step_size=sizes[0],
         radius=config.radius,
         local_steps=config.local_steps,
         batch_size=config.batch,
@@ -113,7 +127,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         probe=config.probe,
         generator=config.generator,
         kernel=config.kernel,
-        weight=config.weight if follows else 0.0,
+        weight=weight,
         gain=gain(config.covariance, state.x.shape[0], state.rank) if follows else 1.0,
         version=state.version if follows else NO_BASIS,
         digest=basis_digest(state.basis) if follows else "",
@@ -123,8 +137,24 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         units="" if state.units is None else state.units.digest,
     )
     return [
-        replace(common, slot=slot, client=member.name, partition=member.partition) for slot, member in enumerate(chosen)
+        replace(common, slot=slot, client=member.name, partition=member.partition, step_size=sizes[slot])
+        for slot, member in enumerate(chosen)
     ]
+
+
+def weight_now(state: ServerState, config: RunConfig) -> float:
+    """Return alpha of the state's round; 0 without a basis, as before the first refresh."""
+    if state.rank == 0:
+        return 0.0
+    if state.weighing is None:
+        return config.weight
+    return weight_rule.weight_of_stretch(state.weighing, state.x.shape[0], state.rank)
+
+
+def _steps(state: ServerState, config: RunConfig, slots: int, follows: bool) -> list[float]:
+    if state.stepping is None:
+        return [config.step(state.round)] * slots
+    return step_rule.steps(state.stepping, config, state.round, slots, follows)
 
 
 def tell(
@@ -133,29 +163,73 @@ def tell(
     """Average the usable updates and move on (Algorithm 1, lines 19-22).
 
     Returns (next state, outcome), or (None, outcome) when there are fewer usable replies than
-    min-replies: then the state given is still the state, since a failed round is not a move.
+    min-replies: then the state given is still the state, since a failed round is not a move. Where step-size is
+    auto, slots that diverged are replies, from which it learns.
     """
     usable, failures = screen(updates, asked)
-    if len(usable) < config.min_replies:
+    lost = diverged(failures, asked) if state.stepping else []
+    if len(usable) + len(lost) < config.min_replies:
         return None, Outcome(len(usable), tuple(failures))
-    move = mean_move(usable, config.weighting)
+    learnt = _learn(state, usable, lost, asked, config)
+    kept = [update for update in usable if asked[update.slot].step_size <= learnt.longest]
+    move = mean_move(kept, config.weighting) if kept else None
     with np.errstate(over="ignore", invalid="ignore"):
-        x = state.x + move  # line 21
-    if state.units is not None and np.all(np.isfinite(x)):
+        x = state.x if move is None else state.x + move  # line 21
+    if state.units is not None and move is not None and np.all(np.isfinite(x)):
         x = state.units.project(x)
         move = x - state.x  # what was really travelled
     if not np.all(np.isfinite(x)):
         failures += [Failure(u.slot, u.client, "the mean of the moves overflows; lower step-size") for u in usable]
         return None, Outcome(0, tuple(failures))
-    loss = float(np.mean([u.loss for u in usable]))
-    outcome = Outcome(len(usable), tuple(failures), loss, skipped_steps(usable))
+    loss = float(np.mean([u.loss for u in usable])) if usable else math.nan
     totals = replace(state.totals, evaluations=state.totals.evaluations + sum(u.evaluations for u in usable))
-    following = state.round + 1
-    if config.weight == 0.0:
-        return replace(state, round=following, x=x, totals=totals), outcome
-    window = (*state.window, move)[-config.memory :]
-    if following % config.memory:
-        return replace(state, round=following, x=x, window=window, totals=totals), outcome
+    following = replace(
+        state,
+        round=state.round + 1,
+        x=x if learnt.restored is None else learnt.restored,
+        totals=totals,
+        stepping=learnt.state if state.stepping else None,
+    )
+    interventions = learnt.interventions
+    if learnt.restored is not None:
+        move = None  # a way back is none that was travelled
+        interventions += (Intervention("x", None, None, "back to where the loss was lowest"),)
+    if config.weight > 0.0:
+        following, changes = _remember(following, move, usable, asked, config)
+        interventions += changes
+    return following, Outcome(len(usable), tuple(failures), loss, skipped_steps(usable), interventions)
+
+
+def _learn(
+    state: ServerState,
+    usable: Sequence[Update],
+    lost: Sequence[Failure],
+    asked: Mapping[int, Broadcast],
+    config: RunConfig,
+) -> step_rule.Findings:
+    if state.stepping is None:
+        return step_rule.Findings(StepState(), math.inf)
+    losses = {update.slot: update.loss if math.isfinite(update.loss) else math.inf for update in usable}
+    losses |= {failure.slot: math.inf for failure in lost}
+    trials = [Trial(asked[slot].step_size, losses[slot]) for slot in sorted(losses)]
+    follows = weight_now(state, config) > 0.0
+    return step_rule.learn(state.stepping, config, state.round, state.x, trials, follows)
+
+
+def _remember(
+    state: ServerState, move: Vector | None, usable: Sequence[Update], asked: Mapping[int, Broadcast], config: RunConfig
+) -> tuple[ServerState, tuple[Intervention, ...]]:
+    """Add the move to the trajectory, and every tau rounds make the basis anew; ``state`` is the next round's."""
+    weighing = state.weighing
+    if weighing is not None and state.basis is not None:
+        pulls = [Pull(u.client, u.move / asked[u.slot].step_size) for u in usable if u.move is not None]
+        weighing = weight_rule.observe(weighing, state.basis, pulls)
+    window = state.window if move is None else (*state.window, move)[-config.memory :]
+    state = replace(state, window=window, weighing=weighing)
+    if state.round % config.memory or not window:
+        return state, ()
     basis = basis_of(window)  # line 3: r in {tau, 2 tau, ...}
-    state = replace(state, round=following, x=x, window=window, basis=basis, version=following, totals=totals)
-    return state, outcome
+    changes: tuple[Intervention, ...] = ()
+    if weighing is not None:
+        weighing, changes = weight_rule.refreshed(weighing, state.x.shape[0], state.rank, int(basis.shape[1]))
+    return replace(state, basis=basis, version=state.round, weighing=weighing), changes

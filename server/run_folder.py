@@ -20,7 +20,8 @@ from common.typing import Vector
 from server.checkpoint import CheckpointWriter, load_newest, write_checkpoint
 from server.coordinator import Metrics, Observer
 from server.files import replace_file
-from server.history import HistoryWriter, truncate_history
+from server.history import HistoryWriter, read_history, truncate_history
+from server.interventions import count_interventions
 from server.rounds import ServerState
 
 __all__ = ["RunFolder", "x_digest"]
@@ -148,12 +149,16 @@ class RunFolder:
             "bytes_up": state.totals.bytes_up,
             "bytes_down": state.totals.bytes_down,
             "seconds": round(state.totals.seconds, 3),
+            "interventions": self._interventions(),
             "x_sha256": x_digest(state.user_x),
             "engine": self._engine(),
             "config": config.to_mapping(),
         }
         replace_file(self.summary_file, _pretty(summary))
         return summary
+
+    def _interventions(self) -> dict[str, int]:
+        return count_interventions(read_history(self.history_file)) if self.history_file.exists() else {}
 
     def summary(self) -> dict[str, Any]:
         """Return the summary of a finished run. Raises DataError when it cannot be read."""

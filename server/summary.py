@@ -20,12 +20,18 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         f"cost            {summary['rounds']} rounds, {summary['evaluations']:,} evaluations,"
         f" {summary['bytes_up'] / 1e6:.2f} MB up, {summary['bytes_down'] / 1e6:.2f} MB down,"
         f" {summary['seconds']:.1f} s",
+        *_changes(summary.get("interventions", {})),
         f"x               sha256 {summary['x_sha256']}",
         f"summary: {folder.summary_file}",
         f"history: {folder.history_file}",
         picture,
     ]
     return "\n".join(lines)
+
+
+def _changes(counts: Mapping[str, int]) -> list[str]:
+    shown = ", ".join(f"{what} {count} times" if count > 1 else f"{what} once" for what, count in counts.items())
+    return [f"auto changed    {shown}; why is in the history"] if shown else []
 
 
 def _number(value: float | None) -> str:
