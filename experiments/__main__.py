@@ -1,4 +1,4 @@
-"""``python -m experiments``: table1, study, report, theory."""
+"""``python -m experiments``: table1, study, report, auto, theory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     args = parser().parse_args(argv)
-    actions = {"table1": _table1, "study": _study, "report": _report, "theory": _theory}
+    actions = {"table1": _table1, "study": _study, "report": _report, "theory": _theory, "auto": _auto}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     return guarded("experiments", lambda: actions[args.command](args))
 
@@ -68,6 +68,22 @@ def _report(args: argparse.Namespace) -> int:
         written += fill_page(args.page.expanduser(), out / "report.md")
     for path in written:
         print(path)
+    return 0
+
+
+def _auto(args: argparse.Namespace) -> int:
+    from experiments.auto_runs import STEPS, AutoGrid, run_auto, write_page
+
+    grid = AutoGrid(
+        datasets=args.dataset or (("digits",) if args.quick else ("digits", "mnist")),
+        models=args.model or (("logistic",) if args.quick else tuple(STEPS)),
+        partitions=args.partition or ("iid", "thirds", "sorted"),
+        rounds=args.rounds or (60 if args.quick else 225),
+        seeds=args.seeds,
+        data_dir=str(args.data_dir.expanduser().resolve()) if args.data_dir else "",
+    )
+    out = args.out.expanduser()
+    print(write_page(grid, out) if args.tables else run_auto(grid, out, workers=args.jobs))
     return 0
 
 

@@ -30,6 +30,8 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--out", metavar="DIR", type=Path, help="where the report goes (the first study folder)")
     report.add_argument("--page", metavar="FILE.md", type=Path, help="page whose part between two marks is replaced")
 
+    _auto(commands)
+
     theory = commands.add_parser("theory", help="Theorem 1 and Lemmas 1-3 on a quadratic")
     theory.add_argument("--out", metavar="DIR", type=Path, help="receives theory.md and theory.json")
     theory.add_argument("--quick", action="store_true", help="fewer Monte Carlo draws and repeats")
@@ -68,6 +70,25 @@ def _study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     study.add_argument("--seed", metavar="N", type=_at_least(0), default=0, help="seed of the first repeat (0)")
     study.add_argument("--quick", action="store_true", help="a part of the grid that takes minutes")
     study.add_argument("--out", metavar="DIR", type=Path, required=True, help="one folder a cell goes here")
+
+
+def _auto(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    auto = commands.add_parser(
+        "auto",
+        help="step-size and subspace-weight = auto against a grid",
+        description="Run every cell that is not finished yet, and write auto.md. What is killed goes on.",
+    )
+    auto.add_argument("--dataset", nargs="+", choices=("digits", "mnist", "fashion-mnist"), default=None)
+    models = ("logistic", "svm-squared-hinge", "svm-hinge", "mlp")
+    auto.add_argument("--model", nargs="+", choices=models, default=None)
+    auto.add_argument("--partition", nargs="+", choices=("iid", "thirds", "sorted"), default=None)
+    auto.add_argument("--rounds", metavar="R", type=_at_least(1), default=None, help="rounds of a run (225)")
+    auto.add_argument("--seeds", metavar="N", type=_at_least(1), default=1, help="runs of a cell (1)")
+    auto.add_argument("--jobs", metavar="J", type=_at_least(1), default=1, help="worker processes (1)")
+    auto.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")
+    auto.add_argument("--quick", action="store_true", help="digits and the logistic loss, 60 rounds: minutes")
+    auto.add_argument("--tables", action="store_true", help="run nothing; write auto.md from what is finished")
+    auto.add_argument("--out", metavar="DIR", type=Path, required=True, help="one folder a run goes here")
 
 
 def _at_least(least: int) -> Callable[[str], int]:
