@@ -1,4 +1,4 @@
-"""Runs that judge ``auto``: the same panels with steps from a grid, with step-size auto and with subspace-weight auto."""
+"""Runs that judge ``auto``: panels with steps from a grid, with step-size auto and with subspace-weight auto."""
 
 from __future__ import annotations
 
