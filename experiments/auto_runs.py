@@ -20,7 +20,6 @@ from experiments.pool import Job, run_jobs
 from experiments.presets import PRESETS
 from experiments.study_progress import StudyProgress
 from server.files import cannot_write, replace_file
-from server.history import read_history
 from server.interventions import count_interventions
 
 __all__ = ["STEPS", "AutoGrid", "run_auto"]
@@ -135,10 +134,9 @@ def _config(
 def _result(
     panel: Panel, algorithm: str, step: float | str, weight: float | str, seed: int, out: Path
 ) -> AutoResult | None:
-    folder = out / _name(panel, algorithm, step, weight, seed)
-    found = read_result(folder)
+    found = read_result(out / _name(panel, algorithm, step, weight, seed))
     if found is None:
         return None
     loss = found["final_train_loss"]
-    counts = count_interventions(read_history(folder / "history.jsonl"))
+    counts = count_interventions([found])
     return AutoResult(panel, algorithm, step, weight, seed, float("inf") if loss is None else float(loss), counts)

@@ -40,12 +40,14 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
     def record(state: ServerState, row: RoundRecord) -> None:
         if parent is not None and os.getppid() != parent:
             os._exit(1)  # the study was killed: nobody waits for this cell
+        interventions.extend({"round": row.round, **each} for each in row.interventions)
         if row.train_loss_source == "full":
             writer(state, row)
 
     started, cpu_started, failed = time.perf_counter(), time.process_time(), ""
     initial: float | None = None
     final: dict[str, Any] = {}
+    interventions: list[dict[str, object]] = []
     evaluations = rounds = 0
     try:
         with one_thread():
@@ -65,6 +67,7 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
         "evaluations": evaluations,
         "seconds": round(time.perf_counter() - started, 3),
         "cpu_seconds": round(time.process_time() - cpu_started, 3),
+        "interventions": interventions,
         "config": config.to_mapping(),
     }
     partial.replace(folder / HISTORY)
