@@ -209,11 +209,21 @@ def _learn(
 ) -> step_rule.Findings:
     if state.stepping is None:
         return step_rule.Findings(StepState(), math.inf)
-    losses = {update.slot: update.loss if math.isfinite(update.loss) else math.inf for update in usable}
-    losses |= {failure.slot: math.inf for failure in lost}
-    trials = [Trial(asked[slot].step_size, losses[slot]) for slot in sorted(losses)]
+    trials = {update.slot: _trial(update, asked[update.slot]) for update in usable}
+    trials |= {failure.slot: Trial(asked[failure.slot].step_size, math.inf) for failure in lost}
+    in_order = [trials[slot] for slot in sorted(trials)]
     follows = weight_now(state, config) > 0.0
-    return step_rule.learn(state.stepping, config, state.round, state.x, trials, follows)
+    return step_rule.learn(state.stepping, config, state.round, state.x, in_order, follows)
+
+
+def _trial(update: Update, asked: Broadcast) -> Trial:
+    assert update.move is not None  # screened
+    if not math.isfinite(update.loss):
+        return Trial(asked.step_size, math.inf)
+    # |move|^2 = eta^2 sum_k c_k^2 |v_k|^2, up to products of different directions, and |v|^2 is about n.
+    with np.errstate(over="ignore"):
+        squares = float(update.move @ update.move) / (asked.step_size**2 * update.move.shape[0])
+    return Trial(asked.step_size, update.loss, asked.step_size * squares * (1.0 - 1.0 / asked.local_steps) / 2.0)
 
 
 def _remember(

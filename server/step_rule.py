@@ -31,13 +31,15 @@ _RATIO = 4.0  # between neighbours of the coarse ladder
 _RUNGS = 10  # of the coarse ladder, at most in a round
 _LEAST_RUNGS = 5  # before the ladder is judged
 _HIGHER = 3  # rungs that a ladder is extended upwards by
-_MOST_ROUNDS = 12  # of the coarse search; then the best step so far must do
+_MOST_ROUNDS = 20  # of the coarse search; then the best step so far must do
 _FINE = (0.25, 0.5, 1.0, 2.0)
 _AGAIN = (1.0, 0.5, 0.25, 0.125)
 _SHARE = 0.9  # of the best fall that the step must have
+_EXPLAINED = 2.0  # times what the slopes explain is the most that a fall counts: the rest is which client it was
+_NOTHING = 0.05  # of the best fall: a step whose slopes explain less is as good as none
 _HOLD = 3.0  # the measured step is held for HOLD^2 rounds
 _WINDOW = 5  # rounds whose median loss is compared
-_RISE = 3.0  # spreads of a window that its median must be above the lowest one
+_RISE = 4.0  # spreads of a window that its median must be above the lowest one
 _MEMORY = 0.9  # of the running mean of the spread
 
 Stage = Literal["coarse", "fine", "again", "steady"]
@@ -45,10 +47,12 @@ Stage = Literal["coarse", "fine", "again", "steady"]
 
 @dataclass(frozen=True)
 class Trial:
-    """What one slot says: the step it took, and the mean loss of its probes (inf where it diverged)."""
+    """What one slot says: the step it took, the mean loss of its probes (inf where it diverged), and how far that
+    may have fallen by its slopes: eta (K - 1)/2 times their mean square, to first order."""
 
     step: float
     loss: float
+    explained: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -127,37 +131,40 @@ def _planned(state: StepState, config: RunConfig, round_: int) -> float:
 
 def _after_coarse(state: StepState, trials: Sequence[Trial], slots: int, round_: int) -> Findings:
     tried = (*state.tried, *trials)
-    curve = _curve(tried)
-    ladder = sorted(curve)
     state = replace(state, tried=tried, rounds=state.rounds + 1)
-    best = min(ladder, key=lambda step: curve[step]) if ladder else 0.0
-    found = _shortest_good(curve)
-    last = state.rounds >= _MOST_ROUNDS
-    if not last and (len(ladder) < _LEAST_RUNGS and math.isfinite(curve.get(best, math.inf))):
-        return Findings(replace(state, lowest=_exponent(ladder[-1]) + 1), 0.0)
-    if not last and (not ladder or best == ladder[0] or not math.isfinite(curve[best])):
-        below = _exponent(ladder[0]) if ladder else _first_rung(slots)
-        return Findings(replace(state, lowest=below - min(slots, _RUNGS), raised=False), 0.0)
-    if not last and found > ladder[-2] * 1.001:  # it still falls at the end of the ladder
-        return Findings(replace(state, lowest=_exponent(ladder[-1]) + 1, raised=True), 0.0)
+    ladder = _rungs(tried)
+    usable = [rung for rung in ladder if math.isfinite(rung.loss)]
+    found = _shortest_good(ladder, _level(usable)) if usable else 0.0
+    if state.rounds < _MOST_ROUNDS:
+        top, bottom = _exponent(ladder[-1].step), _exponent(ladder[0].step)
+        if len(ladder) < _LEAST_RUNGS and len(usable) == len(ladder):
+            return Findings(replace(state, lowest=top + 1), 0.0)
+        if not usable or min(usable, key=lambda rung: rung.loss).step == ladder[0].step:  # all are too long
+            return Findings(replace(state, lowest=bottom - min(slots, _RUNGS), raised=False), 0.0)
+        ends = ladder[-1].loss <= _level(usable) and not state.raised  # the longest step is not seen to hurt
+        if found == 0.0 or ends or (len(ladder) > 1 and found > ladder[-2].step * 1.001):
+            return Findings(replace(state, lowest=top + 1, raised=True), 0.0)
+    found = found or (usable or ladder)[0].step
     if slots < len(_FINE):  # one slot each would be no better
-        state = replace(state, searching="done", step=found, began=round_ + 1, tried=())
-        return Findings(state, found * 1.001, interventions=(_measured(found, tried),))
+        return _found(state, found, tried, round_)
     return Findings(replace(state, searching="fine", step=found), 0.0)
 
 
 def _after_fine(state: StepState, trials: Sequence[Trial], round_: int) -> Findings:
-    level = fmean(_without_diverged([trial for trial in state.tried if trial.step <= state.step / _RATIO**2]) or [0.0])
-    if not any(trial.step <= state.step / _RATIO**2 for trial in state.tried):
-        level = max(_without_diverged(state.tried), default=math.inf)
-    found = _shortest_good(_curve(trials), level) or state.step * _FINE[0]
-    tried = (*state.tried, *trials)
-    state = replace(state, searching="done", step=found, began=round_ + 1, tried=())
-    return Findings(state, found * 1.001, interventions=(_measured(found, tried),))
+    coarse = [rung for rung in _rungs(state.tried) if math.isfinite(rung.loss)]
+    found = _shortest_good(_rungs(trials), _level(coarse)) if coarse else 0.0
+    return _found(state, found or state.step * _FINE[0], (*state.tried, *trials), round_)
+
+
+def _found(state: StepState, step: float, tried: Sequence[Trial], round_: int) -> Findings:
+    shown = ", ".join(f"{rung.step:.3g}: {rung.loss:.4g}" for rung in _rungs(tried))
+    note = Intervention("step-size", None, step, f"measured; mean loss by step: {shown}")
+    state = replace(state, searching="done", step=step, began=round_ + 1, tried=())
+    return Findings(state, step * 1.001, interventions=(note,))
 
 
 def _after_again(state: StepState, trials: Sequence[Trial], planned: float) -> Findings:
-    curve = _curve(trials)
+    curve = {rung.step: rung.loss for rung in _rungs(trials)}
     best = min(curve.values(), default=math.inf)
     state = replace(state, followed=True)
     if not math.isfinite(best):
@@ -186,7 +193,8 @@ def _after_steady(state: StepState, trials: Sequence[Trial], x: Vector) -> Findi
     if state.best_x is not None and middle > state.best_loss + allowed:
         why = f"the median loss of {_WINDOW} rounds rose from {state.best_loss:.6g} to {middle:.6g}"
         return replace(_shortened(state, 0.5, why), restored=state.best_x)
-    spread = width if state.best_x is None else _MEMORY * state.spread + (1.0 - _MEMORY) * width
+    # The first window alone may be narrow by chance.
+    spread = 2.0 * width if state.best_x is None else _MEMORY * state.spread + (1.0 - _MEMORY) * width
     if middle < state.best_loss:
         state = replace(state, best_loss=middle, best_x=x)
     return Findings(replace(state, spread=spread), math.inf)
@@ -197,37 +205,49 @@ def _shortened(state: StepState, factor: float, why: str) -> Findings:
     return Findings(shorter, 0.0, interventions=(Intervention("step-size", state.step, shorter.step, why),))
 
 
-def _measured(found: float, tried: Sequence[Trial]) -> Intervention:
-    shown = ", ".join(f"{step:.3g}: {loss:.4g}" for step, loss in sorted(_curve(tried).items()))
-    return Intervention("step-size", None, found, f"measured; mean loss by step: {shown}")
+@dataclass(frozen=True)
+class _Rung:
+    """The slots of one step together; a step that diverged anywhere is infinitely bad."""
+
+    step: float
+    loss: float
+    explained: float
 
 
-def _curve(trials: Sequence[Trial]) -> dict[float, float]:
-    """The mean loss of each step; one that diverged anywhere is infinitely bad."""
-    losses: dict[float, list[float]] = {}
+def _rungs(trials: Sequence[Trial]) -> list[_Rung]:
+    """The steps tried, the shortest first."""
+    by_step: dict[float, list[Trial]] = {}
     for trial in trials:
-        losses.setdefault(trial.step, []).append(trial.loss)
-    return {step: fmean(found) if all(map(math.isfinite, found)) else math.inf for step, found in losses.items()}
+        by_step.setdefault(trial.step, []).append(trial)
+    return [
+        _Rung(step, fmean(t.loss for t in same) if _all_finite(same) else math.inf, fmean(t.explained for t in same))
+        for step, same in sorted(by_step.items())
+    ]
 
 
-def _shortest_good(curve: dict[float, float], level: float | None = None) -> float:
-    """Return the shortest step, between those tried, with most of the best fall below ``level``.
+def _all_finite(trials: Sequence[Trial]) -> bool:
+    return all(math.isfinite(trial.loss) for trial in trials)
 
-    The level is the loss without steps; unless given, that of the shortest step. 0 when nothing falls.
-    """
-    ladder = sorted(step for step, loss in curve.items() if math.isfinite(loss))
-    if not ladder:
-        return 0.0
-    level = curve[ladder[0]] if level is None else level
-    falls = [level - curve[step] for step in ladder]
-    wanted = _SHARE * max(falls)
+
+def _level(rungs: Sequence[_Rung]) -> float:
+    """The loss without steps: of the shortest one, and of those whose slopes explain next to no fall."""
+    least = min(rung.loss for rung in rungs)
+    small = _NOTHING * (rungs[0].loss - least)
+    return fmean([rungs[0].loss, *(rung.loss for rung in rungs[1:] if rung.explained <= small)])
+
+
+def _shortest_good(rungs: Sequence[_Rung], level: float) -> float:
+    """Return the shortest step, between those tried, with most of the best fall below ``level``; 0 if nothing falls."""
+    ladder = [rung for rung in rungs if math.isfinite(rung.loss)]
+    falls = [min(level - rung.loss, _EXPLAINED * rung.explained) for rung in ladder]
+    wanted = _SHARE * max(falls, default=0.0)
     if wanted <= 0.0:
-        return ladder[0] if level == curve[ladder[0]] else 0.0
+        return 0.0
     after = next(index for index, fall in enumerate(falls) if fall >= wanted)
     if after == 0:
-        return ladder[0]
+        return ladder[0].step
     share = (wanted - falls[after - 1]) / (falls[after] - falls[after - 1])
-    return float(ladder[after - 1] * (ladder[after] / ladder[after - 1]) ** share)
+    return float(ladder[after - 1].step * (ladder[after].step / ladder[after - 1].step) ** share)
 
 
 def _without_diverged(trials: Sequence[Trial]) -> list[float]:
