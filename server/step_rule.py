@@ -141,7 +141,9 @@ def _after_coarse(state: StepState, trials: Sequence[Trial], slots: int, round_:
             return Findings(replace(state, lowest=top + 1), 0.0)
         if not usable or min(usable, key=lambda rung: rung.loss).step == ladder[0].step:  # all are too long
             return Findings(replace(state, lowest=bottom - min(slots, _RUNGS), raised=False), 0.0)
-        ends = ladder[-1].loss <= _level(usable) and not state.raised  # the longest step is not seen to hurt
+        level, least = _level(usable), min(rung.loss for rung in usable)
+        # Noise apart, the longest step must be seen to hurt; a client of one label may never show it.
+        ends = ladder[-1].loss <= level + (level - least) and not state.raised
         if found == 0.0 or ends or (len(ladder) > 1 and found > ladder[-2].step * 1.001):
             return Findings(replace(state, lowest=top + 1, raised=True), 0.0)
     found = found or (usable or ladder)[0].step
