@@ -9,8 +9,9 @@ Nothing is evaluated beyond the rounds' own probes; all that is known of a slot 
    the mean over the slots that took no longer ones.
 3. *Again*, in the first round with a basis: directions are then longer inside the subspace, and the step is shortened
    to the longest one that is not clearly worse than the best.
-4. *Steady*: the measured step is held, then falls as HOLD/sqrt(rounds since). If the rounds' losses rise, by their
-   median over several rounds, the step is halved and x goes back to where they were lowest.
+4. *Steady*: the measured step is held, then falls as HOLD/sqrt(rounds since). If the rounds' losses, by their median
+   over several rounds, climb half of the way back to where they began, the step is halved and x goes back to where
+   they were lowest.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _EXPLAINED = 2.0  # times what the slopes explain is the most that a fall counts
 _NOTHING = 0.05  # of the best fall: a step whose slopes explain less is as good as none
 _HOLD = 3.0  # the measured step is held for HOLD^2 rounds
 _WINDOW = 5  # rounds whose median loss is compared
-_RISE = 4.0  # spreads of a window that its median must be above the lowest one
+_RISE = 4.0  # spreads of a window that its median must be above the lowest one,
+_BACK = 0.5  # and this share of the way back to the loss before the first move
 _MEMORY = 0.9  # of the running mean of the spread
 
 Stage = Literal["coarse", "fine", "again", "steady"]
@@ -69,7 +71,8 @@ class StepState:
     followed: bool = False  # the step has been looked at under a basis
     recent: tuple[float, ...] = ()  # losses of the latest rounds, the newest last
     spread: float = 0.0  # running mean of a window's standard deviation
-    best_loss: float = math.inf  # lowest median of a window
+    level: float = math.inf  # the loss before the first move
+    best_loss: float = math.inf  # lowest median of a window, the level until there is one
     best_x: Vector | None = None  # x in the last round of that window: (n,)
 
 
@@ -161,25 +164,27 @@ def _after_fine(state: StepState, trials: Sequence[Trial], round_: int) -> Findi
 def _found(state: StepState, step: float, tried: Sequence[Trial], round_: int) -> Findings:
     shown = ", ".join(f"{rung.step:.3g}: {rung.loss:.4g}" for rung in _rungs(tried))
     note = Intervention("step-size", None, step, f"measured; mean loss by step: {shown}")
-    state = replace(state, searching="done", step=step, began=round_ + 1, tried=())
+    level = _level([rung for rung in _rungs(tried) if math.isfinite(rung.loss)] or [_Rung(0.0, math.inf, 0.0)])
+    state = replace(state, searching="done", step=step, began=round_ + 1, tried=(), level=level, best_loss=level)
     return Findings(state, step * 1.001, interventions=(note,))
 
 
 def _after_again(state: StepState, trials: Sequence[Trial], planned: float) -> Findings:
-    curve = {rung.step: rung.loss for rung in _rungs(trials)}
-    best = min(curve.values(), default=math.inf)
+    rungs = _rungs(trials)
     state = replace(state, followed=True)
-    if not math.isfinite(best):
+    best = min(rungs, key=lambda rung: rung.loss) if rungs else _Rung(0.0, math.inf, 0.0)
+    if not math.isfinite(best.loss):
         return _shortened(state, _AGAIN[-1], "every step tried under the first basis diverged")
-    rests = [trial.loss - curve[trial.step] for trial in trials if math.isfinite(curve[trial.step])]
-    repeats = max(1.0, len(rests) / len(curve))
-    error = math.sqrt(sum(rest**2 for rest in rests) / max(1, len(rests) - len(curve)) / repeats)
-    found = max(step for step, loss in curve.items() if loss <= best + 2.0 * math.sqrt(2.0) * error)
+    # The scatter of longer steps would hide what they do.
+    short = {rung.step: rung.loss for rung in rungs if rung.step <= best.step}
+    rests = [trial.loss - short[trial.step] for trial in trials if trial.step in short]
+    spread = math.sqrt(sum(rest**2 for rest in rests) / max(1, len(rests) - len(short)))
+    error = spread * math.sqrt(2.0 * len(short) / len(rests))  # of a difference between two steps
+    found = max(rung.step for rung in rungs if rung.loss <= best.loss + error)
     if found >= planned:
         return Findings(state, planned * 1.001)
-    return replace(
-        _shortened(state, found / planned, "longer steps are worse under the first basis"), longest=found * 1.001
-    )
+    shortened = _shortened(state, found / planned, "longer steps are worse under the first basis")
+    return replace(shortened, longest=found * 1.001)
 
 
 def _after_steady(state: StepState, trials: Sequence[Trial], x: Vector) -> Findings:
@@ -187,23 +192,25 @@ def _after_steady(state: StepState, trials: Sequence[Trial], x: Vector) -> Findi
     if not losses:
         return replace(_shortened(state, 1.0 / _RATIO, "every slot diverged"), restored=state.best_x)
     recent = (*state.recent, fmean(losses))[-_WINDOW:]
-    state = replace(state, recent=recent)
+    state = replace(state, recent=recent, best_x=x if state.best_x is None else state.best_x)
     if len(recent) < _WINDOW:
         return Findings(state, math.inf)
-    middle, width = median(recent), pstdev(recent)
-    allowed = _RISE * max(state.spread, 1e-3 * abs(state.best_loss))
-    if state.best_x is not None and middle > state.best_loss + allowed:
+    middle = median(recent)
+    # Clients of their own kind of rows fall by themselves, the further the longer their steps: as steps get shorter
+    # their losses rise though x gets better. Losses must climb back half of what they fell.
+    allowed = max(_RISE * state.spread, _BACK * (state.level - state.best_loss)) if state.best_loss < math.inf else 0.0
+    if middle > state.best_loss + allowed:
         why = f"the median loss of {_WINDOW} rounds rose from {state.best_loss:.6g} to {middle:.6g}"
         return replace(_shortened(state, 0.5, why), restored=state.best_x)
-    # The first window alone may be narrow by chance.
-    spread = 2.0 * width if state.best_x is None else _MEMORY * state.spread + (1.0 - _MEMORY) * width
+    spread = _MEMORY * state.spread + (1.0 - _MEMORY) * pstdev(recent)
     if middle < state.best_loss:
         state = replace(state, best_loss=middle, best_x=x)
     return Findings(replace(state, spread=spread), math.inf)
 
 
 def _shortened(state: StepState, factor: float, why: str) -> Findings:
-    shorter = replace(state, step=state.step * factor, recent=())
+    # The losses of shorter steps have to find their own lowest again.
+    shorter = replace(state, step=state.step * factor, recent=(), best_loss=state.level)
     return Findings(shorter, 0.0, interventions=(Intervention("step-size", state.step, shorter.step, why),))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from common.config import FREE_KEYS, RunConfig, dashed
+from common.config import FREE_KEYS, START_WEIGHT, RunConfig, dashed
 from common.errors import ConfigError
 
 _DEFAULTS = RunConfig().to_mapping()
@@ -83,7 +83,8 @@ def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
         str: ("a text", (True, 1, 1.0, None, ["iid"], {})),
     }[type(default)]
     for value in wrong:
-        assert _problems(**{name: value}) == (f"{dashed(name)} must be {wanted}, got {value!r}",)
+        or_auto = " or auto" if name in ("step_size", "subspace_weight") else ""
+        assert _problems(**{name: value}) == (f"{dashed(name)} must be {wanted}{or_auto}, got {value!r}",)
 
 
 def test_whole_floats_are_whole_numbers_and_whole_numbers_are_floats() -> None:
@@ -185,6 +186,31 @@ def test_the_algorithms_row_decides_weight_and_batch(algorithm: str, weight: flo
 def test_step_sizes_follow_the_schedule() -> None:
     assert [RunConfig(step_size=6.0).step(r) for r in (0, 3, 8)] == [6.0, 3.0, 2.0]
     assert [RunConfig(step_size=6.0, step_schedule="constant").step(r) for r in (0, 3, 8)] == [6.0] * 3
+
+
+def test_step_size_and_weight_may_be_auto() -> None:
+    config = RunConfig.from_mapping({"step-size": "auto", "subspace-weight": "auto"})
+    assert (config.step_size, config.subspace_weight) == ("auto", "auto")
+    assert (config.step_is_auto, config.weight_is_auto, config.weight) == (True, True, START_WEIGHT)
+    assert not config.replace(algorithm="zofedavg-sgd").weight_is_auto  # it has no weight to steer
+    with pytest.raises(ValueError, match="step-size is auto"):
+        config.step(0)
+    assert _problems(step_size="fast") == ("step-size must be a finite number or auto, got 'fast'",)
+    assert _problems(radius="auto") == ("radius must be a finite number, got 'auto'",)
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"step_size": "auto", "local_steps": 4}, "local-steps must be at least 5 when step-size is auto"),
+        ({"step_size": "auto", "on_error": "stop"}, "on-error must not be 'stop' when step-size is auto"),
+        ({"subspace_weight": "auto", "clients_per_round": 1}, "clients-per-round must be at least 2 when"),
+        ({"subspace_weight": "auto", "covariance": "paper"}, "covariance must be 'trace' when subspace-weight is auto"),
+    ],
+)
+def test_auto_is_refused_where_it_could_not_work(keys: dict[str, Any], problem: str) -> None:
+    (found,) = _problems(**keys)
+    assert found.startswith(problem)
 
 
 def test_replace_checks_like_from_mapping() -> None:

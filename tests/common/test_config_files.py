@@ -45,6 +45,13 @@ def test_toml_round_trip_keeps_every_key(tmp_path: Path) -> None:
     assert _reread(RunConfig(**_OTHER), tmp_path) == RunConfig(**_OTHER)
 
 
+def test_auto_is_read_from_an_assignment_and_kept_by_toml(tmp_path: Path) -> None:
+    read = parse_assignments(["step-size=auto", "subspace-weight=auto"])
+    config = RunConfig.from_mapping(read)
+    assert (config.step_size, config.subspace_weight) == ("auto", "auto")
+    assert _reread(config, tmp_path) == config
+
+
 @pytest.mark.parametrize("text", _TEXTS)
 def test_toml_round_trip_keeps_any_text(tmp_path: Path, text: str) -> None:
     assert _reread(RunConfig(out=text, data_dir=text), tmp_path).out == text

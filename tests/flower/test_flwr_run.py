@@ -39,6 +39,7 @@ def flower_home(tmp_path: Path) -> Iterator[Path]:
 
 def test_flwr_run_trains_without_a_warning_and_equals_in_process(flower_home: Path, tmp_path: Path) -> None:
     keys = {"rounds": 4, "memory": 2, "model": "svm-hinge", "num-clients": 7}
+    keys |= {"step-size": "auto", "subspace-weight": "auto"}
     out = tmp_path / "out"
     text = " ".join(f"{key}={json.dumps(value)}" for key, value in keys.items()) + f' out="{out}"'
     environment = os.environ | {"FLWR_HOME": str(flower_home), "PATH": f"{_BIN}:{os.environ['PATH']}"}

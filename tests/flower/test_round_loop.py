@@ -54,6 +54,7 @@ def test_x_is_that_of_the_run_in_process_for_any_nodes_with_any_ids(count: int, 
         {"model": "quadratic", "slope": "forward", "step_size": 0.05},
         {"sampling": "without-replacement", "weighting": "examples", "partition": "dirichlet"},
         {"l2": 0.1, "model": "svm-squared-hinge", "init": "ones", "step_size": 0.1},
+        {"step_size": "auto", "subspace_weight": "auto", "local_steps": 6, "partition": "sorted"},
     ],
     ids=str,
 )

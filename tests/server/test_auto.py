@@ -1,0 +1,172 @@
+"""Runs with step-size and subspace-weight = auto, from the config to the history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.config import START_WEIGHT, RunConfig
+from common.objective import Objective
+from common.objectives.quadratic import QuadraticObjective
+from server.checkpoint import read_checkpoint, write_checkpoint
+from server.coordinator import RoundRecord
+from server.history import read_history
+from server.inprocess import run
+from server.rounds import ServerState, initial_state
+from server.run_folder import RunFolder
+from server.step_rule import StepState, Trial
+from server.weight_rule import WeightState
+from tests.helpers import small
+from tests.server.test_resume import KilledError, kill_after, without_last_words
+
+DIMENSION = 40
+
+
+def clients(apart: float, curvature: float = 1.0, count: int = 8) -> list[Objective]:
+    """Quadratics whose minima lie ``apart`` from their common one."""
+    rng = np.random.default_rng(5)
+    middle = np.full(DIMENSION, 3.0)
+    bent = np.full(DIMENSION, curvature)
+    centres = [middle + apart * rng.standard_normal(DIMENSION) for _ in range(count)]
+    return [QuadraticObjective(centre + 0.3 * rng.standard_normal((20, DIMENSION)), bent) for centre in centres]
+
+
+def config(**changes: Any) -> RunConfig:
+    wanted = {
+        "num_clients": 8,
+        "clients_per_round": 6,
+        "local_steps": 20,
+        "memory": 3,
+        "rounds": 30,
+        "step_size": "auto",
+    }
+    return small(**(wanted | changes))
+
+
+def loss(objectives: Sequence[Objective], x: np.ndarray) -> float:
+    return float(np.mean([objective.value(x, slice(None)) for objective in objectives]))
+
+
+@pytest.mark.parametrize("curvature", [1e-5, 1.0, 1e4])
+@pytest.mark.parametrize("algorithm", ["zofedht", "zofedavg-sgd"])
+def test_a_run_without_a_step_ends_near_one_with_the_best_of_a_grid(curvature: float, algorithm: str) -> None:
+    objectives = clients(0.1, curvature)
+    grid = [0.003, 0.01, 0.03, 0.1]  # in units of the inverse curvature
+    fixed = [
+        loss(objectives, run(config(algorithm=algorithm, step_size=step / curvature), objectives).state.x)
+        for step in grid
+    ]
+    found = loss(objectives, run(config(algorithm=algorithm), objectives).state.x)
+    start = loss(objectives, np.zeros(DIMENSION))
+    assert found - min(fixed) < 0.05 * (start - min(fixed))
+
+
+def test_a_step_that_makes_the_run_diverge_is_cut_until_it_does_not() -> None:
+    objectives = clients(0.1)
+    begun = replace(
+        initial_state(config(), np.zeros(DIMENSION)), stepping=StepState("done", step=0.6, level=190.0, best_loss=190.0)
+    )
+    rows: list[RoundRecord] = []
+    result = run(config(rounds=60), objectives, state=begun, observers=[lambda _, row: rows.append(row)])
+    assert loss(objectives, result.state.x) < 0.2 * loss(objectives, np.zeros(DIMENSION))
+    changes = [change for row in rows for change in row.interventions]
+    assert any(change["what"] == "step-size" for change in changes)
+    assert result.state.stepping is not None
+    assert result.state.stepping.step < 0.3
+
+
+@pytest.mark.parametrize("killed", [1, 2, 4, 9, 14])
+@pytest.mark.parametrize("power_cut", [False, True])
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: int, power_cut: bool
+) -> None:
+    objectives, wanted = clients(3.0), config(subspace_weight="auto", rounds=16, checkpoint_every=3)
+    whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
+    whole.begin(wanted, "in-process")
+    expected = run(wanted, objectives, folder=whole)
+    broken.begin(wanted, "in-process")
+    way_out = without_last_words(monkeypatch) if power_cut else nullcontext()
+    with pytest.raises(KilledError), way_out:
+        run(wanted, objectives, folder=broken, observers=[kill_after(killed)])
+    again, state, _ = broken.reopen({})
+    result = run(again, objectives, folder=broken, state=state)
+    assert result.state.x.tobytes() == expected.state.x.tobytes()
+    one, other = ([row["interventions"] for row in read_history(folder.history_file)] for folder in (broken, whole))
+    assert one == other
+    assert result.summary["interventions"] == expected.summary["interventions"]
+
+
+def test_interventions_are_in_the_history_and_counted_in_the_summary(tmp_path: Path) -> None:
+    folder, wanted = RunFolder(tmp_path / "run"), config(subspace_weight="auto")
+    folder.begin(wanted, "in-process")
+    result = run(wanted, clients(3.0), folder=folder)
+    rows = read_history(folder.history_file)
+    changes = [change for row in rows for change in row["interventions"]]
+    assert all(set(change) == {"what", "before", "after", "why"} for change in changes)
+    counts = json.loads(folder.summary_file.read_text())["interventions"]
+    assert sum(counts.values()) == len(changes) > 1
+    assert rows[0]["step_size"] is None  # its slots tried several
+    found = next(row for row in rows if row["interventions"])["interventions"][0]
+    assert (found["what"], found["before"]) == ("step-size", None)
+    assert result.state.stepping is not None
+    assert rows[-1]["step_size"] <= found["after"]
+
+
+def test_numbers_leave_nothing_to_intervene_in(tmp_path: Path) -> None:
+    folder, wanted = RunFolder(tmp_path / "run"), config(step_size=0.01)
+    folder.begin(wanted, "in-process")
+    result = run(wanted, clients(3.0), folder=folder)
+    assert result.summary["interventions"] == {}
+    rows = read_history(folder.history_file)
+    assert [row["subspace_weight"] for row in rows] == [0.0] * 3 + [START_WEIGHT] * 27
+    assert (result.state.stepping, result.state.weighing) == (None, None)
+
+
+def final_weight(objectives: Sequence[Objective]) -> float:
+    rows: list[RoundRecord] = []
+    wanted = config(
+        subspace_weight="auto",
+        step_size=0.001,
+        step_schedule="constant",
+        local_steps=100,
+        num_clients=len(objectives),
+    )
+    run(wanted, objectives, observers=[lambda _, row: rows.append(row)])
+    return rows[-1].subspace_weight
+
+
+def test_clients_with_other_minima_lose_the_trajectory_and_clients_alike_keep_it() -> None:
+    assert final_weight(clients(10.0, count=30)) < 0.1 * START_WEIGHT
+    assert final_weight(clients(0.0, count=30)) == pytest.approx(START_WEIGHT)
+
+
+def test_what_the_rules_remember_is_in_the_checkpoint_bit_for_bit(tmp_path: Path) -> None:
+    stepping = StepState(
+        "fine", 3, -7, True, (Trial(0.1, float("inf")), Trial(1 / 3, 0.1, 2e-308)), 0.3, 9, True, (0.1, 1e300), 0.7
+    )
+    wanted = config(subspace_weight="auto")
+    state = ServerState(4, np.zeros(3), stepping=stepping, weighing=WeightState(1 / 3, 0.1, -0.0, 5e-324))
+    read, _ = read_checkpoint(write_checkpoint(tmp_path, state, wanted))
+    assert (read.stepping, read.weighing) == (state.stepping, state.weighing)
+    best = np.array([np.pi, -0.0, 5e-324])
+    with_best = replace(state, stepping=replace(stepping, best_loss=0.1, best_x=best))
+    read, _ = read_checkpoint(write_checkpoint(tmp_path, with_best, wanted))
+    assert read.stepping is not None
+    assert read.stepping.best_x is not None
+    assert read.stepping.best_x.tobytes() == best.tobytes()
+
+
+def test_slopes_that_run_away_are_lessons_and_not_a_failed_round() -> None:
+    """At this curvature every step of the first ladder ends in inf."""
+    rows: list[RoundRecord] = []
+    run(config(local_steps=50), clients(0.1, 1e12), observers=[lambda _, row: rows.append(row)])
+    assert "not a finite number" in str(rows[0].failures[0]["reason"])
+    assert rows[0].attempts == 1
+    assert rows[-1].train_loss < rows[0].train_loss or not np.isfinite(rows[0].train_loss)
