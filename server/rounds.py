@@ -231,8 +231,8 @@ def _remember(
 ) -> tuple[ServerState, tuple[Intervention, ...]]:
     """Add the move to the trajectory, and every tau rounds make the basis anew; ``state`` is the next round's."""
     weighing = state.weighing
+    pulls = [Pull(u.client, u.move / asked[u.slot].step_size) for u in usable if u.move is not None]
     if weighing is not None and state.basis is not None:
-        pulls = [Pull(u.client, u.move / asked[u.slot].step_size) for u in usable if u.move is not None]
         weighing = weight_rule.observe(weighing, state.basis, pulls)
     window = state.window if move is None else (*state.window, move)[-config.memory :]
     state = replace(state, window=window, weighing=weighing)
@@ -241,5 +241,7 @@ def _remember(
     basis = basis_of(window)  # line 3: r in {tau, 2 tau, ...}
     changes: tuple[Intervention, ...] = ()
     if weighing is not None:
+        if state.basis is None:  # nothing was seen along it yet but this round, of which it is made
+            weighing = weight_rule.observe(weighing, basis, pulls)
         weighing, changes = weight_rule.refreshed(weighing, state.x.shape[0], state.rank, int(basis.shape[1]))
     return replace(state, basis=basis, version=state.round, weighing=weighing), changes

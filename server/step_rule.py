@@ -38,6 +38,7 @@ _AGAIN = (1.0, 0.5, 0.25, 0.125)
 _SHARE = 0.9  # of the best fall that the step must have
 _EXPLAINED = 2.0  # times what the slopes explain is the most that a fall counts: the rest is which client it was
 _NOTHING = 0.05  # of the best fall: a step whose slopes explain less is as good as none
+_HOLD_STRETCHED = 2.0  # where directions are stretched along a basis
 _HOLD = 3.0  # the measured step is held for HOLD^2 rounds
 _WINDOW = 5  # rounds whose median loss is compared
 _RISE = 4.0  # spreads of a window that its median must be above the lowest one,
@@ -95,7 +96,7 @@ def steps(state: StepState, config: RunConfig, round_: int, slots: int, follows:
         return [_RATIO ** (lowest + slot % rungs) for slot in range(slots)]
     if stage == "fine":
         return [state.step * _FINE[slot % len(_FINE)] for slot in range(slots)]
-    planned = _planned(state, config, round_)
+    planned = _planned(state, config, round_, follows)
     if stage == "again":
         return [planned * _AGAIN[slot % len(_AGAIN)] for slot in range(slots)]
     return [planned] * slots
@@ -111,7 +112,7 @@ def learn(
         case "fine":
             return _after_fine(state, trials, round_)
         case "again":
-            return _after_again(state, trials, _planned(state, config, round_))
+            return _after_again(state, trials, _planned(state, config, round_, follows))
         case "steady":
             return _after_steady(state, trials, x)
 
@@ -126,10 +127,11 @@ def _first_rung(slots: int) -> int:
     return -(2 * min(max(slots, _LEAST_RUNGS), _RUNGS)) // 3
 
 
-def _planned(state: StepState, config: RunConfig, round_: int) -> float:
+def _planned(state: StepState, config: RunConfig, round_: int, follows: bool) -> float:
     if config.step_schedule == "constant":
         return state.step
-    return state.step * min(1.0, _HOLD / math.sqrt(round_ - state.began + 1))
+    hold = _HOLD_STRETCHED if follows else _HOLD
+    return state.step * min(1.0, hold / math.sqrt(round_ - state.began + 1))
 
 
 def _after_coarse(state: StepState, trials: Sequence[Trial], slots: int, round_: int) -> Findings:

@@ -13,7 +13,8 @@ Noise does no lasting harm: it is averaged over slots and rounds. Differing pull
 its own client's valley, and x follows whoever was drawn. So the rule looks at D/I, summed over the rounds between two
 refreshes: above APART the stretch L is divided by 4, below TOGETHER doubled, and kept between 1 (alpha = 0: isotropic,
 Q is not sent) and what the starting weight gives. Steering alpha itself would not do: with n/k = 157, alpha = .02 is
-still L = 4. At L = 1 clients are watched on; when they no longer pull apart the stretch comes back.
+still L = 4. The first basis is judged at once, by the slots of the round before it. At L = 1 clients are watched on;
+when they no longer pull apart the stretch comes back.
 """
 
 from __future__ import annotations
@@ -82,6 +83,11 @@ def observe(state: WeightState, basis: Matrix, pulls: Sequence[Pull]) -> WeightS
     return WeightState(state.stretch, *sums) if np.all(np.isfinite(sums)) else state
 
 
+def _differing(state: WeightState) -> float:
+    """D/I, 0 where nothing was observed."""
+    return (state.inside - state.agreed - state.noise) / state.inside if state.inside > 0.0 else 0.0
+
+
 def refreshed(
     state: WeightState, dimension: int, rank_before: int, rank: int
 ) -> tuple[WeightState, tuple[Intervention, ...]]:
@@ -90,10 +96,10 @@ def refreshed(
         return state, ()
     most = 1.0 - START_WEIGHT + START_WEIGHT * dimension / rank
     if state.stretch == 0.0:
-        return WeightState(most), ()
+        return WeightState(1.0 if _differing(state) > _APART else most), ()
     if state.inside <= 0.0:
         return WeightState(min(most, state.stretch)), ()
-    differing = (state.inside - state.agreed - state.noise) / state.inside
+    differing = _differing(state)
     factor = 1.0 / _LESS if differing > _APART else _MORE if differing < _TOGETHER else 1.0
     after = WeightState(min(most, max(1.0, state.stretch * factor)))
     old = weight_of_stretch(state, dimension, rank_before) if rank_before else 0.0

@@ -96,7 +96,7 @@ def test_the_step_is_held_and_then_falls_with_the_root_of_the_round() -> None:
 
 
 def test_the_first_basis_shortens_a_step_that_it_makes_too_long_and_is_looked_at_once() -> None:
-    state = StepState(searching="done", step=0.8)
+    state = StepState(searching="done", step=0.8, began=3)
     asked = steps(state, CONFIG, 5, 8, follows=True)
     assert set(asked) == {0.8, 0.4, 0.2, 0.1}
     stretched = parabola(8.0)
@@ -108,7 +108,7 @@ def test_the_first_basis_shortens_a_step_that_it_makes_too_long_and_is_looked_at
 
 
 def test_the_first_basis_leaves_a_step_that_it_does_not_hurt() -> None:
-    state = StepState(searching="done", step=0.5)
+    state = StepState(searching="done", step=0.5, began=3)
     trials = [parabola(0.5)(step, 0) for step in steps(state, CONFIG, 5, 8, follows=True)]
     found = learn(state, CONFIG, 5, X, trials, follows=True)
     assert (found.state.step, found.interventions) == (0.5, ())

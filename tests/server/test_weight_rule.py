@@ -48,6 +48,14 @@ def test_it_begins_with_the_first_basis_at_the_starting_weight() -> None:
     assert changes == ()
 
 
+def test_the_first_basis_is_judged_by_the_round_before_it() -> None:
+    rng = np.random.default_rng(6)
+    for own, expected in ((0.0, START_WEIGHT), (4.0, 0.0)):
+        seen = observe(WeightState(), BASIS, pulls(WeightState(), rng, shared=0.5, own=own))
+        state, _ = refreshed(seen, DIMENSION, 0, RANK)
+        assert weight_of_stretch(state, DIMENSION, RANK) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_clients_that_pull_apart_drive_the_weight_to_zero(seed: int) -> None:
     assert weights(shared=0.0, own=4.0, seed=seed)[-1] == 0.0
