@@ -1,4 +1,4 @@
-"""The server's side, and what Python code starts with: ``from server import run, load_run``.
+"""The server's side, and what Python code starts with: ``from server import run, load_run, ZOFedClassifier``.
 
 Importing it settles what Ray prints, since Ray reads this as soon as it starts; the names below are loaded when
 they are first asked for.
@@ -11,15 +11,21 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from server.classifier import ZOFedClassifier
     from server.finished_run import FinishedRun, load_run
     from server.one_call import run
 
-__all__ = ["FinishedRun", "load_run", "run"]
+__all__ = ["FinishedRun", "ZOFedClassifier", "load_run", "run"]
 
 # Ray announces a coming change of a GPU setting with a FutureWarning unless told that we know.
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
-_HOMES = {"FinishedRun": "server.finished_run", "load_run": "server.finished_run", "run": "server.one_call"}
+_HOMES = {
+    "FinishedRun": "server.finished_run",
+    "ZOFedClassifier": "server.classifier",
+    "load_run": "server.finished_run",
+    "run": "server.one_call",
+}
 
 
 def __getattr__(name: str) -> Any:

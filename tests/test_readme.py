@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from common.config_files import markdown_table
 
@@ -55,3 +56,27 @@ def test_the_python_of_the_readme_runs_as_written(tmp_path: Path) -> None:
     function, hinge = ended.stdout.splitlines()
     np.testing.assert_allclose([float(part) for part in re.findall(r"\d\.\d*", function)[:5]], 3.0, atol=0.05)
     assert float(hinge.split()[0]) < 0.5  # it starts at 1
+
+
+@pytest.mark.slow
+def test_the_objectives_page_runs_as_written(tmp_path: Path) -> None:
+    page = (_ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(?:python)?\n(.*?)```", page, re.DOTALL)
+    function, estimator, module, check, commands = blocks
+    (tmp_path / "pump.py").write_text(module)
+
+    def python(*words: str) -> str:
+        ended = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    assert "True all 100 rounds are done" in python("-c", function)
+    assert float(python("-c", estimator)) > 0.9
+    packages = {"zofedht-client": "client", "zofedht-server": "server"}
+    for line in (check + commands).splitlines():
+        program, *words = line.partition("#")[0].split()
+        python("-m", packages[program], *words)
+    x = np.loadtxt(tmp_path / "pump.csv", skiprows=1)
+    assert np.all(np.abs(x - [0.4, 55.0, 120.0]) < [0.1, 5.0, 20.0])

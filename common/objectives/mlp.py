@@ -54,6 +54,10 @@ class MlpObjective(ExactObjective):
         scores: Vector = expit(rows @ weights + b) @ u + d
         return scores
 
+    def scores(self, w: Vector) -> Vector:
+        """Return the network's output before its last sigmoid for all rows, (rows,)."""
+        return self._scores(self.features, w)
+
     def value(self, x: Vector, batch: Indices | slice) -> float:
         loss = np.mean(LOGISTIC.value(self._scores(self.features[batch], x), self.target[batch]))
         return float(loss + 0.5 * self.l2 * (x @ x)) if self.l2 else float(loss)

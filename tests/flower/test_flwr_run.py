@@ -15,6 +15,7 @@ import pytest
 from common.config import RunConfig
 from server.inprocess import run
 from server.run_folder import x_digest
+from tests.helpers import black_box
 
 pytestmark = pytest.mark.slow
 
@@ -37,20 +38,36 @@ def flower_home(tmp_path: Path) -> Iterator[Path]:
             os.kill(int(process.name), signal.SIGKILL)
 
 
-def test_flwr_run_trains_without_a_warning_and_equals_in_process(flower_home: Path, tmp_path: Path) -> None:
-    keys = {"rounds": 4, "memory": 2, "model": "svm-hinge", "num-clients": 7}
-    keys |= {"step-size": "auto", "subspace-weight": "auto"}
-    out = tmp_path / "out"
+def flwr_run(home: Path, out: Path, keys: dict[str, object], **environment: str) -> tuple[str, str]:
+    """Run the app as a user of Flower does; return the digest of x and the log."""
     text = " ".join(f"{key}={json.dumps(value)}" for key, value in keys.items()) + f' out="{out}"'
-    environment = os.environ | {"FLWR_HOME": str(flower_home), "PATH": f"{_BIN}:{os.environ['PATH']}"}
+    variables = os.environ | {"FLWR_HOME": str(home), "PATH": f"{_BIN}:{os.environ['PATH']}"} | environment
     ended = subprocess.run(
         [str(_BIN / "flwr"), "run", ".", "--stream", "--run-config", text],
-        cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=400, check=False,
+        cwd=_ROOT, env=variables, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     log = ended.stdout + ended.stderr
     assert (out / "summary.json").exists(), log
+    return json.loads((out / "summary.json").read_text())["x_sha256"], log
+
+
+def test_flwr_run_trains_without_a_warning_and_equals_in_process(flower_home: Path, tmp_path: Path) -> None:
+    keys: dict[str, object] = {"rounds": 4, "memory": 2, "model": "svm-hinge", "num-clients": 7}
+    keys |= {"step-size": "auto", "subspace-weight": "auto"}
+    out = tmp_path / "out"
+    digest, log = flwr_run(flower_home, out, keys)
     assert "deprecat" not in log.lower(), log
     assert "FutureWarning" not in log, log
-    summary = json.loads((out / "summary.json").read_text())
-    assert summary["x_sha256"] == x_digest(run(RunConfig.from_mapping(keys)).state.x)
+    assert digest == x_digest(run(RunConfig.from_mapping(keys)).state.x)
     assert f"results go to {out}" in log
+
+
+def test_flwr_run_finds_a_black_box_on_the_python_path(
+    flower_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = black_box(tmp_path, monkeypatch)
+    keys: dict[str, object] = {
+        "objective": f"{module}:Bounded", "rounds": 4, "memory": 2, "num-clients": 3, "batch-size": 3, "step-size": 0.05
+    }  # fmt: skip
+    digest, _ = flwr_run(flower_home, tmp_path / "out", keys, PYTHONPATH=str(tmp_path))
+    assert digest == x_digest(run(RunConfig.from_mapping(keys)).x)

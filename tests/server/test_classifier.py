@@ -1,0 +1,142 @@
+"""ZOFedClassifier does what scikit-learn asks of a classifier, in a Pipeline and in a GridSearchCV."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_iris, make_moons
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from common.config import RunConfig
+from common.dataset import Dataset
+from common.errors import ConfigError
+from common.objectives import build_model
+from common.partition import split
+from server import ZOFedClassifier
+from server.inprocess import run
+
+QUICK: dict[str, Any] = {"rounds": 10, "local_steps": 20, "batch_size": 16, "random_state": 0}
+X, Y = load_breast_cancer(return_X_y=True)
+X = StandardScaler().fit_transform(X)
+LINEAR = ["logistic", "svm-hinge", "svm-squared-hinge"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [*LINEAR, "mlp"])
+def test_it_passes_the_checks_of_scikit_learn(model: str) -> None:
+    classifier = ZOFedClassifier(model, rounds=10, local_steps=20, batch_size=16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those checks provoke warnings
+        results = check_estimator(classifier, on_fail=None, on_skip=None)
+    assert len(results) > 40
+    assert [(r["check_name"], r["exception"]) for r in results if r["status"] not in ("passed", "skipped")] == []
+    assert sum(r["status"] == "skipped" for r in results) <= 3  # what needs other packages
+
+
+@pytest.mark.parametrize("model", [*LINEAR, "mlp"])
+def test_two_classes_are_learnt(model: str) -> None:
+    fitted = ZOFedClassifier(model, **(QUICK | {"rounds": 40 if model == "mlp" else 10})).fit(X, Y)
+    assert fitted.score(X, Y) > 0.9
+    assert fitted.decision_function(X).shape == (569,)
+    assert fitted.n_iter_ == (40 if model == "mlp" else 10)
+    assert fitted.n_evaluations_ == fitted.n_iter_ * 5 * 20 * 2 * 16
+
+
+def test_a_network_learns_what_no_line_can() -> None:
+    points, side = make_moons(200, noise=0.1, random_state=0)
+    network = ZOFedClassifier("mlp", rounds=60, step_size=3.0, random_state=0, hidden_units=8).fit(points, side)
+    assert network.score(points, side) > 0.83
+
+
+def test_several_classes_are_one_against_the_rest_with_their_own_names() -> None:
+    rows, labels = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[labels]
+    fitted = make_pipeline(StandardScaler(), ZOFedClassifier(**QUICK)).fit(rows, names)
+    assert fitted.score(rows, names) > 0.8
+    assert set(fitted.predict(rows)) <= set(names)
+    assert fitted.decision_function(rows).shape == (150, 3)
+    np.testing.assert_allclose(fitted.predict_proba(rows).sum(axis=1), 1.0)
+    assert fitted[-1].coef_.shape == (3, 4)
+
+
+def test_the_numbers_are_those_of_a_run_on_the_same_rows() -> None:
+    fitted = ZOFedClassifier(partition="sorted", num_clients=4, **QUICK).fit(X, Y)
+    length = np.sqrt(np.sum(X**2) / len(X))
+    data = Dataset(np.hstack([X / length, np.ones((569, 1))]), Y.astype(np.float64), Y)
+    clients = [build_model("logistic", data.take(rows)) for rows in split(Y, data.target, "sorted", 4, 0, 0.5)]
+    keys = {"num-clients": 4, "rounds": 10, "local-steps": 20, "batch-size": 16, "evaluate-every": 0}
+    x = run(RunConfig.from_mapping(keys), clients).state.x
+    np.testing.assert_array_equal(fitted.coef_[0], x[:-1] / length)
+    np.testing.assert_array_equal(fitted.intercept_, x[-1:])
+
+
+def test_coefficients_give_the_scores() -> None:
+    fitted = ZOFedClassifier(**QUICK).fit(X, Y)
+    np.testing.assert_allclose(fitted.decision_function(X), X @ fitted.coef_[0] + fitted.intercept_[0])
+    bare = ZOFedClassifier(fit_intercept=False, **QUICK).fit(X, Y)
+    assert bare.coef_.shape == (1, 30)
+    np.testing.assert_array_equal(bare.intercept_, [0.0])
+
+
+def test_the_unit_of_the_features_does_not_matter() -> None:
+    one, other = (ZOFedClassifier(**QUICK).fit(scale * X, Y) for scale in (1.0, 1024.0))
+    np.testing.assert_array_equal(one.predict(X), other.predict(1024.0 * X))
+
+
+def test_sparse_rows_give_what_dense_rows_give() -> None:
+    kept = np.where(np.abs(X) > 1.0, X, 0.0)
+    dense = ZOFedClassifier(**QUICK).fit(kept, Y)
+    thin = ZOFedClassifier(**QUICK).fit(sparse.csr_array(kept), Y)
+    np.testing.assert_allclose(thin.coef_, dense.coef_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(thin.predict(sparse.csr_array(kept)), dense.predict(kept))
+
+
+def test_it_is_tuned_in_a_pipeline_and_pickled() -> None:
+    pipeline = make_pipeline(StandardScaler(), ZOFedClassifier(**(QUICK | {"rounds": 4})))
+    grid = {"zofedclassifier__step_size": [1e-6, 1.0], "zofedclassifier__algorithm": ["zofedht", "zofedavg-sgd"]}
+    search = GridSearchCV(pipeline, grid, cv=2).fit(X, Y)
+    assert search.best_params_["zofedclassifier__step_size"] == 1.0
+    assert search.best_score_ > 0.85
+    again = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(again.predict(X), search.predict(X))
+
+
+def test_one_seed_gives_one_model() -> None:
+    def coefficients(seed: object) -> bytes:
+        return ZOFedClassifier(**(QUICK | {"rounds": 2, "random_state": seed})).fit(X, Y).coef_.tobytes()
+
+    assert coefficients(1) == coefficients(1) == coefficients(np.int64(1))
+    assert coefficients(1) != coefficients(2)
+    assert coefficients(np.random.RandomState(1)) == coefficients(np.random.RandomState(1))
+
+
+@pytest.mark.parametrize("model", ["svm-hinge", "svm-squared-hinge"])
+def test_a_support_vector_machine_has_no_probabilities(model: str) -> None:
+    assert not hasattr(ZOFedClassifier(model), "predict_proba")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "sentence"),
+    [
+        ({"model": "quadratic"}, ConfigError, "model must be one of logistic, .* got 'quadratic'"),
+        ({"partition": "halves"}, ConfigError, "partition must be one of"),
+        ({"rounds": 0}, ConfigError, "rounds must be at least 1"),
+        ({"step_size": -1.0}, ConfigError, "step-size must be greater than 0"),
+    ],
+)
+def test_a_wrong_parameter_is_named(changes: dict[str, Any], error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        ZOFedClassifier(**changes).fit(X, Y)
+
+
+def test_one_class_is_no_task() -> None:
+    with pytest.raises(ValueError, match="at least 2 classes, got 1 class"):
+        ZOFedClassifier().fit(X, np.ones(569))
