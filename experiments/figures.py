@@ -46,7 +46,11 @@ def save_figure(figure: Figure, path: Path) -> None:
     if path.suffix == ".png":
         from PIL import Image  # comes with matplotlib
 
-        few = Image.open(picture).convert("RGB").quantize(_COLOURS_OF_A_PICTURE, dither=Image.Dither.NONE)
+        few = (
+            Image.open(picture)
+            .convert("RGB")
+            .quantize(_COLOURS_OF_A_PICTURE, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        )
         picture = io.BytesIO()
         few.save(picture, "png", optimize=True)
     replace_file(path, picture.getvalue())
