@@ -13,6 +13,7 @@ from typing import Any
 from common.blas import one_thread
 from common.config import RunConfig
 from common.errors import DataError, RoundError
+from common.kernels import runs_compiled
 from server.coordinator import RoundRecord
 from server.files import replace_file
 from server.history import HistoryWriter
@@ -68,6 +69,7 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
         "seconds": round(time.perf_counter() - started, 3),
         "cpu_seconds": round(time.process_time() - cpu_started, 3),
         "interventions": interventions,
+        "kernel": "compiled" if runs_compiled(config.kernel) else "numpy",
         "config": config.to_mapping(),
     }
     partial.replace(folder / HISTORY)

@@ -61,7 +61,7 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
         f" clients drawn {preset.sampling}, selection by {preset.selection}."
         f" {len(study.outcomes)} runs, {seconds / 3600:.2f} hours of worker time"
         f"{'' if math.isnan(cpu) else f' ({cpu / 3600:.2f} of CPU)'}, {failed} diverged;"
-        f" {study.about['machine']}.",
+        f" {study.about['machine']}. {_kernels(study)}",
         "\n".join(f"- `{_anywhere(command)}`" for command in study.about["commands"]),
     ]
     for partition in sorted({panel.partition for panel in panels}):
@@ -83,6 +83,16 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
     if missing:
         blocks += ["### Panels of the paper not run in this study", missing]
     return blocks
+
+
+def _kernels(study: Study) -> str:
+    """Say which inner loops ran, and where if not everywhere: the last bits of x depend on them."""
+    kernels = [outcome.result.get("kernel", "numpy") for outcome in study.outcomes]
+    compiled = sorted({o.cell.panel for o, kernel in zip(study.outcomes, kernels, strict=True) if kernel == "compiled"})
+    if len(set(kernels)) == 1:
+        return f"Inner loops: {kernels[0]}."
+    names = ", ".join(f"{panel.dataset} {panel.model} {panel.partition}" for panel in compiled)
+    return f"Inner loops: compiled in {kernels.count('compiled')} runs ({names}), NumPy's in the others."
 
 
 def _anywhere(command: str) -> str:
