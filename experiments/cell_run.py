@@ -34,6 +34,8 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
     Raises ZofedhtError for anything else.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(f".{HISTORY}.*.part"):
+        left.unlink(missing_ok=True)  # of a run that was killed
     partial = folder / f".{HISTORY}.{os.getpid()}.part"
     writer = HistoryWriter(partial)
     partial.write_bytes(b"")

@@ -64,6 +64,7 @@ def test_a_killed_study_continues_and_equals_an_uninterrupted_one(tmp_path: Path
     arguments = ["study", *TWO_CELLS, "--rounds", "15", "--jobs", "2", "--out"]
     assert main([*arguments, str(out)]) == 0
     assert (out / FIRST / "result.json").stat().st_mtime_ns == before  # skipped
+    assert sorted(path.name for path in (out / SECOND).iterdir()) == ["history.jsonl", "result.json"]  # no leftovers
     assert main([*arguments, str(tmp_path / "whole")]) == 0
     for name in (FIRST, SECOND):
         assert outcome(out / name) == outcome(tmp_path / "whole" / name)
