@@ -1,6 +1,6 @@
 """``from server import run``: minimise something in one call, all clients in this process.
 
-result = run(lambda x: float(np.sum((x - 3.0) ** 2)), x0=np.zeros(5), step_size=0.02)
+result = run(lambda x: float(np.sum((x - 3.0) ** 2)), x0=np.zeros(5))
 result.x, result.fun, result.success, result.message, result.nfev, result.nit, result.history
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from common.config import RunConfig, dashed
+from common.config_rules import AUTO
 from common.errors import ConfigError, ObjectiveError, RoundError
 from common.function_objective import FunctionObjective
 from common.objective import Bounds, Objective, checked_objective
@@ -51,8 +52,8 @@ def run(
     a client), ``"module:factory"``, or None for the data set and the model that the options name. A function needs
     ``x0``; others have a start of their own unless it is given. ``bounds`` and ``scale``, for functions, are those of
     ``Objective``. ``options`` are run config keys with underscores, over those of ``config``: ``rounds=200,
-    step_size=0.1``; unless given, num_clients is the length of the list, and memory at most n. ``out`` is a folder for
-    the files of a run; ``callback`` hears each round's line of the history.
+    step_size=0.1``; unless given, num_clients is the length of the list, memory at most n, and the step
+    size of a black box auto. ``out`` is a folder for the files of a run; ``callback`` hears each round's line.
 
     The result has ``x`` (n,), ``fun`` (the mean over clients of F on the whole shard), ``nit`` (rounds), ``nfev``
     (evaluations on one sample that the algorithm asked for; those of the first and the last x are not counted),
@@ -64,7 +65,7 @@ def run(
     and DataError.
     """
     objectives = _objectives(objective, x0, samples, bounds, scale)
-    chosen = _config(config or RunConfig(), options, objective, objectives)
+    chosen = _config(config, options, objective, objectives)
     engine = _Engine(chosen, objectives)
     dimension, own, units = engine.start()
     start = initial_vector(chosen, dimension, own)
@@ -141,11 +142,14 @@ def _objectives(
 
 
 def _config(
-    config: RunConfig, options: dict[str, Any], objective: Any, objectives: list[Objective] | None
+    config: RunConfig | None, options: dict[str, Any], objective: Any, objectives: list[Objective] | None
 ) -> RunConfig:
+    default, config = config is None, config or RunConfig()
     given = {dashed(name): value for name, value in options.items()}
     if isinstance(objective, str):
         given["objective"] = objective
+    if default and objective is not None:
+        given.setdefault("step-size", AUTO)  # nobody knows the scale of somebody else's function
     if objectives is not None:
         count = len(objectives)
         if given.get("num-clients", count) != count:

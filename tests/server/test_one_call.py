@@ -34,6 +34,14 @@ def test_a_function_is_minimised_in_one_call() -> None:
     assert result.figures == {"train_loss": result.fun}
 
 
+def test_without_a_step_size_it_is_measured() -> None:
+    for size in (1e-3, 1.0, 1e2):
+        result = run(lambda x, size=size: size * bowl(x), x0=np.zeros(3), rounds=60)
+        np.testing.assert_allclose(result.x, TARGET, atol=0.05)
+    given = run(bowl, x0=np.zeros(3), rounds=2, step_size=0.05)
+    assert [row["step_size"] for row in given.history] == pytest.approx([0.05, 0.05 / np.sqrt(2.0)])
+
+
 def test_a_function_of_samples_draws_batches() -> None:
     rows = np.random.default_rng(0).standard_normal((30, 3)) * 0.1 + TARGET
     sizes = set()
