@@ -35,7 +35,8 @@ export ZOFEDHT_UID ?= $(shell id -u)
 export ZOFEDHT_GID ?= $(shell id -g)
 endif
 
-bench: .venv/.installed  ## seconds and CPU per round of every engine (half an hour, most of it SuperLink)
+bench: .venv/.installed  ## the local step, and a round of every engine (half an hour, most of it SuperLink)
+	$(BIN)/python -m benchmarks.local_step
 	$(BIN)/python -m benchmarks.rounds
 
 study: .venv/.installed  ## the paper's studies and their report: hours; QUICK=--quick is a part in minutes; DATA=DIR holds the large sets; PAGE=FILE.md gets the report

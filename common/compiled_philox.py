@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from common import philox
 from common.jit import bits_of, compiled, float_of, root
 from common.philox import (
     COSINE,
@@ -25,7 +27,7 @@ from common.philox import (
 )
 from common.typing import Matrix
 
-__all__ = ["normals"]
+__all__ = ["bits", "normals"]
 
 _CHUNK = 512
 _M0, _M1 = (np.uint64(multiplier) for multiplier in MULTIPLIERS)
@@ -48,6 +50,18 @@ def normals(key: Key, first_row: int, rows: int, columns: int) -> Matrix:
     drawn = np.empty((rows, columns))
     _fill(key, first_row, drawn, blocks_of(columns))
     return drawn
+
+
+def bits(key: Key, first_row: int, rows: int, columns: int) -> NDArray[np.uint8]:
+    """Return rows first_row.. of the stream's random bits as 0 and 1, (rows, columns)."""
+    return philox.bits(key, first_row, rows, columns, _words)
+
+
+def _words(key: Key, first_row: int, rows: int, blocks: int) -> NDArray[np.uint32]:
+    words = np.empty((4, rows, blocks), dtype=np.uint32)
+    for row in range(rows):
+        _philox(key, np.uint64(first_row + row), np.uint64(0), words[:, row], blocks)
+    return words
 
 
 @compiled

@@ -47,33 +47,30 @@ class Sequential:
 class _Addressed:
     """Philox: each number is a function of its row and column."""
 
-    def __init__(self, name: NDArray[np.uint32], draw: Callable[[NDArray[np.uint32], int, int, int], Matrix]) -> None:
+    def __init__(self, name: NDArray[np.uint32], kernel: str) -> None:
         self._key = name
-        self._draw = draw
         self._row = 0
+        if runs_compiled(kernel):
+            from common import compiled_philox  # numba is there only with the extra ``fast``
+
+            self._normals, self._bits = compiled_philox.normals, compiled_philox.bits
+        else:
+            self._normals, self._bits = philox.normals, philox.bits
 
     def normals(self, rows: int, columns: int) -> Matrix:
-        return self._draw(self._key, self._advance(rows), rows, columns)
+        return self._normals(self._key, self._advance(rows), rows, columns)
 
     def bits(self, rows: int, columns: int) -> NDArray[np.uint8]:
-        return philox.bits(self._key, self._advance(rows), rows, columns)
+        return self._bits(self._key, self._advance(rows), rows, columns)
 
     def _advance(self, rows: int) -> int:
         first, self._row = self._row, self._row + rows
         return first
 
 
-def _addressed(kernel: str, name: NDArray[np.uint32]) -> Noise:
-    if runs_compiled(kernel):
-        from common import compiled_philox  # numba is there only with the extra ``fast``
-
-        return _Addressed(name, compiled_philox.normals)
-    return _Addressed(name, philox.normals)
-
-
 GENERATORS: dict[str, Callable[[str, int, Purpose, int, int], Noise]] = {
     BIT_GENERATOR.lower(): lambda _kernel, *address: Sequential(stream(*address)),
-    "philox4x32": lambda kernel, *address: _addressed(kernel, key(*address)),
+    "philox4x32": lambda kernel, *address: _Addressed(key(*address), kernel),
 }
 """Sources by the name that the run config key ``generator`` takes."""
 

@@ -11,6 +11,7 @@ numbers: block b of a row of n gives the numbers b, b + q, b + 2q and b + 3q wit
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,9 +111,11 @@ def normals(key: Key, first_row: int, rows: int, columns: int) -> Matrix:
     return np.ascontiguousarray(drawn.reshape(rows, 4 * blocks)[:, :columns])
 
 
-def bits(key: Key, first_row: int, rows: int, columns: int) -> NDArray[np.uint8]:
+def bits(
+    key: Key, first_row: int, rows: int, columns: int, words_of: Callable[[Key, int, int, int], Words] = philox
+) -> NDArray[np.uint8]:
     """Return rows first_row.. of the stream's random bits as 0 and 1, (rows, columns)."""
-    words = philox(key, first_row, rows, -(-columns // 128))
+    words = words_of(key, first_row, rows, -(-columns // 128))
     packed = np.ascontiguousarray(np.moveaxis(words, 0, 2), dtype="<u4").view(np.uint8).reshape(rows, -1)
     return np.unpackbits(packed, axis=1, count=columns, bitorder="little")
 

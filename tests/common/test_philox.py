@@ -45,6 +45,8 @@ def test_compiled_code_gives_the_same_bytes(columns: int) -> None:
 
     plain, compiled = (law.normals(_KEY, 5, 3, columns) for law in (philox, compiled_philox))
     assert plain.tobytes() == compiled.tobytes()
+    plain_bits, compiled_bits = (law.bits(_KEY, 5, 3, columns) for law in (philox, compiled_philox))
+    assert plain_bits.tobytes() == compiled_bits.tobytes()
 
 
 def test_numbers_are_normal_and_independent() -> None:
