@@ -8,13 +8,12 @@ import numpy as np
 from rule import MALIGNANT, MEASURED, NAMES, START, Hospital, cutoffs, hospitals, macro_f1, says_malignant
 
 from common.config import RunConfig
-from server import load_run
-from server.inprocess import run
+from server import load_run, run
 
 
 def alone(hospital: Hospital, config: RunConfig) -> np.ndarray:
     """The rule that a hospital finds by itself in as many rounds."""
-    return run(config.replace(num_clients=1), [hospital]).state.x
+    return run(hospital, config=config, clients_per_round=config.clients_per_round).x
 
 
 def main() -> None:

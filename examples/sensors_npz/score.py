@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from common.config import RunConfig
-from server import load_run
-from server.inprocess import run
+from server import load_run, run
 
 
 def accuracy(x: np.ndarray, test: dict[str, np.ndarray]) -> float:
@@ -19,7 +18,7 @@ def accuracy(x: np.ndarray, test: dict[str, np.ndarray]) -> float:
 
 def alone(file: Path, config: RunConfig) -> np.ndarray:
     """What a site's rows give by themselves, in as many rounds; a fifth of a data set is held out."""
-    return run(config.replace(dataset=str(file), num_clients=1, clients_per_round=1)).state.x
+    return run(config=config, dataset=str(file), num_clients=1, clients_per_round=1).x
 
 
 def main() -> None:
