@@ -38,6 +38,12 @@ class Plan:
     slope: str  # central | forward
     skips: bool = False  # whether a step whose evaluation fails is skipped, instead of failing the slot
     kernel: str = "auto"  # auto | numpy | compiled
+    direction_slot: int | None = None  # whose directions are taken, where not the slot's own; samples always are
+
+    @property
+    def address(self) -> int:
+        """The slot that names the directions."""
+        return self.slot if self.direction_slot is None else self.direction_slot
 
     def samples(self, shard: int) -> int:
         """Return how many samples a step is measured on: of a shard of one sample there is only the whole."""
@@ -58,7 +64,7 @@ class Plan:
     def directions(self, block_bytes: int | None = None) -> Iterator[Matrix]:
         """Yield the directions of the steps in blocks, (block, n) each."""
         return slot_directions(
-            self.law, self.steps, self.seed, self.round, self.slot, kernel=self.kernel, block_bytes=block_bytes
+            self.law, self.steps, self.seed, self.round, self.address, kernel=self.kernel, block_bytes=block_bytes
         )
 
 

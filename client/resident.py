@@ -16,6 +16,7 @@ from common.config import RunConfig
 from common.errors import DataError
 from common.messages import OWN_ROWS, PROTOCOL, Hello, Question
 from common.objective import Objective, Shard, load_objective
+from common.replay import draw_check
 from common.search_units import in_search_units
 from common.shards import config_of_task, lone_objective, own_objective
 from common.streams import BIT_GENERATOR
@@ -74,6 +75,7 @@ class ResidentClient(ZofedhtClient):
             protocol=PROTOCOL,
             version=metadata.version("zofedht"),
             generator=BIT_GENERATOR,
+            draws=draw_check(),
         )
         return encode_hello(hello)
 

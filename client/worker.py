@@ -7,13 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from client.local_steps import Plan, local_steps
+from client.replica import Replica
 from common.blas import one_thread
-from common.directions import Directions
 from common.errors import ObjectiveError, ZofedhtError
 from common.kernels import runs_compiled
 from common.messages import Broadcast, Update, basis_digest
 from common.objective import Objective
-from common.search_units import digest_of
+from common.replay import law_of, sketch
+from common.search_units import digest_of, units_of
 from common.typing import Matrix
 
 __all__ = ["BasisStore", "Worker"]
@@ -41,23 +42,36 @@ class BasisStore:
 class Worker:
     """Does slots of work for one or many logical clients of a process."""
 
-    def __init__(self, objective_of: Callable[[Broadcast], Objective], bases: BasisStore | None = None) -> None:
+    def __init__(
+        self,
+        objective_of: Callable[[Broadcast], Objective],
+        bases: BasisStore | None = None,
+        replica: Replica | None = None,
+    ) -> None:
         self._objective_of = objective_of
         self._bases = bases or BasisStore()
+        self._replica = replica or Replica()
 
     def work(self, broadcast: Broadcast) -> Update:
         """Rebuild C_r, take the K steps and return the Update.
 
-        What goes wrong is answered, not raised: a basis that is not held as ``basis-missing``, a task, a
-        shard or an objective that fails as ``failed`` with the reason, and an evaluation that fails where the run
-        is then to stop as ``stopped``.
+        What goes wrong is answered, not raised: a basis or an x that is not held as ``basis-missing`` or
+        ``x-missing``, a task, a shard or an objective that fails as ``failed`` with the reason, and an evaluation
+        that fails where the run is then to stop as ``stopped``.
         """
         if broadcast.basis is not None:
             digest = basis_digest(broadcast.basis)
             if digest != broadcast.digest:
                 return _answer(broadcast, "failed", "the basis does not have the digest that came with it")
             self._bases.add(digest, broadcast.basis)
-        basis = self._bases.get(broadcast.digest) if broadcast.needs_basis else None
+        try:
+            followed = self._replica.follow(broadcast, lambda past: units_of(self._objective_of(past)))
+        except ZofedhtError as error:
+            return _answer(broadcast, "failed", str(error))
+        if followed is None:
+            return _answer(broadcast, "x-missing", f"x of round {broadcast.round} does not follow from what is held")
+        broadcast = followed
+        basis = self._basis(broadcast) if broadcast.needs_basis else None
         if broadcast.needs_basis and basis is None:
             return _answer(broadcast, "basis-missing", f"basis {broadcast.version} is not held")
         try:
@@ -79,11 +93,14 @@ class Worker:
                 result = local_steps(objective, broadcast.x, _plan(broadcast, basis))
         except ObjectiveError as error:
             return _answer(broadcast, "stopped" if broadcast.on_error == "stop" else "failed", str(error))
+        slopes = broadcast.uplink == "slopes"
         return Update(
             round=broadcast.round,
             slot=broadcast.slot,
             client=broadcast.client,
-            move=result.move,
+            move=None if slopes else result.move,
+            slopes=result.slopes if slopes else None,
+            sketch=sketch(result.move) if slopes else None,
             examples=len(objective),
             evaluations=result.evaluations,
             loss=result.loss,
@@ -91,20 +108,27 @@ class Worker:
             skipped=result.skipped,
         )
 
+    def _basis(self, broadcast: Broadcast) -> Matrix | None:
+        held = self._bases.get(broadcast.digest)
+        if held is None:
+            followed = self._replica.basis(broadcast.version)
+            if followed is not None and basis_digest(followed) == broadcast.digest:
+                self._bases.add(broadcast.digest, followed)
+                return followed
+        return held
+
 
 def _answer(broadcast: Broadcast, status: str, reason: str) -> Update:
     return Update(broadcast.round, broadcast.slot, broadcast.client, status=status, reason=reason)  # type: ignore[arg-type]
 
 
 def _plan(broadcast: Broadcast, basis: Matrix | None) -> Plan:
-    law = Directions(
-        broadcast.x.shape[0], basis, broadcast.weight, broadcast.gain, broadcast.probe, broadcast.generator
-    )
     return Plan(
-        law=law,
+        law=law_of(broadcast, basis),
         seed=broadcast.seed,
         round=broadcast.round,
         slot=broadcast.slot,
+        direction_slot=broadcast.direction_slot,
         step_size=broadcast.step_size,
         radius=broadcast.radius,
         steps=broadcast.local_steps,

@@ -7,19 +7,24 @@ To add one, add a row here, and at most one function (a law of v in ``directions
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-__all__ = ["ALGORITHMS", "Algorithm"]
+__all__ = ["ALGORITHMS", "UPLINKS", "Algorithm", "Uplink"]
+
+Uplink = Literal["move", "slopes"]
+UPLINKS: tuple[Uplink, ...] = get_args(Uplink)
+"""What a client sends: where its steps led, n numbers, or the K slopes that they were taken with."""
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One row: where directions come from and what data a step sees."""
+    """One row: where directions come from, what data a step sees, and what can cross the wire."""
 
     name: str
     law: Literal["isotropic", "trajectory"]
     data: Literal["minibatch", "shard"]
     summary: str
+    uplinks: tuple[Uplink, ...] = UPLINKS
 
     @property
     def follows_trajectory(self) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from common.algorithms import ALGORITHMS, Algorithm
+from common.algorithms import ALGORITHMS, UPLINKS, Algorithm
 from common.config_rules import AUTO, AutoOr, Rule, at_least, auto_or, between, labels, one_of, positive, preprocessing
 from common.errors import ConfigError
 from common.kernels import KERNELS
@@ -146,6 +146,23 @@ class RunConfig:
         "loops of a local step: numpy, compiled (extra `fast`), or auto: compiled where it is installed",
         rule=one_of(KERNELS),
     )
+    # wire
+    uplink: str = _key(
+        "move",
+        "what a client sends: its move (n numbers), or its slopes (K numbers), which the server replays",
+        rule=one_of(UPLINKS),
+    )
+    directions: str = _key(
+        "per-slot",
+        "whose directions a slot takes: its own, or the same in all slots of a round",
+        symbol="v_k",
+        rule=one_of(("per-slot", "shared")),
+    )
+    downlink: str = _key(
+        "x",
+        "what a client is sent: x, or the mean slopes since the x that it holds (needs shared directions, slopes up)",
+        rule=one_of(("x", "slopes")),
+    )
     # robustness
     on_error: str = _key(
         "drop-slot",
@@ -204,6 +221,13 @@ class RunConfig:
                 f"clients-per-round must be at most num-clients = {self.num_clients} when drawn without replacement,"
                 f' got {self.clients_per_round} (sampling = "with-replacement" lifts this)'
             )
+        if self.downlink == "slopes" and (self.uplink, self.directions) != ("slopes", "shared"):
+            found.append(
+                "downlink must be x unless uplink is slopes and directions are shared, got 'slopes' with uplink ="
+                f" {self.uplink} and directions = {self.directions}: only then mean slopes tell where x went"
+            )
+        if self.uplink not in self.row.uplinks:
+            found.append(f"uplink must be {' or '.join(self.row.uplinks)} with {self.algorithm}, got {self.uplink!r}")
         if self.min_replies > self.clients_per_round:
             found.append(
                 f"min-replies must be at most clients-per-round = {self.clients_per_round}, got {self.min_replies}"
@@ -307,6 +331,7 @@ FREE_KEYS = frozenset(
         "max-retries",
         "on-error",
         "data-dir",
+        "downlink",
     }
 )
 """Keys that may change when a run is resumed: they do not enter any number of a round."""

@@ -21,14 +21,16 @@ __all__ = [
     "Member",
     "Question",
     "Status",
+    "TrailStep",
     "Update",
     "basis_digest",
+    "vector_digest",
 ]
 
 NO_BASIS = -1
 """The basis version of a round whose directions are isotropic."""
 
-Status = Literal["ok", "basis-missing", "failed", "stopped"]
+Status = Literal["ok", "basis-missing", "x-missing", "failed", "stopped"]
 """stopped: an evaluation failed and on-error is stop."""
 
 ON_ERROR = ("drop-slot", "skip-step", "stop")
@@ -42,7 +44,12 @@ def basis_digest(basis: Matrix | None) -> str:
     return hashlib.sha256(np.ascontiguousarray(basis, dtype="<f8").tobytes()).hexdigest()
 
 
-PROTOCOL = 1
+def vector_digest(x: Vector) -> str:
+    """Return a short digest of x's little-endian float64 bytes, quick enough for every round."""
+    return hashlib.blake2b(np.ascontiguousarray(x, dtype="<f8").tobytes(), digest_size=16).hexdigest()
+
+
+PROTOCOL = 2
 """Raised when the messages change so that older clients and servers cannot understand each other."""
 
 OWN_ROWS = -1
@@ -56,6 +63,18 @@ class Member:
     name: str
     partition: int = OWN_ROWS  # share of the server's data set
     host: str = ""  # the client itself, its connection, or a simulated node
+    keeps_x: bool = True  # whether its process lives on between rounds
+    moves_only: str = ""  # why its slopes cannot be taken, where its directions are not the server's
+
+
+@dataclass(frozen=True)
+class TrailStep:
+    """What moved x in one round whose directions all slots shared: x <- x - sum_k l_k v_k."""
+
+    weight: float  # alpha
+    gain: float  # s
+    version: int  # of Q
+    lengths: Vector  # mean over slots of eta c_k: (K,)
 
 
 @dataclass(frozen=True)
@@ -85,6 +104,22 @@ class Broadcast:
     probe: str = "gaussian"  # law of the isotropic part
     generator: str = BIT_GENERATOR.lower()  # source of its numbers
     kernel: str = "auto"  # auto | numpy | compiled
+    uplink: str = "move"  # move | slopes: what the client is to send
+    x_digest: str = ""  # of x, where the client is to keep it
+    memory: int = 0  # tau, where it is then to make Q by itself
+    trail: tuple[TrailStep, ...] | None = None  # from the x that it keeps to this one; x is then empty
+    size: int = 0  # n, where x is empty
+    direction_slot: int | None = None  # whose directions all slots share, where they do
+
+    @property
+    def address(self) -> int:
+        """The slot that names the directions: its own unless they are shared."""
+        return self.slot if self.direction_slot is None else self.direction_slot
+
+    @property
+    def dimension(self) -> int:
+        """n, the number of parameters."""
+        return int(self.x.shape[0])
 
     @property
     def needs_basis(self) -> bool:
@@ -117,6 +152,7 @@ class Hello:
     protocol: int
     version: str  # of the package
     generator: str  # bit generator that directions are drawn with
+    draws: str  # digest of directions that everybody can draw
 
 
 @dataclass(frozen=True)
@@ -129,6 +165,8 @@ class Update:
     status: Status = "ok"
     reason: str = ""  # why it failed, or why its first skipped step did
     move: Vector | None = None  # w_K - x_r: (n,)
+    slopes: Vector | None = None  # c_1..c_K, in the place of the move: (K,)
+    sketch: Vector | None = None  # sums of the move that go with the slopes: (PARTS,)
     examples: int = 0  # rows of the shard
     evaluations: int = 0  # single-sample evaluations that the algorithm asked for
     loss: float = float("nan")  # mean loss of all probes of the slot

@@ -7,15 +7,18 @@ checked against the number of bytes before anything is allocated, and no pickle 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
 
 import numpy as np
 
+from common.algorithms import UPLINKS
 from common.errors import MessageError
 from common.kernels import KERNELS
-from common.messages import NO_BASIS, ON_ERROR, OWN_ROWS, Broadcast, Hello, Question, Status, Update
+from common.message_size import fit_ins_size, fit_res_size
+from common.messages import NO_BASIS, ON_ERROR, OWN_ROWS, Broadcast, Hello, Question, Status, TrailStep, Update
 from common.noise import GENERATORS
 from common.probes import PROBES
 from common.slopes import SLOPES
@@ -34,16 +37,16 @@ __all__ = [
     "encode_hello",
     "encode_question",
     "encode_update",
+    "trail_step_bytes",
     "update_bytes",
 ]
 
 Config = dict[str, bool | bytes | float | int | str]
 """Flower's scalar mapping."""
 
-_ARRAY_OVERHEAD = 128
-"""Bytes of the .npy header in front of each array."""
+_TRAIL_STEP = struct.Struct("<ddq")  # weight, gain, version; the lengths follow
 
-_STATUSES: tuple[Status, ...] = ("ok", "basis-missing", "failed", "stopped")
+_STATUSES: tuple[Status, ...] = ("ok", "basis-missing", "x-missing", "failed", "stopped")
 
 
 def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
@@ -66,7 +69,15 @@ def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
         "gain": message.gain,
         "basis-version": message.version,
         "task": message.task,
+        "uplink": message.uplink,
     }
+    if message.direction_slot is not None:
+        config["direction-slot"] = message.direction_slot
+    if message.x_digest:
+        config |= {"x-digest": message.x_digest, "memory": message.memory}
+    if message.trail is not None:
+        steps = b"".join(_trail_step(step) for step in message.trail)
+        config |= {"dimension": message.size, "trail-rounds": len(message.trail), "trail": steps}
     if message.needs_basis:
         config |= {"basis-digest": message.digest, "basis-rank": message.rank}
     if message.on_error != "drop-slot":
@@ -75,12 +86,31 @@ def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
         config["units"] = message.units
     if message.basis is not None:
         config["basis"] = encode_basis(message.basis)
-    return [message.x], config
+    return [] if message.trail is not None else [message.x], config
+
+
+def trail_step_bytes(steps: int) -> int:
+    """Return the bytes of one round of a trail with so many local steps."""
+    return _TRAIL_STEP.size + 8 * steps
+
+
+def _read_trail_step(data: bytes) -> TrailStep:
+    weight, gain, version = _TRAIL_STEP.unpack_from(data)
+    lengths = np.frombuffer(data, dtype="<f8", offset=_TRAIL_STEP.size).astype(np.float64)
+    return TrailStep(weight, gain, version, lengths)
+
+
+def _trail_step(step: TrailStep) -> bytes:
+    return _TRAIL_STEP.pack(step.weight, step.gain, step.version) + _to_bytes(step.lengths)
 
 
 def encode_basis(basis: Matrix) -> bytes:
     """Return Q as little-endian float64 bytes, row by row."""
-    return np.ascontiguousarray(basis, dtype="<f8").tobytes()
+    return _to_bytes(basis)
+
+
+def _to_bytes(array: Matrix) -> bytes:
+    return np.ascontiguousarray(array, dtype="<f8").tobytes()
 
 
 def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadcast:
@@ -88,8 +118,10 @@ def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadc
 
     Raises MessageError when a key is missing or ill-typed, a name is unknown, or when x or the basis has a wrong size.
     """
-    x = _vector(arrays, "x")
     read = _Reader(config)
+    trail = read.trail() if "trail" in config else None
+    x = _vector(arrays, "x") if trail is None else np.empty(0)
+    dimension = x.shape[0] if trail is None else read.integer("dimension", least=1)
     version = read.integer("basis-version")
     has_basis = version != NO_BASIS
     rank = read.integer("basis-rank", least=0) if has_basis else 0
@@ -113,15 +145,21 @@ def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadc
         version=version,
         digest=read.text("basis-digest") if has_basis else "",
         rank=rank,
-        basis=_basis(config["basis"], x.shape[0], rank) if "basis" in config else None,
+        basis=_basis(config["basis"], dimension, rank) if "basis" in config else None,
         task=read.text("task"),
         on_error=read.choice("on-error", ON_ERROR) if "on-error" in config else "drop-slot",
         units=read.text("units") if "units" in config else "",
+        uplink=read.choice("uplink", UPLINKS),
+        x_digest=read.text("x-digest") if "x-digest" in config else "",
+        memory=read.integer("memory", least=0) if "memory" in config else 0,
+        trail=trail,
+        size=0 if trail is None else dimension,
+        direction_slot=read.integer("direction-slot", least=0) if "direction-slot" in config else None,
     )
 
 
 def encode_update(message: Update) -> tuple[list[Vector], int, Config]:
-    """Return ([move] or [], examples, metrics)."""
+    """Return ([move] or [], examples, metrics); slopes are in the metrics, where a scalar costs no header."""
     metrics: Config = {
         "round": message.round,
         "slot": message.slot,
@@ -133,6 +171,8 @@ def encode_update(message: Update) -> tuple[list[Vector], int, Config]:
     }
     if message.skipped:
         metrics["skipped"] = message.skipped
+    if message.slopes is not None and message.sketch is not None:
+        metrics |= {"slopes": _to_bytes(message.slopes), "sketch": _to_bytes(message.sketch)}
     return ([] if message.move is None else [message.move]), message.examples, metrics
 
 
@@ -143,13 +183,16 @@ def decode_update(arrays: Sequence[Any], examples: int, metrics: Mapping[str, An
     """
     read = _Reader(metrics)
     status = cast(Status, read.choice("status", _STATUSES))
+    has_slopes = status == "ok" and "slopes" in metrics
     return Update(
         round=read.integer("round", least=0),
         slot=read.integer("slot", least=0),
         client=read.text("client"),
         status=status,
         reason=read.text("reason"),
-        move=_vector(arrays, "move") if status == "ok" else None,
+        move=_vector(arrays, "move") if status == "ok" and not has_slopes else None,
+        slopes=read.vector("slopes") if has_slopes else None,
+        sketch=read.vector("sketch") if has_slopes else None,
         examples=examples,
         evaluations=read.integer("evaluations", least=0),
         loss=read.number("loss"),
@@ -193,6 +236,7 @@ def decode_hello(properties: Mapping[str, Any]) -> Hello:
         protocol=read.integer("protocol"),
         version=read.text("version"),
         generator=read.text("generator"),
+        draws=read.text("draws"),
     )
 
 
@@ -203,26 +247,15 @@ def decode_figures(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def broadcast_bytes(message: Broadcast) -> int:
-    """Return the size of a Broadcast on the wire, without the transport's own framing."""
+    """Return the size of a Broadcast as Flower's FitIns, without making it."""
     # The basis is counted, not copied: an in-process run counts thousands of messages.
-    basis = 0 if message.basis is None else message.basis.nbytes + len("basis")
-    return _payload_bytes(*encode_broadcast(replace(message, basis=None))) + basis
+    arrays, config = encode_broadcast(replace(message, basis=None))
+    return fit_ins_size(arrays, config if message.basis is None else config | {"basis": message.basis})
 
 
 def update_bytes(message: Update) -> int:
-    """Return the size of an Update on the wire, without the transport's own framing."""
-    arrays, _, metrics = encode_update(message)
-    return _payload_bytes(arrays, metrics)
-
-
-def _payload_bytes(arrays: Sequence[Vector], config: Mapping[str, Any]) -> int:
-    """Arrays with their headers, keys, texts, and 8 for a number."""
-    total = sum(array.nbytes + _ARRAY_OVERHEAD for array in arrays)
-    for key, value in config.items():
-        total += len(key) + (
-            len(value) if isinstance(value, bytes) else len(value.encode()) if isinstance(value, str) else 8
-        )
-    return total
+    """Return the size of an Update as Flower's FitRes, without making it."""
+    return fit_res_size(*encode_update(message))
 
 
 class _Reader:
@@ -254,6 +287,21 @@ class _Reader:
         if not isinstance(value, str):
             raise MessageError(f"{key} must be a text, got {value!r}")
         return value
+
+    def vector(self, key: str) -> Vector:
+        value = self._get(key)
+        if not isinstance(value, bytes) or len(value) % 8:
+            got = f"{len(value)} bytes" if isinstance(value, bytes) else type(value).__name__
+            raise MessageError(f"{key} must be the bytes of float64 numbers, got {got}")
+        return np.frombuffer(value, dtype="<f8").astype(np.float64, copy=False)
+
+    def trail(self) -> tuple[TrailStep, ...]:
+        value, rounds = self._get("trail"), self.integer("trail-rounds", least=0)
+        size = trail_step_bytes(self.integer("local-steps", least=1))
+        if not isinstance(value, bytes) or len(value) != size * rounds:
+            got = f"{len(value)} bytes" if isinstance(value, bytes) else type(value).__name__
+            raise MessageError(f"trail must hold {rounds} rounds of {size} bytes, got {got}")
+        return tuple(_read_trail_step(value[at : at + size]) for at in range(0, len(value), size))
 
     def choice(self, key: str, choices: Collection[str]) -> str:
         value = self.text(key)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from common.messages import PROTOCOL, Hello
+from common.replay import draw_check
 from common.streams import BIT_GENERATOR
 
-__all__ = ["Expected", "refusal"]
+__all__ = ["Expected", "other_draws", "refusal"]
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,6 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
             f"this client speaks protocol {hello.protocol} (version {hello.version}), the server protocol {PROTOCOL};"
             " install the same version of zofedht on both"
         )
-    if hello.generator != BIT_GENERATOR:
-        return f"this client draws with {hello.generator}, the server with {BIT_GENERATOR}; install the same version"
     if certified_name is not None and hello.name != certified_name:
         return (
             f"the certificate is for {certified_name!r}, the client calls itself {hello.name!r};"
@@ -56,3 +55,15 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
             " check model, preprocess and the number of columns"
         )
     return None
+
+
+def other_draws(hello: Hello) -> str:
+    """Return why the client's slopes cannot be replayed, or an empty text.
+
+    It may take part all the same: along whatever directions it stepped, its move says where that led.
+    """
+    if hello.generator != BIT_GENERATOR:
+        return f"it draws with {hello.generator}, the server with {BIT_GENERATOR}, so its move is taken"
+    if hello.draws != draw_check():
+        return f"its {BIT_GENERATOR} draws other numbers than the server's, so its move is taken"
+    return ""

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.messages import Broadcast, Update
+from common.replay import PARTS
 from common.typing import Vector
 
-__all__ = ["Failure", "Skipped", "diverged", "mean_move", "screen", "skipped_steps"]
+__all__ = ["Failure", "Skipped", "diverged", "mean_move", "screen", "skipped_steps", "weight_of"]
 
 
 _RAN_AWAY = ("not a finite number", "non-finite: ")
@@ -63,12 +64,17 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> str | None:
         return f"stale: answered round {update.round}, asked was round {broadcast.round}"
     if update.client != broadcast.client:
         return f"answered by client {update.client}, asked was client {broadcast.client}"
-    if update.status != "ok" or update.move is None:
+    if update.status != "ok":
         return update.reason or update.status
-    if update.move.shape != broadcast.x.shape:
-        return f"wrong shape: the move is {update.move.shape}, x is {broadcast.x.shape}"
-    if not np.all(np.isfinite(update.move)):
-        return "non-finite: the move holds NaN or inf; a smaller step-size or radius usually cures this"
+    if (update.slopes is not None) != (broadcast.uplink == "slopes"):
+        return f"asked for its {broadcast.uplink}, it sent {'slopes' if update.slopes is not None else 'a move'}"
+    if update.slopes is not None:
+        complaint = _not_finite("the slopes", update.slopes, (broadcast.local_steps,))
+        complaint = complaint or _not_finite("the sketch", update.sketch, (PARTS,))
+    else:
+        complaint = _not_finite("the move", update.move, broadcast.x.shape)
+    if complaint is not None:
+        return complaint
     if update.examples < 1:
         return f"examples must be at least 1, got {update.examples}"
     if update.skipped >= broadcast.local_steps or (update.skipped and broadcast.on_error != "skip-step"):
@@ -93,17 +99,28 @@ def diverged(failures: Sequence[Failure], asked: Mapping[int, Broadcast]) -> lis
     return list(found.values())
 
 
-def mean_move(updates: Sequence[Update], weighting: str) -> Vector:
-    """Return the mean of the moves in the order given (Algorithm 1, line 20).
+def _not_finite(what: str, array: Vector | None, shape: tuple[int, ...]) -> str | None:
+    got = "nothing" if array is None else array.shape
+    if array is None or array.shape != shape:
+        return f"wrong shape: {what} must be {shape}, got {got}"
+    if not np.all(np.isfinite(array)):
+        return f"non-finite: {what} must not hold NaN or inf; a smaller step-size or radius usually cures this"
+    return None
 
-    ``uniform`` weighs slots equally, as the paper does; ``examples`` by the rows of the client's shard.
-    """
-    weights = [float(update.examples) if weighting == "examples" else 1.0 for update in updates]
+
+def weight_of(update: Update, weighting: str) -> float:
+    """Return a slot's weight: 1 where they weigh equally, as in the paper; for ``examples`` the client's rows."""
+    return float(update.examples) if weighting == "examples" else 1.0
+
+
+def mean_move(parts: Sequence[tuple[float, Vector]]) -> Vector:
+    """Return the weighted mean of moves, (weight, move) each, in the order given (Algorithm 1, line 20)."""
+    if len(parts) == 1:  # as it is: w m / w would round
+        return parts[0][1]
     total = None
     with np.errstate(over="ignore", invalid="ignore"):  # ``tell`` looks for the inf of an overflow
-        for weight, update in zip(weights, updates, strict=True):
-            assert update.move is not None  # screened
-            part = weight * update.move
+        for weight, move in parts:
+            part = weight * move
             total = part if total is None else total + part
         assert total is not None
-        return total / sum(weights)
+        return total / sum(weight for weight, _ in parts)

@@ -10,7 +10,12 @@ from enum import Enum, auto
 
 from flwr.proto.transport_pb2 import ClientMessage
 
-__all__ = ["Conversation", "LostClient"]
+from server.traffic import Traffic
+
+__all__ = ["GRPC_PREFIX", "Conversation", "LostClient"]
+
+GRPC_PREFIX = 5
+"""Bytes that gRPC puts in front of each message: a flag and the length."""
 
 
 class LostClient(Exception):  # noqa: N818  (it is the client that is lost, not an error of ours)
@@ -34,7 +39,8 @@ class Conversation:
     def __init__(self, most_bytes: int) -> None:
         """``most_bytes`` is the longest message that is read; it may be raised when the client is known."""
         self.most_bytes = most_bytes
-        self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._out: queue.SimpleQueue[tuple[bytes, Traffic | None] | None] = queue.SimpleQueue()
+        self._traffic: Traffic | None = None  # counts the answer to the question that is out
         self._turn = threading.Lock()  # a client that was drawn twice answers one slot after the other
         self._changed = threading.Condition()
         self._state = _State.IDLE
@@ -42,8 +48,8 @@ class Conversation:
         self._end = ""  # why the stream has ended
         self.complaint = ""  # what the client did wrong, where that is why
 
-    def ask(self, message: bytes, timeout: float) -> ClientMessage:
-        """Send a serialised ServerMessage and return the answer.
+    def ask(self, message: bytes, timeout: float, traffic: Traffic | None = None) -> ClientMessage:
+        """Send a serialised ServerMessage and return the answer; ``traffic`` counts both when they cross the wire.
 
         Raises LostClient when the stream ends, and after ``timeout`` seconds, which include the wait for the
         client's other slots.
@@ -52,13 +58,13 @@ class Conversation:
         if not self._turn.acquire(timeout=timeout):
             raise LostClient(f"no answer within {timeout:.3g} seconds: it was still at work on another slot")
         try:
-            self.expect()
-            self._out.put(message)
+            self.expect(traffic)
+            self._out.put((message, traffic))
             return self.next_answer(deadline - time.monotonic())
         finally:
             self._turn.release()
 
-    def expect(self) -> None:
+    def expect(self, traffic: Traffic | None = None) -> None:
         """Note that a question goes out now. Raises LostClient when the client cannot be asked."""
         with self._changed:
             if self._end:
@@ -66,6 +72,7 @@ class Conversation:
             if self._state is not _State.IDLE:
                 raise LostClient("it is still at work on an earlier question")
             self._state = _State.ASKED
+            self._traffic = traffic
 
     def next_answer(self, timeout: float) -> ClientMessage:
         """Return the answer to the question that is out. Raises LostClient as ``ask`` does."""
@@ -103,6 +110,8 @@ class Conversation:
         with self._changed:
             if self._state is _State.IDLE:
                 return "it spoke without being asked"
+            if self._traffic is not None:  # a late answer that nobody waits for has crossed the wire as well
+                self._traffic.received(len(data) + GRPC_PREFIX)
             if self._state is _State.ASKED:
                 self._answer = message
                 self._changed.notify_all()
@@ -111,12 +120,15 @@ class Conversation:
 
     def outgoing(self) -> Iterator[bytes]:
         """Yield what is to be sent, until the conversation is closed."""
-        while (message := self._out.get()) is not None:
+        while (item := self._out.get()) is not None:
+            message, traffic = item
+            if traffic is not None:
+                traffic.sent(len(message) + GRPC_PREFIX)
             yield message
 
     def dismiss(self, message: bytes) -> None:
         """Send a last message, whatever the client is doing, and end the conversation after it."""
-        self._out.put(message)
+        self._out.put((message, None))
         self.close()
 
     def close(self, reason: str = "the connection was lost") -> None:

@@ -1,10 +1,11 @@
-"""One run, round by round, for any engine: ask, re-send, tell, retry, record.
+"""One run, round by round, for any engine: ask, re-send, check, tell, retry, record.
 
 An engine only carries messages:
 
     while not coordinator.finished:
         replies = carry(coordinator.ask(members))
         replies += carry(coordinator.resend(replies))
+        replies += carry(coordinator.recheck(replies))
         coordinator.tell(replies)
 """
 
@@ -15,14 +16,19 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+import numpy as np
+
 from common.config import RunConfig
 from common.errors import ObjectiveError, RoundError
 from common.messages import Broadcast, Member, Update
 from common.typing import Vector
 from common.wire import broadcast_bytes, update_bytes
-from server.aggregation import Failure
-from server.rounds import Outcome, ServerState, Totals, ask, tell, weight_now
+from server.aggregation import Failure, screen
+from server.replays import Replays
+from server.rounds import Outcome, ServerState, Totals, ask, given_to, tell, weight_now
 from server.selection import redraw
+from server.traffic import Traffic
+from server.trail import Trail
 
 __all__ = ["Coordinator", "Metrics", "Observer", "RoundRecord"]
 
@@ -51,6 +57,7 @@ class RoundRecord:
     skipped: list[dict[str, object]] = field(default_factory=list)
     subspace_weight: float = 0.0  # alpha of the round's directions
     interventions: list[dict[str, object]] = field(default_factory=list)  # what auto changed, from the next round on
+    fallbacks: list[dict[str, object]] = field(default_factory=list)  # slots asked for their move instead of slopes
 
 
 Observer = Callable[[ServerState, RoundRecord], None]
@@ -58,6 +65,7 @@ Observer = Callable[[ServerState, RoundRecord], None]
 
 
 _REASONS_SHOWN = 5
+_MISSING = ("basis-missing", "x-missing")
 
 
 class Coordinator:
@@ -83,7 +91,14 @@ class Coordinator:
         self._hosts: dict[int, str] = {}  # slot -> host of the client that was asked
         self._lost: dict[int, list[str]] = {}  # slot -> clients that lost it in this attempt
         self._resent: set[tuple[int, str]] = set()  # (slot, client) that were sent Q again in this attempt
-        self._up = self._down = 0
+        self._moves_only: dict[str, str] = {}  # host -> why its slopes are not taken
+        self._fallbacks: list[Failure] = []  # of this round: slots that were asked for their move
+        self._rechecked: set[tuple[int, str]] = set()  # (slot, client) asked for its move after its slopes
+        self._replays = Replays()
+        self._trail = Trail()
+        self._forgetful: set[str] = set()  # hosts that keep no x
+        self._sent_x: set[int] = set()  # slots that were sent x in full
+        self._traffic, self._metered = Traffic(), False
         self._mark = clock()
         self.figures: Metrics | None = None
         """The full evaluation of the state's x, where the latest round had one."""
@@ -102,12 +117,17 @@ class Coordinator:
 
         Raises RoundError when there is nobody to ask.
         """
+        members = [self._known(member) for member in members]
         broadcasts = ask(self.state, self.config, members, self._attempt)
-        hosts = {member.name: member.host for member in members}
-        self._hosts = {b.slot: hosts[b.client] for b in broadcasts}
+        by_name = {member.name: member for member in members}
+        self._hosts = {b.slot: by_name[b.client].host for b in broadcasts}
         self._asked = {b.slot: b for b in broadcasts}
-        self._lost, self._resent = {}, set()
-        return [self._send(b, with_basis=not self._holds(b)) for b in broadcasts]
+        self._lost, self._resent, self._rechecked, self._sent_x = {}, set(), set(), set()
+        self._forgetful |= {member.host for member in members if not member.keeps_x}
+        self._replays = Replays()
+        for broadcast in broadcasts:
+            self._note_fallback(broadcast, by_name[broadcast.client])
+        return [self._send(b) for b in broadcasts]
 
     def redraw(self, slot: int, members: Sequence[Member]) -> Broadcast | None:
         """Return the broadcast of a slot whose client gave no answer, for another client that is there now.
@@ -125,25 +145,49 @@ class Coordinator:
         chosen = redraw(others, seed=self.config.seed, round_=self.state.round, slot=slot, lost=len(lost))
         if chosen is None:
             return None
+        chosen = self._known(chosen)
         self._hosts[slot] = chosen.host
-        broadcast = replace(self._asked[slot], client=chosen.name, partition=chosen.partition, basis=None)
+        self._forgetful |= set() if chosen.keeps_x else {chosen.host}
+        broadcast = given_to(self._asked[slot], chosen, self.config)
         self._asked[slot] = broadcast
-        return self._send(broadcast, with_basis=not self._holds(broadcast))
+        self._note_fallback(broadcast, chosen)
+        return self._send(broadcast)
 
     def resend(self, updates: Sequence[Update]) -> list[Broadcast]:
-        """Return the broadcasts, now with Q, of the slots whose client said that it has lost it.
+        """Return the broadcasts, now with Q or with x and Q, of the slots whose client said that it has lost them.
 
         Once for a client and slot: one that loses it again has failed.
         """
         again = []
         for update in updates:
             broadcast = self._asked_of(update)
-            if update.status != "basis-missing" or broadcast is None or (update.slot, update.client) in self._resent:
+            if update.status not in _MISSING or broadcast is None or (update.slot, update.client) in self._resent:
                 continue
             self._resent.add((update.slot, update.client))
-            self._holdings.pop(self._hosts[update.slot], None)
+            self._forget(update)
             again.append(self._send(broadcast, with_basis=True))
         return again
+
+    def recheck(self, updates: Sequence[Update]) -> list[Broadcast]:
+        """Return the broadcasts that ask for the move, where a client's slopes are not along the server's directions.
+
+        ``updates`` are all replies of the attempt. Once for a slot; from its host no slopes are taken any more.
+        """
+        if self.config.uplink != "slopes":
+            return []
+        usable, _ = screen(self._final(updates), self._asked)
+        again = []
+        for wrong in self._replays.mismatches(usable, self._asked, self.state.basis, self.config.weighting):
+            self._moves_only[self._hosts[wrong.slot]] = wrong.reason
+            self._fallbacks.append(wrong)
+            self._rechecked.add((wrong.slot, wrong.client))
+            self._asked[wrong.slot] = replace(self._asked[wrong.slot], uplink="move")
+            again.append(self._send(self._asked[wrong.slot]))
+        return again
+
+    def count_by(self, traffic: Traffic) -> None:
+        """Take the bytes of the history from an engine that sees its messages on the wire."""
+        self._traffic, self._metered = traffic, True
 
     def tell(self, updates: Sequence[Update], failures: Sequence[Failure] = ()) -> RoundRecord | None:
         """Finish the attempt: the record of the round, or None when it must be asked again.
@@ -155,24 +199,51 @@ class Coordinator:
         the state is then the one before the round. Raises ObjectiveError when an evaluation failed and on-error
         is stop.
         """
-        self._up += sum(update_bytes(u) for u in updates)
-        answered = {u.slot for u in updates if u.status != "basis-missing"}
-        missing = {u.slot: u for u in updates if u.status == "basis-missing" and u.slot not in answered}
-        final = [*(u for u in updates if u.status != "basis-missing"), *missing.values()]
+        if not self._metered:
+            for update in updates:
+                self._traffic.received(update_bytes(update))
+        final = self._final(updates)
         self._confirm(final)
         self._stop_on_error(final)
-        state, outcome = tell(self.state, final, self._asked, self.config)
+        state, outcome = tell(self.state, final, self._asked, self.config, self._replays)
         outcome = replace(outcome, failures=(*failures, *outcome.failures))
         if state is None:
             self._try_again(outcome)
             return None
         return self._advance(state, outcome)
 
-    def _send(self, broadcast: Broadcast, *, with_basis: bool) -> Broadcast:
-        if with_basis and broadcast.needs_basis:
+    def _send(self, broadcast: Broadcast, *, with_basis: bool = False) -> Broadcast:
+        host = self._hosts[broadcast.slot]
+        derives = False
+        if self.config.downlink == "slopes" and host not in self._forgetful:
+            memory = self.config.memory if self.config.weight else 0
+            broadcast = replace(broadcast, x_digest=self._trail.digest(self.state.x), memory=memory)
+            steps = self._trail.steps_for(host, broadcast)
+            if steps is None:
+                self._sent_x.add(broadcast.slot)
+            else:
+                derives = self._trail.derives_basis(host, broadcast)
+                broadcast = replace(broadcast, trail=steps, x=np.empty(0), size=broadcast.dimension)
+        if broadcast.needs_basis and (with_basis or not (derives or self._holds(broadcast))):
             broadcast = replace(broadcast, basis=self.state.basis)
-        self._down += broadcast_bytes(broadcast)
+        if not self._metered:
+            self._traffic.sent(broadcast_bytes(broadcast))
         return broadcast
+
+    def _final(self, updates: Sequence[Update]) -> list[Update]:
+        """Leave out the replies that were followed by another question to the same client for the same slot."""
+        done = [u for u in updates if u.status not in _MISSING]
+        answered = {u.slot for u in done}
+        missing = {u.slot: u for u in updates if u.status in _MISSING and u.slot not in answered}
+        return [*(u for u in done if u.slopes is None or (u.slot, u.client) not in self._rechecked), *missing.values()]
+
+    def _known(self, member: Member) -> Member:
+        reason = self._moves_only.get(member.host, "")
+        return replace(member, moves_only=reason) if reason and not member.moves_only else member
+
+    def _note_fallback(self, broadcast: Broadcast, member: Member) -> None:
+        if broadcast.uplink != self.config.uplink:
+            self._fallbacks.append(Failure(broadcast.slot, broadcast.client, member.moves_only))
 
     def _asked_of(self, update: Update) -> Broadcast | None:
         """Return what an update answers, or None: its slot may have gone to another client since."""
@@ -185,12 +256,21 @@ class Coordinator:
     def _confirm(self, updates: Sequence[Update]) -> None:
         for update in updates:
             broadcast = self._asked_of(update)
-            if broadcast is None or not broadcast.needs_basis:
+            if broadcast is None:
                 continue
+            host = self._hosts[update.slot]
             if update.status == "ok":
-                self._holdings[self._hosts[update.slot]] = broadcast.digest
-            elif update.status == "basis-missing":  # an engine without re-sends sends Q next time
-                self._holdings.pop(self._hosts[update.slot], None)
+                if broadcast.needs_basis:
+                    self._holdings[host] = broadcast.digest
+                self._trail.confirm(host, broadcast, had_x=update.slot in self._sent_x)
+            elif update.status in _MISSING:  # an engine without re-sends sends them next time
+                self._forget(update)
+
+    def _forget(self, update: Update) -> None:
+        host = self._hosts[update.slot]
+        self._holdings.pop(host, None)
+        if update.status == "x-missing":
+            self._trail.forget(host)
 
     def _stop_on_error(self, updates: Sequence[Update]) -> None:
         stopped = [u for u in updates if u.status == "stopped" and self._asked_of(u) is not None]
@@ -234,8 +314,11 @@ class Coordinator:
             skipped=[asdict(s) for s in outcome.skipped],
             subspace_weight=weight_now(previous, self.config),
             interventions=[asdict(i) for i in outcome.interventions],
+            fallbacks=[asdict(f) for f in self._fallbacks],
         )
-        self._attempt, self._failures = 0, []
+        self._attempt, self._failures, self._fallbacks = 0, [], []
+        if self.config.downlink == "slopes":
+            self._trail.add(next(iter(self._asked.values())), outcome.lengths, following.x)
         for observer in self.observers:
             observer(following, record)
         # Last: a round that could not be evaluated and recorded is not done, and a resumed run repeats it.
@@ -245,7 +328,7 @@ class Coordinator:
     def _totals(self, totals: Totals) -> Totals:
         now = self._clock()
         elapsed, self._mark = now - self._mark, now
-        up, down, self._up, self._down = self._up, self._down, 0, 0
+        up, down = self._traffic.take()
         return Totals(totals.evaluations, totals.bytes_up + up, totals.bytes_down + down, totals.seconds + elapsed)
 
     def _evaluation_is_due(self, state: ServerState) -> bool:

@@ -29,10 +29,12 @@ class FitEncoder:
         """Return the serialised ServerMessage of ``ins``."""
         basis = ins.config.get(_SHARED)
         own = FitIns(Parameters([], ins.parameters.tensor_type), {k: v for k, v in ins.config.items() if k != _SHARED})
+        shared = b""
         with self._lock:
-            if self._parameters is None or self._parameters[0] is not ins.parameters:
-                self._parameters = (ins.parameters, _serialised(FitIns(ins.parameters, {})))
-            shared = self._parameters[1]
+            if ins.parameters.tensors:  # a client that follows x by itself is sent none
+                if self._parameters is None or self._parameters[0] is not ins.parameters:
+                    self._parameters = (ins.parameters, _serialised(FitIns(ins.parameters, {})))
+                shared = self._parameters[1]
             if basis is not None:
                 if self._basis is None or self._basis[0] is not basis:
                     self._basis = (basis, _serialised(FitIns(Parameters([], ""), {_SHARED: basis})))

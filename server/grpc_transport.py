@@ -69,7 +69,7 @@ class JoinService:
             hello = self._introduction(conversation, context)
         finally:
             self._strangers.release()
-        proxy = ResidentProxy(hello, conversation, self._encoder)
+        proxy = ResidentProxy(hello, conversation, self._encoder, self._roster.traffic)
         conversation.most_bytes = self._most_bytes
         with self._door:
             reason = refusal(hello, self._expected(), _common_name(context))

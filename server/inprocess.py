@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from client.replica import Replica
 from client.worker import Worker
 from common.config import RunConfig
 from common.messages import Broadcast, Update
@@ -31,7 +32,8 @@ class InProcessEngine:
         self._config = config
         self._objectives = None if objectives is None else [in_search_units(objective) for objective in objectives]
         self._members = members_of(config)
-        self._workers = {member.name: Worker(self._objective_of) for member in self._members}
+        replica = Replica()  # one x serves all that are in this process
+        self._workers = {member.name: Worker(self._objective_of, replica=replica) for member in self._members}
         self._central = central_evaluator(config) if objectives is None else None
 
     def _objective_of(self, broadcast: Broadcast) -> Objective:
@@ -52,6 +54,7 @@ class InProcessEngine:
     def carry_round(self) -> None:
         updates = self._carry(self._coordinator.ask(self._members))
         updates += self._carry(self._coordinator.resend(updates))
+        updates += self._carry(self._coordinator.recheck(updates))
         self._coordinator.tell(updates)
 
     def _carry(self, broadcasts: Sequence[Broadcast]) -> list[Update]:

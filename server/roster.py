@@ -26,9 +26,11 @@ from flwr.server.client_proxy import ClientProxy
 from common.errors import DataError, MessageError
 from common.messages import OWN_ROWS, Hello, Member
 from common.npy import MOST_OF_A_START, decode_vectors
+from server.admission import other_draws
 from server.conversation import Conversation
 from server.fit_encoder import FitEncoder
 from server.selection import in_order
+from server.traffic import Traffic
 
 __all__ = ["ResidentProxy", "Roster"]
 
@@ -36,16 +38,17 @@ __all__ = ["ResidentProxy", "Roster"]
 class ResidentProxy(ClientProxy):
     """A joined client: Flower's messages over its conversation."""
 
-    def __init__(self, hello: Hello, conversation: Conversation, encoder: FitEncoder) -> None:
+    def __init__(self, hello: Hello, conversation: Conversation, encoder: FitEncoder, traffic: Traffic) -> None:
         # The cid is the connection's: a new connection is a new process, whose bases are not known.
         super().__init__(f"{hello.name}@{hello.instance}")
         self.hello = hello
         self.partition = hello.partition
         self.conversation = conversation
         self._encoder = encoder
+        self._traffic = traffic
 
     def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
-        answer = self.conversation.ask(self._encoder.encode(ins), _bounded(timeout))
+        answer = self.conversation.ask(self._encoder.encode(ins), _bounded(timeout), self._traffic)
         return serde.fit_res_from_proto(answer.fit_res)
 
     def evaluate(self, ins: EvaluateIns, timeout: float | None, group_id: int | None) -> EvaluateRes:
@@ -86,6 +89,7 @@ class Roster(SimpleClientManager):
 
     def __init__(self, report: Callable[[str], None]) -> None:
         super().__init__()
+        self.traffic = Traffic()  # of the rounds; introductions and evaluations are not counted
         self._names: dict[str, ResidentProxy] = {}
         self._lock = threading.Lock()
         self._report = report
@@ -121,6 +125,8 @@ class Roster(SimpleClientManager):
             else "waits for its shard"
         )
         self._report(f"joined: {proxy.hello.name} ({rows}), {len(self._names)} connected")
+        if other := other_draws(proxy.hello):
+            self._report(f"{proxy.hello.name}: {other}")
         return None
 
     def leave(self, proxy: ResidentProxy) -> None:
@@ -170,7 +176,7 @@ class Roster(SimpleClientManager):
     def members(self) -> dict[Member, ClientProxy]:
         """Return who can be drawn now, and by which connection; one that still owes a late answer cannot."""
         return {
-            Member(name=name, partition=proxy.partition, host=proxy.cid): proxy
+            Member(name, proxy.partition, host=proxy.cid, moves_only=other_draws(proxy.hello)): proxy
             for name, proxy in self.connected().items()
             if proxy.conversation.ready
         }

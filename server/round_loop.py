@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
-from flwr.common import Code, EvaluateIns, FitIns, FitRes, GetParametersIns
+from flwr.common import Code, EvaluateIns, FitIns, FitRes, GetParametersIns, serde
 from flwr.common import ndarrays_to_parameters as pack
 from flwr.server import History, Server
 from flwr.server.client_manager import ClientManager
@@ -34,6 +34,7 @@ from server.rounds import ServerState
 from server.run_folder import RunFolder
 from server.selection import in_turn
 from server.strategy import Instruction, Instructions, SlotFailure, ZofedhtStrategy, check_reply, over_nodes, question
+from server.traffic import Traffic
 
 __all__ = ["FlowerRounds"]
 
@@ -59,11 +60,13 @@ class FlowerRounds(Server):
         homes: Callable[[], dict[Member, ClientProxy]] | None = None,
         patience: float | None = None,
         dimension: int = 0,
+        traffic: Traffic | None = None,
     ) -> None:
         """``homes`` tells who can be drawn now and where; unless given, all logical clients live on all nodes.
 
         ``patience`` is how many seconds to wait for somebody to be there; round-timeout unless given.
         ``dimension`` is n where it is known: a client's sparse file may lack its last columns.
+        ``traffic`` is where the proxies count their bytes; unless given, Flower's messages are counted here.
         """
         super().__init__(client_manager=client_manager)
         self._config = config
@@ -74,6 +77,8 @@ class FlowerRounds(Server):
         self._homes = homes or self._everybody_over_nodes
         self._patience = config.round_timeout if patience is None else patience
         self._dimension = dimension
+        self._traffic = traffic or Traffic()
+        self._counts = traffic is None
         self._central = central_evaluator(config)
         self._pool = ThreadPoolExecutor(config.clients_per_round + _SPARE_THREADS, thread_name_prefix="slot")
 
@@ -105,28 +110,33 @@ class FlowerRounds(Server):
 
     def attach(self, coordinator: Coordinator) -> None:
         """Put the strategy around the coordinator of this run."""
+        coordinator.count_by(self._traffic)
         self.set_strategy(ZofedhtStrategy(coordinator, self._homes, self._central))
         self.parameters = self.strategy.initialize_parameters(self._client_manager)
 
     def carry_round(self) -> None:
-        """One attempt at a round: FitIns out, FitRes in, a lost basis sent again, a lost slot drawn again."""
+        """One attempt at a round: FitIns out, FitRes in, a lost basis sent again, a lost slot drawn again.
+
+        When all have answered, those whose slopes are along other directions than ours are asked for their move.
+        """
         self._wait_for_homes()
         round_ = self.strategy.coordinator.state.round + 1  # Flower counts from 1
         deadline = time.monotonic() + self._config.round_timeout
         pending: dict[Future[FitRes], Instruction] = {}
         arrived: queue.SimpleQueue[Future[FitRes]] = queue.SimpleQueue()
 
-        def send(instructions: Instructions) -> None:
+        def send(instructions: Instructions) -> bool:
             for instruction in instructions:
                 left = max(0.01, deadline - time.monotonic())
-                future = self._pool.submit(_fit_one, *instruction, left, round_)
+                future = self._pool.submit(self._fit_one, *instruction, left, round_)
                 pending[future] = instruction
                 future.add_done_callback(arrived.put)
+            return bool(instructions)
 
         send(self.strategy.configure_fit(round_, self.parameters, self._client_manager))
         results: list[tuple[ClientProxy, FitRes]] = []
         failures: list[tuple[ClientProxy, FitRes] | BaseException] = []
-        while pending:
+        while pending or send(self.strategy.configure_recheck(results)):
             try:
                 future = arrived.get(timeout=max(0.0, deadline - time.monotonic()) + _GRACE)
             except queue.Empty:  # what still waits is lost, and there is no time to draw again
@@ -168,6 +178,17 @@ class FlowerRounds(Server):
         """Evaluate x on the test set, where the server has it."""
         return self._central.test(x) if self._central else {}
 
+    def _fit_one(self, proxy: ClientProxy, ins: FitIns, timeout: float, round_: int) -> FitRes:
+        if self._counts:
+            self._traffic.sent(serde.fit_ins_to_proto(ins).ByteSize())
+        result = proxy.fit(ins, timeout=timeout, group_id=round_)
+        if self._counts:
+            self._traffic.received(serde.fit_res_to_proto(result).ByteSize())
+        if result.status.code != Code.OK:
+            raise RoundError(result.status.message or "the client answered with an error")
+        check_reply(ins, result)
+        return result
+
     def _everybody_over_nodes(self) -> dict[Member, ClientProxy]:
         return over_nodes(members_of(self._config), self._client_manager.all())
 
@@ -179,14 +200,6 @@ class FlowerRounds(Server):
                 raise RoundError(f"no client connected within {self._patience:g} seconds")
             time.sleep(_POLL)
         return homes
-
-
-def _fit_one(proxy: ClientProxy, ins: FitIns, timeout: float, round_: int) -> FitRes:
-    result = proxy.fit(ins, timeout=timeout, group_id=round_)
-    if result.status.code != Code.OK:
-        raise RoundError(result.status.message or "the client answered with an error")
-    check_reply(ins, result)
-    return result
 
 
 def _evaluate_one(proxy: ClientProxy, ins: EvaluateIns, deadline: float) -> Metrics:

@@ -11,18 +11,30 @@ import numpy as np
 from common.config import RunConfig
 from common.directions import gain
 from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, Update, basis_digest
+from common.replay import landed
 from common.search_units import Units
 from common.streams import stream
+from common.trajectory import basis_of
 from common.typing import Matrix, Vector
 from server import step_rule, weight_rule
 from server.aggregation import Failure, Skipped, diverged, mean_move, screen, skipped_steps
 from server.interventions import Intervention
+from server.replays import Replays
 from server.selection import select
 from server.step_rule import StepState, Trial
-from server.trajectory import basis_of
 from server.weight_rule import Pull, WeightState
 
-__all__ = ["Outcome", "ServerState", "Totals", "ask", "initial_state", "initial_vector", "tell", "weight_now"]
+__all__ = [
+    "Outcome",
+    "ServerState",
+    "Totals",
+    "ask",
+    "given_to",
+    "initial_state",
+    "initial_vector",
+    "tell",
+    "weight_now",
+]
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,7 @@ class Outcome:
     loss: float = math.nan
     skipped: tuple[Skipped, ...] = ()
     interventions: tuple[Intervention, ...] = ()
+    lengths: Vector | None = None  # mean of eta c, where x moved along nothing else: (K,)
 
 
 def initial_vector(config: RunConfig, dimension: int, own: Vector | None) -> Vector:
@@ -135,9 +148,10 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         task=config.task,
         on_error=config.on_error,
         units="" if state.units is None else state.units.digest,
+        direction_slot=0 if config.directions == "shared" else None,
     )
     return [
-        replace(common, slot=slot, client=member.name, partition=member.partition, step_size=sizes[slot])
+        given_to(replace(common, slot=slot, step_size=sizes[slot]), member, config)
         for slot, member in enumerate(chosen)
     ]
 
@@ -157,31 +171,50 @@ def _steps(state: ServerState, config: RunConfig, slots: int, follows: bool) -> 
     return step_rule.steps(state.stepping, config, state.round, slots, follows)
 
 
+def given_to(broadcast: Broadcast, member: Member, config: RunConfig) -> Broadcast:
+    """Return a slot's broadcast for this client, without the basis."""
+    uplink = "move" if member.moves_only else config.uplink
+    return replace(broadcast, client=member.name, partition=member.partition, basis=None, uplink=uplink)
+
+
 def tell(
-    state: ServerState, updates: Sequence[Update], asked: Mapping[int, Broadcast], config: RunConfig
+    state: ServerState,
+    updates: Sequence[Update],
+    asked: Mapping[int, Broadcast],
+    config: RunConfig,
+    replays: Replays | None = None,
 ) -> tuple[ServerState | None, Outcome]:
     """Average the usable updates and move on (Algorithm 1, lines 19-22).
 
     Returns (next state, outcome), or (None, outcome) when there are fewer usable replies than
     min-replies: then the state given is still the state, since a failed round is not a move. Where step-size is
-    auto, slots that diverged are replies, from which it learns.
+    auto, slots that diverged are replies, from which it learns. ``replays`` are those of this attempt, where its
+    slopes were checked before.
     """
+    replays = replays or Replays()
     usable, failures = screen(updates, asked)
+    wrong = replays.mismatches(usable, asked, state.basis, config.weighting)
+    failures += wrong
+    slots = {failure.slot for failure in wrong}
+    usable = [update for update in usable if update.slot not in slots]
     lost = diverged(failures, asked) if state.stepping else []
     if len(usable) + len(lost) < config.min_replies:
         return None, Outcome(len(usable), tuple(failures))
+    if state.stepping is not None or state.weighing is not None:  # their rules look at each client's move
+        usable = replays.with_moves(usable, asked, state.basis)
     learnt = _learn(state, usable, lost, asked, config)
     kept = [update for update in usable if asked[update.slot].step_size <= learnt.longest]
-    move = mean_move(kept, config.weighting) if kept else None
-    with np.errstate(over="ignore", invalid="ignore"):
-        x = state.x if move is None else state.x + move  # line 21
-    if state.units is not None and move is not None and np.all(np.isfinite(x)):
-        x = state.units.project(x)
-        move = x - state.x  # what was really travelled
+    parts = replays.parts(kept, asked, state.basis, config.weighting)
+    move: Vector | None = None
+    x = state.x
+    if parts:
+        mean = mean_move([(part.weight, part.move) for part in parts])
+        x, move = landed(state.x, mean, state.units)  # line 21
     if not np.all(np.isfinite(x)):
         failures += [Failure(u.slot, u.client, "the mean of the moves overflows; lower step-size") for u in usable]
         return None, Outcome(0, tuple(failures))
     loss = float(np.mean([u.loss for u in usable])) if usable else math.nan
+    lengths = parts[0].lengths if len(parts) == 1 and learnt.restored is None else None
     totals = replace(state.totals, evaluations=state.totals.evaluations + sum(u.evaluations for u in usable))
     following = replace(
         state,
@@ -197,7 +230,7 @@ def tell(
     if config.weight > 0.0:
         following, changes = _remember(following, move, usable, asked, config)
         interventions += changes
-    return following, Outcome(len(usable), tuple(failures), loss, skipped_steps(usable), interventions)
+    return following, Outcome(len(usable), tuple(failures), loss, skipped_steps(usable), interventions, lengths)
 
 
 def _learn(

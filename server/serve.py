@@ -202,6 +202,7 @@ def _run(config: RunConfig, service: _Service, folder: RunFolder, state: ServerS
         homes=service.roster.members,
         patience=float("inf"),
         dimension=service.expected().dimension,
+        traffic=service.roster.traffic,
     )
     rounds.fit(config.rounds, config.round_timeout)
     return results[0]

@@ -41,6 +41,9 @@ Instruction = tuple[ClientProxy, FitIns]
 Instructions = list[Instruction]
 
 
+_NOTHING = pack([])
+
+
 class SlotFailure(Exception):  # noqa: N818  (Flower calls what did not answer a failure)
     """A slot whose message was lost, or answered with an exception."""
 
@@ -81,6 +84,13 @@ class ZofedhtStrategy(Strategy):
         read, _ = _read(results)
         proxies = {update.client: proxy for proxy, update in read}
         broadcasts = self.coordinator.resend([update for _, update in read])
+        return [self._instruction(proxies[broadcast.client], broadcast) for broadcast in broadcasts]
+
+    def configure_recheck(self, results: Sequence[tuple[ClientProxy, FitRes]]) -> Instructions:
+        """Return the FitIns that ask for a move, for the slots whose slopes are along other directions."""
+        read, _ = _read(results)
+        proxies = {update.client: proxy for proxy, update in read}
+        broadcasts = self.coordinator.recheck([update for _, update in read])
         return [self._instruction(proxies[broadcast.client], broadcast) for broadcast in broadcasts]
 
     def configure_redraw(self, failure: SlotFailure) -> Instructions:
@@ -150,14 +160,18 @@ class ZofedhtStrategy(Strategy):
         return [self._instruction(proxies[broadcast.client], broadcast) for broadcast in broadcasts]
 
     def _instruction(self, proxy: ClientProxy, broadcast: Broadcast) -> Instruction:
-        if self._x is None or self._x[0] is not broadcast.x:
-            self._x = (broadcast.x, pack([broadcast.x]))
+        if broadcast.trail is not None:
+            parameters = _NOTHING
+        else:
+            if self._x is None or self._x[0] is not broadcast.x:
+                self._x = (broadcast.x, pack([broadcast.x]))
+            parameters = self._x[1]
         config = encode_broadcast(replace(broadcast, basis=None))[1]
         if broadcast.basis is not None:
             if self._basis[0] != broadcast.digest:
                 self._basis = (broadcast.digest, encode_basis(broadcast.basis))
             config["basis"] = self._basis[1]
-        return proxy, FitIns(self._x[1], config)
+        return proxy, FitIns(parameters, config)
 
 
 def question(config: RunConfig, member: Member, dimension: int = 0) -> dict[str, Scalar]:
@@ -176,7 +190,7 @@ def over_nodes(members: Sequence[Member], nodes: Mapping[str, ClientProxy]) -> d
     homes = {}
     for index, member in enumerate(members):
         node = ordered[index % len(ordered)]
-        homes[replace(member, host=node.cid)] = node
+        homes[replace(member, host=node.cid, keeps_x=False)] = node
     return homes
 
 

@@ -57,10 +57,11 @@ def broadcast(slot: int = 0, client: str = "0", dimension: int = 3, **changes: A
     return Broadcast(slot=slot, client=client, **(fields | changes))  # type: ignore[arg-type]
 
 
-def reply(asked: Broadcast, move: Sequence[float] = (1.0, 2.0, 3.0), **changes: Any) -> Update:
+def reply(asked: Broadcast, move: Sequence[float] | None = (1.0, 2.0, 3.0), **changes: Any) -> Update:
     """Return a usable answer to a broadcast, with some fields changed."""
     fields = {"round": asked.round, "slot": asked.slot, "client": asked.client, "examples": 1, "evaluations": 4}
-    return Update(**(fields | {"move": np.array(move), "loss": 0.5} | changes))  # type: ignore[arg-type]
+    moved = None if move is None else np.array(move)
+    return Update(**(fields | {"move": moved, "loss": 0.5} | changes))  # type: ignore[arg-type]
 
 
 class Fleet:
@@ -71,13 +72,13 @@ class Fleet:
         self.members = [Member(str(index), index, str(index)) for index in range(len(objectives))]
         self.names = [member.name for member in self.members]
         self.sent: list[Broadcast] = []
-        self._workers = {name: self._worker() for name in self.names}
+        self._workers = {name: self._worker(name) for name in self.names}
 
     def forget(self, client: str) -> None:
         """Start the client's process again, without its basis."""
-        self._workers[client] = self._worker()
+        self._workers[client] = self._worker(client)
 
-    def _worker(self) -> Worker:
+    def _worker(self, name: str) -> Worker:
         return Worker(lambda broadcast: self._objectives[broadcast.partition], BasisStore())
 
     def carry(self, broadcasts: Sequence[Broadcast]) -> list[Update]:
@@ -91,6 +92,7 @@ class Fleet:
         """Carry one attempt at a round; ``change`` is what happens to the replies on their way."""
         updates = self.carry(coordinator.ask(self.members))
         updates += self.carry(coordinator.resend(updates))
+        updates += self.carry(coordinator.recheck(updates))
         return coordinator.tell(change(updates))
 
 

@@ -20,7 +20,8 @@ _OTHER: dict[str, Any] = {
     "kernel": "numpy", "radius": 1e-05, "step_size": 1e22,
     "step_schedule": "constant", "local_steps": 3, "batch_size": 0, "init": "ones", "num_clients": 100,
     "clients_per_round": 10, "sampling": "without-replacement", "weighting": "examples", "rounds": 0,
-    "budget": 10**12, "seed": 2**63 - 1, "min_replies": 2, "max_retries": 0, "round_timeout": 0.1,
+    "budget": 10**12, "seed": 2**63 - 1, "uplink": "slopes", "directions": "shared", "downlink": "slopes",
+    "min_replies": 2, "max_retries": 0, "round_timeout": 0.1,
     "evaluate_every": 0, "checkpoint_every": 1, "out": "results", "on_error": "stop",
 }  # fmt: skip
 """Every key with another value than its default."""

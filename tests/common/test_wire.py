@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from common.errors import MessageError
-from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Hello, Question, Update, basis_digest
+from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Hello, Question, TrailStep, Update, basis_digest
 from common.wire import (
-    broadcast_bytes,
     decode_broadcast,
     decode_hello,
     decode_question,
@@ -20,7 +19,6 @@ from common.wire import (
     encode_hello,
     encode_question,
     encode_update,
-    update_bytes,
 )
 from tests.common.samples import orthonormal
 
@@ -36,11 +34,19 @@ _ALONG = dataclasses.replace(_ISOTROPIC, version=10, rank=3, digest=basis_digest
 _WITH_BASIS = dataclasses.replace(_ALONG, basis=_Q)
 _EMPTY_BASIS = dataclasses.replace(_ALONG, rank=0, digest=basis_digest(_Q[:, :0]), basis=_Q[:, :0])
 _DONE = Update(round=11, slot=2, client="3", move=_X, examples=40, evaluations=6_400, loss=0.1)
+_SLOPES = Update(round=11, slot=2, client="3", slopes=_X[2:], sketch=_X[:4], examples=40, evaluations=6_400, loss=0.1)
+_SHARED = dataclasses.replace(_ISOTROPIC, uplink="slopes", direction_slot=0)
+_TRAIL = dataclasses.replace(
+    _SHARED, x=np.empty(0), size=7, local_steps=6, x_digest="0a1b", memory=5,
+    trail=(TrailStep(0.0, 1.0, NO_BASIS, _X[1:]), TrailStep(1.0 / 3.0, 7.0 / 3.0, 10, _X[:6])),
+)  # fmt: skip
+_EMPTY_TRAIL = dataclasses.replace(_TRAIL, trail=(), basis=_Q, version=10, rank=3, digest=basis_digest(_Q))
 _FAILED = Update(round=11, slot=2, client="3", status="failed", reason="round 11, step 4: NaN")
 _QUESTION = Question("3", 5, 2**63 - 1, '{"seed": 1}', 785)
 _HELLO = Hello(
     name="plant-\u00fc 3", instance="5f2b", source="data", partition=OWN_ROWS, partitions=0, examples=40, dimension=785,
     protocol=1, version="0.1.0", generator="PCG64DXSM",
+    draws="5d0c",
 )  # fmt: skip
 _BASIS_MISSING = Update(round=11, slot=2, client="3", status="basis-missing", reason="basis 10 is not held")
 
@@ -55,12 +61,12 @@ def _assert_same(got: Any, sent: Any) -> None:
             assert one == other or (one != one and other != other), field.name  # NaN is a loss of no evaluation
 
 
-@pytest.mark.parametrize("message", [_ISOTROPIC, _ALONG, _WITH_BASIS, _EMPTY_BASIS])
+@pytest.mark.parametrize("message", [_ISOTROPIC, _ALONG, _WITH_BASIS, _EMPTY_BASIS, _SHARED])
 def test_a_broadcast_arrives_bit_for_bit(message: Broadcast) -> None:
     _assert_same(decode_broadcast(*encode_broadcast(message)), message)
 
 
-@pytest.mark.parametrize("message", [_DONE, _FAILED, _BASIS_MISSING])
+@pytest.mark.parametrize("message", [_DONE, _SLOPES, _FAILED, _BASIS_MISSING])
 def test_an_update_arrives_bit_for_bit(message: Update) -> None:
     _assert_same(decode_update(*encode_update(message)), message)
 
@@ -219,7 +225,9 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
     with pytest.raises(MessageError, match="slope must be one of central, forward, got 'backward'"):
         decode_broadcast(arrays, config | {"slope": "backward"})
     moves, examples, metrics = encode_update(_DONE)
-    with pytest.raises(MessageError, match="status must be one of ok, basis-missing, failed, stopped, got 'fine'"):
+    with pytest.raises(
+        MessageError, match="status must be one of ok, basis-missing, x-missing, failed, stopped, got 'fine'"
+    ):
         decode_update(moves, examples, metrics | {"status": "fine"})
     with pytest.raises(MessageError, match="source must be one of partition, data, objective, got 'rumour'"):
         decode_hello(encode_hello(_HELLO) | {"source": "rumour"})
@@ -270,19 +278,29 @@ def test_a_rank_that_lies_allocates_nothing(rank: int) -> None:
         decode_broadcast(arrays, config | {"basis-rank": rank})
 
 
-def _size(arrays: list[np.ndarray], config: dict[str, Any]) -> int:
-    def one(value: Any) -> int:
-        return len(value.encode()) if isinstance(value, str) else len(value) if isinstance(value, bytes) else 8
-
-    return sum(array.nbytes + 128 for array in arrays) + sum(len(key) + one(value) for key, value in config.items())
-
-
-@pytest.mark.parametrize("message", [_ISOTROPIC, _ALONG, _WITH_BASIS, _EMPTY_BASIS])
-def test_bytes_of_a_broadcast_are_those_of_its_arrays_keys_and_values(message: Broadcast) -> None:
-    assert broadcast_bytes(message) == _size(*encode_broadcast(message))
+@pytest.mark.parametrize("key", ["slopes", "sketch"])
+@pytest.mark.parametrize(("value", "got"), [(b"1234567", "7 bytes"), ("text", "str"), (1.0, "float")])
+def test_slopes_that_are_no_numbers_are_refused(key: str, value: Any, got: str) -> None:
+    arrays, examples, metrics = encode_update(_SLOPES)
+    with pytest.raises(MessageError, match=f"^{key} must be the bytes of float64 numbers, got {got}"):
+        decode_update(arrays, examples, metrics | {key: value})
 
 
-@pytest.mark.parametrize("message", [_DONE, _FAILED, _BASIS_MISSING])
-def test_bytes_of_an_update_are_those_of_its_arrays_keys_and_values(message: Update) -> None:
-    arrays, _, metrics = encode_update(message)
-    assert update_bytes(message) == _size(arrays, metrics)
+@pytest.mark.parametrize("message", [_TRAIL, _EMPTY_TRAIL])
+def test_a_trail_arrives_bit_for_bit_in_the_place_of_x(message: Broadcast) -> None:
+    arrays, config = encode_broadcast(message)
+    assert arrays == []
+    got = decode_broadcast(arrays, config)
+    assert message.trail is not None
+    assert got.trail is not None
+    assert len(got.trail) == len(message.trail)
+    for one, other in zip(got.trail, message.trail, strict=True):
+        _assert_same(one, other)
+    _assert_same(dataclasses.replace(got, trail=None), dataclasses.replace(message, trail=None))
+
+
+@pytest.mark.parametrize("changes", [{"trail": b"1234567"}, {"trail": b""}, {"trail": "text"}, {"trail-rounds": 3}])
+def test_a_trail_of_another_length_is_refused(changes: dict[str, Any]) -> None:
+    arrays, config = encode_broadcast(_TRAIL)
+    with pytest.raises(MessageError, match="trail must hold . rounds of 72 bytes, got"):
+        decode_broadcast(arrays, config | changes)

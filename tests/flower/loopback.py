@@ -39,13 +39,14 @@ def _objective_of(question: Question) -> Objective:
 
 
 class Loopback(ClientProxy):
-    """A node in this process. ``fits`` holds every FitIns that arrived."""
+    """A node in this process. ``fits`` holds every FitIns that arrived; ``up`` and ``down`` count bytes of rounds."""
 
     def __init__(self, cid: str, bases: Callable[[], BasisStore] | None = None) -> None:
         super().__init__(cid)
         kept = BasisStore()
         self._bases = bases or (lambda: kept)
         self.fits: list[FitIns] = []
+        self.up = self.down = 0
 
     def _client(self):
         return ZofedhtClient(_objective_of, self._bases()).to_client()
@@ -61,6 +62,7 @@ class Loopback(ClientProxy):
         arrived = serde.fit_ins_from_proto(ServerMessage.FitIns.FromString(sent))
         self.fits.append(arrived)
         answer = serde.fit_res_to_proto(self._client().fit(arrived)).SerializeToString()
+        self.up, self.down = self.up + len(answer), self.down + len(sent)
         return serde.fit_res_from_proto(ClientMessage.FitRes.FromString(answer))
 
     def evaluate(self, ins: EvaluateIns, timeout: float | None, group_id: int | None) -> EvaluateRes:

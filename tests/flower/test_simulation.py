@@ -47,11 +47,13 @@ run_simulation(config, folder, nodes=2)
 """
 
 
-def test_a_simulation_ends_in_the_x_of_the_run_in_process(tmp_path: Path):
-    done = simulate(tmp_path / "run", SCRIPT.format(mapping=CONFIG.to_mapping()), tmp_path)
+@pytest.mark.parametrize("changes", [{}, {"uplink": "slopes", "directions": "shared"}])
+def test_a_simulation_ends_in_the_x_of_the_run_in_process(tmp_path: Path, changes: dict[str, str]):
+    config = CONFIG.replace(**changes)
+    done = simulate(tmp_path / "run", SCRIPT.format(mapping=config.to_mapping()), tmp_path)
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["x_sha256"] == x_digest(run(CONFIG).state.x)
+    assert summary["x_sha256"] == x_digest(run(config).state.x)
     assert (summary["rounds"], summary["engine"]) == (6, "simulation")
     assert "eprecat" not in done.stderr + done.stdout
     assert "Warning" not in done.stderr + done.stdout

@@ -6,13 +6,17 @@ main([deed, address, name, I/N, mark file, amount])
 from __future__ import annotations
 
 import io
+import json
 import pickle
 import sys
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import grpc
 import numpy as np
 from flwr.client import Client
 from flwr.common import (
@@ -49,6 +53,7 @@ class Evil(Client):
         changes = {
             "other-n": {"dimension": 7},
             "other-generator": {"generator": "MT19937"},
+            "other-draws": {"draws": "0" * 16},
             "other-protocol": {"protocol": 99},
             "ill-typed": {"name": 5},
         }
@@ -73,9 +78,14 @@ class Evil(Client):
 
     def fit(self, ins: FitIns) -> FitRes:
         round_ = int(str(ins.config["round"]))
+        if self._deed == "counting":
+            return self._honest.fit(ins)
         if self._deed == "paced":
             time.sleep(self._amount)
             return self._honest.fit(ins)
+        if self._deed == "other-directions":
+            changed = FitIns(ins.parameters, ins.config | {"seed": int(str(ins.config["seed"])) + 1})
+            return self._honest.fit(changed)
         if round_ < 2:  # first it is good, so that all of its ways are known to work
             return self._honest.fit(ins)
         self._mark.touch()
@@ -123,6 +133,47 @@ class Evil(Client):
                 result.parameters = Parameters([claimed], "numpy.ndarray")
 
 
+@dataclass(frozen=True)
+class Counting(Connection):
+    """A line that counts the bytes of the rounds' messages, each with gRPC's five bytes before it, in a file."""
+
+    file: Path = Path()
+
+    def channel(self) -> Any:
+        return _CountingChannel(super().channel(), self.file)
+
+
+class _CountingChannel:
+    def __init__(self, channel: grpc.Channel, file: Path) -> None:
+        self._channel = channel
+        self._file = file
+        self._bytes = {"fit_ins": 0, "fit_res": 0}
+
+    def __enter__(self) -> _CountingChannel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+
+    def stream_stream(self, method: str, request_serializer: Any, response_deserializer: Any) -> Any:
+        def serialize(message: Any) -> bytes:
+            return self._counted(message, request_serializer(message))
+
+        def deserialize(data: bytes) -> Any:
+            message = response_deserializer(data)
+            self._counted(message, data)
+            return message
+
+        return self._channel.stream_stream(method, request_serializer=serialize, response_deserializer=deserialize)
+
+    def _counted(self, message: Any, data: bytes) -> bytes:
+        kind = message.WhichOneof("msg")
+        if kind in self._bytes:
+            self._bytes[kind] += len(data) + 5
+            self._file.write_text(json.dumps(self._bytes))
+        return data
+
+
 def main(argv: Sequence[str]) -> int:
     """Join and misbehave; exit as the honest command does."""
     deed, address, name, share, mark, amount = argv
@@ -137,11 +188,13 @@ def main(argv: Sequence[str]) -> int:
         patience._SAME_NAME_PATIENCE = float(amount)
     honest = ResidentClient(holdings, _say).to_client()
     evil = Evil(deed, honest, Path(mark), float(amount))
+    line = Counting(address, None, file=Path(mark)) if deed == "counting" else Connection(address, None)
     try:
-        stay_joined(Connection(address, None), evil, report=_say, connected=lambda up: _say("joined") if up else None)
+        stay_joined(line, evil, report=_say, connected=lambda up: _say("joined") if up else None)
     except ZofedhtError as error:
         _say(f"error: {error}")
         return 2
+    _say("the run is over")
     return 0
 
 

@@ -7,17 +7,32 @@ from dataclasses import replace
 import pytest
 
 from common.messages import OWN_ROWS, PROTOCOL, Hello
+from common.replay import draw_check
 from common.streams import BIT_GENERATOR
-from server.admission import Expected, refusal
+from server.admission import Expected, other_draws, refusal
 from tests.grpc.processes import Site
 
-HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", BIT_GENERATOR)
+HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", BIT_GENERATOR, draw_check())
 EXPECTED = Expected(dimension=65, partitions=3, clients_hold_data=False, black_box=False)
 
 
 def test_a_client_that_fits_is_admitted():
     assert refusal(HELLO, EXPECTED) is None
     assert refusal(HELLO, EXPECTED, certified_name="c0") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, ""),
+        ({"generator": "MT19937"}, "it draws with MT19937, the server with PCG64DXSM, so its move is taken"),
+        ({"draws": "0" * 16}, "its PCG64DXSM draws other numbers than the server's, so its move is taken"),
+    ],
+)
+def test_a_client_that_draws_otherwise_is_admitted_and_its_slopes_are_not(changes: dict[str, str], reason: str):
+    hello = replace(HELLO, **changes)
+    assert refusal(hello, EXPECTED) is None
+    assert other_draws(hello) == reason
 
 
 def test_a_client_that_waits_for_its_share_is_admitted():
@@ -33,7 +48,6 @@ def test_nothing_is_held_against_the_first_client_where_the_server_knows_nothing
     ("changes", "sentence"),
     [
         ({"protocol": PROTOCOL + 1}, f"speaks protocol {PROTOCOL + 1} .*the server protocol {PROTOCOL}; install"),
-        ({"generator": "MT19937"}, "draws with MT19937, the server with"),
         ({"dimension": 64}, "n = 65 parameters, this client's objective has 64; check model"),
         ({"partitions": 5}, "dealt to 3 clients, this client wants one of 5"),
         ({"source": "data"}, "the server deals its own data set; join with --partition I/N"),
@@ -67,7 +81,6 @@ def test_a_refused_client_prints_why_and_does_not_try_again(site: Site):
         (site.client("p", "--partition", "0/5"), "dealt to 3 clients, this client wants one of 5"),
         (site.evil("other-n", "n"), "n = 65 parameters, this client's objective has 7"),
         (site.evil("other-protocol", "v"), "speaks protocol 99"),
-        (site.evil("other-generator", "g"), "draws with MT19937"),
         (site.evil("nameless", "w"), "the message has no 'name'"),
         (site.evil("ill-typed", "i"), "name must be a text, got 5"),
         (site.client("d", "--data", site.folder / "none.csv"), "none.csv"),

@@ -8,15 +8,19 @@ import pytest
 
 from common.errors import DataError
 from common.messages import OWN_ROWS, PROTOCOL, Hello
+from common.replay import draw_check
 from common.streams import BIT_GENERATOR
 from server.conversation import Conversation, LostClient
 from server.fit_encoder import FitEncoder
 from server.roster import ResidentProxy, Roster
+from server.traffic import Traffic
 
 
 def proxy(name: str, instance: str = "", partition: int = OWN_ROWS) -> ResidentProxy:
-    hello = Hello(name, instance or name, "partition", partition, 0, 0, 0, PROTOCOL, "0.1.0", BIT_GENERATOR)
-    return ResidentProxy(hello, Conversation(1000), FitEncoder())
+    hello = Hello(
+        name, instance or name, "partition", partition, 0, 0, 0, PROTOCOL, "0.1.0", BIT_GENERATOR, draw_check()
+    )
+    return ResidentProxy(hello, Conversation(1000), FitEncoder(), Traffic())
 
 
 @pytest.fixture

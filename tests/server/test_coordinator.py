@@ -12,7 +12,7 @@ from common.config import RunConfig
 from common.errors import ObjectiveError, RoundError
 from common.messages import Broadcast, Member, Update
 from common.typing import Vector
-from common.wire import encode_broadcast, encode_update
+from common.wire import broadcast_bytes, update_bytes
 from server.aggregation import Failure
 from server.coordinator import Coordinator, Metrics, RoundRecord
 from server.rounds import initial_state
@@ -151,13 +151,7 @@ def test_an_engine_without_resends_sends_a_lost_basis_in_the_next_round():
 
 
 def test_bytes_are_those_of_every_message_both_ways():
-    """A resend and its refusal are counted as well; each array has a header of 128 bytes."""
-
-    def size(arrays: Sequence[Vector], scalars: dict[str, object]) -> int:
-        texts = [v.encode() if isinstance(v, str) else v for v in scalars.values()]
-        lengths = [len(v) if isinstance(v, bytes) else 8 for v in texts]
-        return sum(a.nbytes + 128 for a in arrays) + sum(map(len, scalars)) + sum(lengths)
-
+    """A resend and its refusal are counted as well."""
     config = small(memory=2, rounds=4, **EVERYBODY)
     fleet, run = Fleet(quadratics()), coordinator(config)
     replies: list[Update] = []
@@ -172,8 +166,8 @@ def test_bytes_are_those_of_every_message_both_ways():
         record = fleet.round(run, collect)
     assert record is not None
     assert len(fleet.sent) == len(replies) == 17
-    assert record.bytes_down == sum(size(*encode_broadcast(b)) for b in fleet.sent)
-    assert record.bytes_up == sum(size(arrays, metrics) for arrays, _, metrics in map(encode_update, replies))
+    assert record.bytes_down == sum(map(broadcast_bytes, fleet.sent))
+    assert record.bytes_up == sum(map(update_bytes, replies))
 
 
 def test_a_failed_attempt_is_retried_with_other_clients_and_leaves_the_state_alone():

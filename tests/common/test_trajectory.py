@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from server.trajectory import basis_of
+from common.trajectory import basis_of
 
 DIMENSION = 30
 MOVES = list(np.random.default_rng(1).standard_normal((5, DIMENSION)))

@@ -1,0 +1,109 @@
+"""What replaying slopes costs the server: milliseconds per round, on one core and on all.
+
+    python -m benchmarks.replay [--dimensions 785,39300,2361900] [--slots 10] [--steps 50] [--repeats 5] [--json FILE]
+
+Beside it is the cost of what it replaces: reading as many moves of n numbers out of their messages. Medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import server.replays
+from common.blas import one_thread
+from common.messages import Broadcast, Update
+from common.npy import decode_vector
+from common.trajectory import basis_of
+from common.typing import Matrix
+from server.replays import Replays
+
+_MEMORY = 5
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print a table and write the JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.replay", description=__doc__.splitlines()[0])
+    parser.add_argument("--dimensions", default="785,39300,2361900", help="numbers of parameters")
+    parser.add_argument("--slots", type=int, default=10, help="slots of a round")
+    parser.add_argument("--steps", type=int, default=50, help="steps of a slot")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds of which the median is taken")
+    parser.add_argument("--json", type=Path, help="file for the result")
+    args = parser.parse_args(argv)
+    cores = server.replays.available_cores()
+    print(f"ms per round of {args.slots} slots of {args.steps} steps, Q of {_MEMORY} columns")
+    print(f"{'n':>9}{'directions':>12}{'1 core':>10}{f'{cores} cores':>10}{'reading moves':>16}")
+    result: dict[str, dict[str, float]] = {}
+    for dimension in (int(text) for text in args.dimensions.split(",")):
+        basis = basis_of(list(np.random.default_rng(0).standard_normal((_MEMORY, dimension))))
+        reading = _median(_reading(dimension, args.slots), args.repeats)
+        for directions in ("per-slot", "shared"):
+            asked, updates = _round(dimension, args.slots, args.steps, shared=directions == "shared")
+            one, all_ = (_median(_replaying(asked, updates, basis, count), args.repeats) for count in (1, cores))
+            print(f"{dimension:>9}{directions:>12}{one:>10.2f}{all_:>10.2f}{reading:>16.2f}", flush=True)
+            result[f"{dimension} {directions}"] = {
+                "one_core_ms": one,
+                "all_cores_ms": all_,
+                "reading_moves_ms": reading,
+            }
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=2) + "\n")
+    return 0
+
+
+def _median(work: Callable[[], object], repeats: int) -> float:
+    seconds = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    return 1e3 * statistics.median(seconds)
+
+
+def _round(dimension: int, slots: int, steps: int, *, shared: bool) -> tuple[dict[int, Broadcast], list[Update]]:
+    rng = np.random.default_rng(1)
+    x = np.zeros(dimension)
+    asked = {
+        slot: Broadcast(
+            round=7, slot=slot, client=str(slot), partition=slot, x=x, seed=0, step_size=0.1, radius=1e-4,
+            local_steps=steps, batch_size=64, slope="central", weight=0.3, gain=dimension / _MEMORY, version=5,
+            rank=_MEMORY, uplink="slopes", direction_slot=0 if shared else None,
+        )
+        for slot in range(slots)
+    }  # fmt: skip
+    updates = [
+        Update(7, slot, str(slot), slopes=rng.standard_normal(steps), sketch=np.zeros(4), examples=1)
+        for slot in range(slots)
+    ]
+    return asked, updates
+
+
+def _replaying(asked: dict[int, Broadcast], updates: list[Update], basis: Matrix, cores: int) -> Callable[[], object]:
+    def work() -> object:
+        server.replays.available_cores = lambda: cores
+        return Replays().parts(updates, asked, basis, "uniform")
+
+    return work
+
+
+def _reading(dimension: int, slots: int) -> Callable[[], object]:
+    file = io.BytesIO()
+    np.save(file, np.ones(dimension))
+
+    def work() -> object:
+        with one_thread():
+            return sum(np.array(decode_vector(file.getvalue(), "the move")) for _ in range(slots))
+
+    return work
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Replay: from a slot's slopes back to its move, by drawing the addressed directions again. Pure.
+
+w_K - x_r = -eta sum_k c_k v_k, and v_k is a function of (seed, round, address, k) and Q. So K slopes say what n
+numbers say, to whoever draws the same directions. Whether both ends do is checked by a sketch: the client sends
+the sums of its move over a few parts of the coordinates, and the replayed directions must give the same sums. It is
+linear, so the sums of the directions serve every slot that used them; and a sketch compares real numbers, so that
+the last bits of a product, which another BLAS rounds otherwise, do not raise a false alarm.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from common.directions import Directions, slot_directions
+from common.messages import Broadcast, TrailStep
+from common.search_units import Units
+from common.typing import Matrix, Vector
+
+__all__ = ["PARTS", "Replay", "agrees", "draw_check", "landed", "law_of", "past_round", "replay", "sketch"]
+
+PARTS = 4
+"""Parts of the coordinates that a sketch sums over."""
+
+_COLUMNS = 8192  # of the move at a time, so that it stays in the cache; no number depends on it
+_RELATIVE = 1e-9  # a wrong direction is off by 1 / sqrt(K) or more, rounding by 1e-13
+_OF_X = 1e-13  # the client's move is a difference w_K - x, which carries the rounding of x
+
+
+@dataclass(frozen=True)
+class Replay:
+    """move: -sum_k eta c_k v_k, (n,). sums: of each direction over the parts, (K, PARTS)."""
+
+    move: Vector
+    sums: Matrix
+
+
+def law_of(broadcast: Broadcast, basis: Matrix | None) -> Directions:
+    """Return the law of the directions that a broadcast asks for; ``basis`` is Q where it needs one."""
+    return Directions(
+        broadcast.dimension, basis, broadcast.weight, broadcast.gain, broadcast.probe, broadcast.generator
+    )
+
+
+def replay(broadcast: Broadcast, basis: Matrix | None, lengths: Vector) -> Replay:
+    """Return the move -sum_k l_k v_k of the lengths l_k = eta c_k, (K,), and the sums that sketches are checked with.
+
+    Sums are taken step by step and number by number, never by a product: that rounds in the same way on every
+    machine, and for every size of a block. Where the law mixes in Q there is a product: call within ``one_thread``.
+    """
+    move = np.zeros(broadcast.dimension)
+    sums = np.empty((lengths.shape[0], PARTS))
+    done = 0
+    law, seed, address = law_of(broadcast, basis), broadcast.seed, broadcast.address
+    # A mean may overflow; whoever uses the move looks for what is not finite.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for block in slot_directions(law, lengths.shape[0], seed, broadcast.round, address):
+            taken = slice(done, done + block.shape[0])
+            _take_steps(move, block, lengths[taken])
+            sums[taken] = _part_sums(block)
+            done += block.shape[0]
+    return Replay(move, sums)
+
+
+def past_round(broadcast: Broadcast, round_: int, step: TrailStep, x: Vector) -> Broadcast:
+    """Return what an earlier round had asked for, given what has changed since."""
+    return replace(
+        broadcast,
+        round=round_,
+        x=x,
+        weight=step.weight,
+        gain=step.gain,
+        version=step.version,
+    )
+
+
+def landed(x: Vector, move: Vector, units: Units | None) -> tuple[Vector, Vector]:
+    """Return where a move leads, within the bounds if there are any, and the move that this was."""
+    with np.errstate(over="ignore", invalid="ignore"):  # whoever asks looks for what is not finite
+        following = x + move
+    if units is None or not np.all(np.isfinite(following)):
+        return following, move
+    following = units.project(following)
+    return following, following - x
+
+
+def sketch(move: Vector) -> Vector:
+    """Return the sums of a move over PARTS parts of its coordinates."""
+    total: Vector = _part_sums(move[None, :])[0]
+    return total
+
+
+def agrees(told: Vector, slopes: Vector, broadcast: Broadcast, sums: Matrix) -> bool:
+    """Whether a client's sketch is that of its slopes along the directions with these sums."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = broadcast.step_size * slopes
+        expected = -np.sum(lengths[:, None] * sums, axis=0)
+        scale = float(np.sum(np.abs(lengths))) * np.sqrt(broadcast.dimension)
+        allowed = _RELATIVE * scale + _OF_X * float(np.sum(np.abs(broadcast.x)))
+        return bool(np.all(np.abs(told - expected) <= allowed))
+
+
+@functools.cache
+def draw_check() -> str:
+    """Return a short digest of directions that everybody can draw; clients show it when they join."""
+    drawn = b"".join(block.tobytes() for block in slot_directions(Directions(dimension=64), 4, 2024, 7, 3))
+    return hashlib.sha256(drawn).hexdigest()[:16]
+
+
+def _take_steps(move: Vector, block: Matrix, lengths: Vector) -> None:
+    scratch = np.empty(min(_COLUMNS, move.shape[0]))
+    for start in range(0, move.shape[0], _COLUMNS):
+        piece = move[start : start + _COLUMNS]
+        product = scratch[: piece.shape[0]]
+        for length, v in zip(lengths, block[:, start : start + _COLUMNS], strict=True):
+            np.multiply(v, length, out=product)
+            piece -= product
+
+
+def _part_sums(block: Matrix) -> Matrix:
+    bounds = [block.shape[1] * part // PARTS for part in range(PARTS + 1)]
+    return np.stack([block[:, start:end].sum(axis=1) for start, end in itertools.pairwise(bounds)], axis=1)

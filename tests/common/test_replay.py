@@ -1,0 +1,134 @@
+"""A replay is the move that the slopes were taken along, and what is not is noticed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import common.directions
+from common.directions import gain, slot_directions
+from common.messages import Broadcast
+from common.replay import PARTS, Replay, agrees, draw_check, law_of, replay, sketch
+from common.typing import Matrix, Vector
+from tests.common.samples import orthonormal
+from tests.helpers import broadcast
+
+_N, _K = 30, 20
+_Q = orthonormal(_N, 3)
+_SLOPES = np.random.default_rng(3).standard_normal(_K)
+_PLAIN = replace(broadcast(slot=2, dimension=_N), local_steps=_K, uplink="slopes", x=np.full(_N, 0.5))
+
+
+def replayed(asked: Broadcast, basis: Matrix | None, slopes: Vector) -> Replay:
+    with np.errstate(over="ignore"):
+        return replay(asked, basis, asked.step_size * slopes)
+
+
+def along(covariance: str) -> Broadcast:
+    return replace(_PLAIN, version=4, rank=3, weight=0.3, gain=gain(covariance, _N, 3))
+
+
+CASES = [(_PLAIN, None), (along("paper"), _Q), (along("trace"), _Q), (replace(_PLAIN, direction_slot=0), None)]
+
+
+def directions(asked: Broadcast, basis: Matrix | None) -> Matrix:
+    law = law_of(asked, basis)
+    return np.concatenate(list(slot_directions(law, _K, asked.seed, asked.round, asked.address)))
+
+
+def stepped(asked: Broadcast, basis: Matrix | None) -> Vector:
+    """Return the move as a client takes it, step by step from x."""
+    w = asked.x.copy()
+    for c, v in zip(_SLOPES, directions(asked, basis), strict=True):
+        w -= asked.step_size * c * v
+    return w - asked.x
+
+
+@pytest.mark.parametrize(("asked", "basis"), CASES)
+def test_a_replay_is_the_move_of_the_steps(asked: Broadcast, basis: Matrix | None) -> None:
+    again = replayed(asked, basis, _SLOPES)
+    np.testing.assert_allclose(again.move, stepped(asked, basis), rtol=1e-12, atol=1e-13)
+    assert agrees(sketch(stepped(asked, basis)), _SLOPES, asked, again.sums)
+
+
+@pytest.mark.parametrize(("asked", "basis"), CASES)
+def test_the_sums_are_those_of_the_directions(asked: Broadcast, basis: Matrix | None) -> None:
+    sums = replayed(asked, basis, _SLOPES).sums
+    assert sums.shape == (_K, PARTS)
+    np.testing.assert_array_equal(sums, [sketch(v) for v in directions(asked, basis)])
+    np.testing.assert_allclose(sums.sum(axis=1), directions(asked, basis).sum(axis=1), rtol=1e-12)
+
+
+def test_no_bit_of_an_isotropic_replay_depends_on_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = replayed(_PLAIN, None, _SLOPES)
+    monkeypatch.setattr(common.directions, "BLOCK_BYTES", 8 * _N * 3)
+    parts = replayed(_PLAIN, None, _SLOPES)
+    assert parts.move.tobytes() == whole.move.tobytes()
+    assert parts.sums.tobytes() == whole.sums.tobytes()
+
+
+def test_a_long_vector_is_replayed_whole() -> None:
+    asked = replace(_PLAIN, x=np.zeros(20_011))
+    again = replayed(asked, None, _SLOPES)
+    v = directions(asked, None)
+    np.testing.assert_allclose(again.move, -asked.step_size * _SLOPES @ v, rtol=1e-9, atol=1e-12)
+    assert agrees(sketch(again.move), _SLOPES, asked, again.sums)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 5])
+def test_fewer_coordinates_than_parts_can_be_sketched(dimension: int) -> None:
+    asked = replace(_PLAIN, x=np.zeros(dimension))
+    again = replayed(asked, None, _SLOPES)
+    assert sketch(again.move).shape == (PARTS,)
+    assert agrees(sketch(again.move), _SLOPES, asked, again.sums)
+    assert not agrees(sketch(-again.move), _SLOPES, asked, again.sums)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"seed": 1}, {"round": 5}, {"slot": 3}, {"direction_slot": 0}, {"step_size": 0.1 * (1 + 1e-6)}),
+        *({"weight": 0.3001}, {"gain": 1.0001}, {"weight": 0.0}),
+    ],
+)
+def test_a_client_with_other_directions_does_not_agree(changes: dict[str, Any]) -> None:
+    asked = along("trace")
+    other = replayed(replace(asked, **changes), _Q, _SLOPES)
+    assert not agrees(sketch(other.move), _SLOPES, asked, replayed(asked, _Q, _SLOPES).sums)
+
+
+def test_a_client_with_another_basis_does_not_agree() -> None:
+    asked = along("trace")
+    other = replayed(asked, orthonormal(_N, 3, seed=9), _SLOPES)
+    assert not agrees(sketch(other.move), _SLOPES, asked, replayed(asked, _Q, _SLOPES).sums)
+
+
+@pytest.mark.parametrize("k", [0, _K - 1])
+def test_one_wrong_slope_or_one_wrong_coordinate_does_not_agree(k: int) -> None:
+    again = replayed(_PLAIN, None, _SLOPES)
+    changed = _SLOPES.copy()
+    changed[k] *= 1 + 1e-6
+    assert not agrees(sketch(again.move), changed, _PLAIN, again.sums)
+    moved = again.move.copy()
+    moved[k] += 1e-6
+    assert not agrees(sketch(moved), _SLOPES, _PLAIN, again.sums)
+
+
+def test_the_rounding_of_a_large_x_is_no_other_direction() -> None:
+    far = replace(_PLAIN, x=np.full(_N, 1e6 / 3.0))
+    assert agrees(sketch(stepped(far, None)), _SLOPES, far, replayed(far, None, _SLOPES).sums)
+
+
+def test_slopes_that_overflow_agree_with_nothing_and_warn_of_nothing() -> None:
+    huge = np.full(_K, 1e308)
+    again = replayed(replace(_PLAIN, step_size=1e5), None, huge)
+    assert not np.all(np.isfinite(again.move))
+    assert not agrees(np.zeros(PARTS), huge, replace(_PLAIN, step_size=1e5), again.sums)
+
+
+def test_what_clients_show_when_they_join_is_short_and_steady() -> None:
+    assert draw_check() == draw_check()
+    assert len(draw_check()) == 16

@@ -1,0 +1,205 @@
+"""Slopes down: a client follows x by itself, bit for bit, and gets it in full when it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.errors import ConfigError
+from common.messages import Broadcast, Update, vector_digest
+from common.objective import Objective
+from common.objectives.quadratic import QuadraticObjective
+from common.search_units import Units, in_search_units
+from common.wire import decode_broadcast, encode_broadcast
+from server.coordinator import Coordinator
+from server.inprocess import run
+from server.rounds import initial_state
+from server.run_folder import RunFolder
+from tests.helpers import Fleet, quadratics, small
+
+DIMENSION = 200
+QUADRATICS = quadratics(dimension=DIMENSION)
+EVERYBODY = {"num_clients": 4, "clients_per_round": 4, "sampling": "without-replacement"}
+SHARED = {"uplink": "slopes", "directions": "shared"}
+DOWN = {**SHARED, "downlink": "slopes"}
+
+
+class Wired(Fleet):
+    """A fleet whose broadcasts cross the wire; it checks each x that a client works on against the server's."""
+
+    def __init__(self, objectives: list[Objective], config: Any) -> None:
+        super().__init__(objectives)
+        self.run = Coordinator(config, initial_state(config, np.zeros(objectives[0].dim)))
+        self.absent: set[str] = set()
+
+    def carry(self, broadcasts: Any) -> list[Update]:
+        there = [b for b in broadcasts if b.client not in self.absent]
+        return super().carry([decode_broadcast(*encode_broadcast(b)) for b in there])
+
+    def rounds(self, count: int) -> None:
+        for _ in range(count):
+            record = self.round(self.run)
+            assert record is not None
+
+    def full(self, round_: int) -> list[str]:
+        """Return who was sent x in a round."""
+        return sorted(b.client for b in self.sent if b.round == round_ and b.trail is None)
+
+    def with_q(self, round_: int) -> list[str]:
+        return sorted(b.client for b in self.sent if b.round == round_ and b.basis is not None)
+
+
+def reference(**changes: Any) -> Coordinator:
+    config = small(**(EVERYBODY | SHARED | changes))
+    fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(DIMENSION)))
+    while not coordinator.finished:
+        fleet.round(coordinator)
+    return coordinator
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"covariance": "paper"}, {"algorithm": "zofedavg-sgd"}, {"weighting": "examples"}]
+)
+def test_x_is_sent_once_and_q_never_again_to_who_takes_part_in_every_round(changes: dict[str, Any]):
+    fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN, **changes))
+    fleet.rounds(7)
+    assert fleet.full(0) == fleet.names
+    assert all(fleet.full(round_) == fleet.with_q(round_) == [] for round_ in range(1, 7))
+    assert fleet.run.state.x.tobytes() == reference(**changes).state.x.tobytes()
+    assert {b.x_digest for b in fleet.sent if b.round == 6} != {""}
+
+
+def test_bytes_of_a_round_do_not_depend_on_n_or_tau():
+    per_round = set()
+    for dimension, memory in ((200, 2), (200, 5), (3000, 2)):
+        objectives = quadratics(dimension=dimension)
+        fleet = Wired(objectives, small(**EVERYBODY, **DOWN, rounds=9, memory=memory))
+        totals = []
+        fleet.run.observers.append(lambda state, record, totals=totals: totals.append(record.bytes_down))
+        fleet.rounds(9)
+        per_round.add((totals[8] - totals[7]) // 100)
+    assert len(per_round) <= 2  # a digest and a rank more, and one byte where n is longer
+
+
+@pytest.mark.parametrize("gone", [1, 2, 3])
+def test_a_client_that_was_lost_for_some_rounds_replays_them(gone: int):
+    fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN, rounds=9))
+    fleet.rounds(3)
+    fleet.absent = {"1"}
+    fleet.rounds(gone)
+    fleet.absent = set()
+    before = len(fleet.sent)
+    fleet.rounds(9 - 3 - gone)
+    to_it = [b for b in fleet.sent[before:] if b.client == "1"]
+    assert [len(b.trail) for b in to_it if b.trail is not None] == [gone + 1, *[1] * (len(to_it) - 1)]
+    assert all(b.basis is None for b in to_it)
+
+
+def test_where_the_gap_costs_more_than_x_it_is_sent():
+    objectives = quadratics(dimension=20)  # x has 160 bytes, a round 56
+    fleet = Wired(objectives, small(**EVERYBODY, **DOWN, rounds=9))
+    fleet.rounds(2)
+    fleet.absent = {"1"}
+    fleet.rounds(2)
+    fleet.absent = set()
+    fleet.rounds(1)
+    assert fleet.full(4) == ["1"]
+    assert fleet.full(3) == []
+
+
+def test_a_client_that_forgot_everything_gets_x_and_q_within_the_round():
+    fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN))
+    fleet.rounds(3)
+    fleet.forget("2")
+    record = fleet.round(fleet.run)
+    assert record is not None
+    assert (record.replies, record.attempts, record.failures) == (4, 1, [])
+    assert fleet.full(3) == fleet.with_q(3) == ["2"]
+    fleet.rounds(3)
+    assert fleet.run.state.x.tobytes() == reference().state.x.tobytes()
+
+
+def test_a_client_that_joins_late_is_sent_q_until_it_has_seen_tau_moves():
+    fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN, memory=3, rounds=12))
+    fleet.absent = {"3"}
+    fleet.rounds(4)
+    fleet.absent = set()
+    fleet.rounds(8)
+    q = [round_ for round_ in range(12) if "3" in fleet.with_q(round_)]
+    x = [round_ for round_ in range(12) if "3" in fleet.full(round_) and round_ >= 4]
+    assert x == [4]
+    assert [round_ for round_ in q if round_ >= 4] == [4, 6]  # x in the middle of moves 3..5; moves 6..8 it has seen
+
+
+def test_an_x_that_was_moved_otherwise_is_sent_in_full():
+    fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN))
+    fleet.rounds(3)
+    fleet.run.state = replace(fleet.run.state, x=fleet.run.state.x + 1.0)  # an earlier x, say
+    fleet.rounds(2)
+    assert fleet.full(3) == fleet.names
+    assert fleet.full(4) == []
+
+
+class OtherArithmetic(Wired):
+    """Client 1 replays with other rounding."""
+
+    def carry(self, broadcasts: Any) -> list[Update]:
+        self.sent += broadcasts
+        return [self._workers[b.client].work(_rounded_otherwise(b) if b.client == "1" else b) for b in broadcasts]
+
+
+def _rounded_otherwise(broadcast: Broadcast) -> Broadcast:
+    if not broadcast.trail:
+        return broadcast
+    changed = tuple(replace(step, lengths=step.lengths * (1.0 + 4e-16)) for step in broadcast.trail)
+    return replace(broadcast, trail=changed)
+
+
+def test_a_client_whose_x_comes_out_otherwise_gets_the_servers():
+    fleet = OtherArithmetic(QUADRATICS, small(**EVERYBODY, **DOWN))
+    fleet.rounds(7)
+    assert fleet.run.state.x.tobytes() == reference().state.x.tobytes()
+    for round_ in range(1, 7):
+        assert fleet.full(round_) == ["1"]
+
+
+def test_a_client_that_keeps_nothing_gets_x_every_time():
+    fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN))
+    fleet.members = [replace(member, keeps_x=member.name != "0") for member in fleet.members]
+    fleet.rounds(4)
+    assert [fleet.full(round_) for round_ in range(4)] == [fleet.names, ["0"], ["0"], ["0"]]
+
+
+def test_x_within_bounds_is_followed_as_well():
+    rng = np.random.default_rng(0)
+    box = [Bounded(rng.standard_normal((6, 30))) for _ in range(4)]
+    config = small(**EVERYBODY, **DOWN, step_size=0.5)
+    fleet = Wired([in_search_units(each) for each in box], config)
+    units = Units(np.full(30, 0.4), np.full(30, -0.2), np.full(30, 0.2))
+    fleet.run.state = replace(fleet.run.state, units=units)
+    fleet.rounds(7)
+    assert np.any(np.abs(units.to_user(fleet.run.state.x)) == 0.2)
+    assert all(fleet.full(round_) == [] for round_ in range(1, 7))
+
+
+class Bounded(QuadraticObjective):
+    bounds = (-0.2, 0.2)
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one_and_the_downlink_may_change(tmp_path: Path):
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(small(rounds=3, **DOWN), "in-process")
+    run(small(rounds=3, **DOWN), QUADRATICS, folder=folder)
+    config, state, _ = folder.reopen({"rounds": 7, "downlink": "x"})
+    resumed = run(config, QUADRATICS, folder=folder, state=state)
+    assert vector_digest(resumed.state.x) == vector_digest(run(small(**DOWN), QUADRATICS).state.x)
+
+
+@pytest.mark.parametrize("changes", [{}, {"uplink": "slopes"}, {"directions": "shared"}])
+def test_it_needs_shared_directions_and_slopes_up(changes: dict[str, str]):
+    with pytest.raises(ConfigError, match="downlink must be x unless uplink is slopes and directions are shared"):
+        small(downlink="slopes", **changes)

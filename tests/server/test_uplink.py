@@ -1,0 +1,200 @@
+"""Slopes up: the same x as with moves up, and a client with other directions costs its bytes and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import server.replays
+from client.worker import Worker
+from common.errors import ConfigError
+from common.messages import Broadcast, Update
+from common.objective import Objective
+from common.typing import Vector
+from server.coordinator import Coordinator, RoundRecord
+from server.inprocess import run
+from server.replays import OTHER_DIRECTIONS
+from server.rounds import initial_state
+from server.run_folder import RunFolder
+from tests.helpers import Fleet, quadratics, small
+
+QUADRATICS = quadratics()
+DATA = {"num_clients": 6, "batch_size": 16, "train_rows": 240, "step_size": 1.0, "evaluate_every": 0}
+EVERYBODY = {"num_clients": 4, "clients_per_round": 4, "sampling": "without-replacement"}
+
+
+def end(objectives: list[Objective] | None = QUADRATICS, **changes: Any) -> Vector:
+    return run(small(**changes), objectives).state.x
+
+
+def assert_close(one: Vector, other: Vector) -> None:
+    assert np.linalg.norm(one - other) <= 1e-12 * np.linalg.norm(other)
+
+
+@pytest.mark.parametrize("directions", ["per-slot", "shared"])
+@pytest.mark.parametrize("covariance", ["trace", "paper"])
+@pytest.mark.parametrize("algorithm", ["zofedht", "zofedavg-sgd", "zofedavg-gd"])
+@pytest.mark.parametrize(("data", "objectives"), [({}, QUADRATICS), (DATA, None)], ids=["quadratic", "digits"])
+def test_slopes_up_equal_moves_up(
+    data: dict[str, Any], objectives: list[Objective] | None, algorithm: str, covariance: str, directions: str
+):
+    keys = {"algorithm": algorithm, "covariance": covariance, "directions": directions, **data}
+    assert_close(end(objectives, uplink="slopes", **keys), end(objectives, **keys))
+
+
+@pytest.mark.parametrize("directions", ["per-slot", "shared"])
+@pytest.mark.parametrize(
+    "changes",
+    [{"weighting": "examples"}, {"slope": "forward"}, {"sampling": "without-replacement"}, {"local_steps": 1}],
+)
+def test_slopes_up_equal_moves_up_whatever_else_is_chosen(directions: str, changes: dict[str, Any]):
+    keys = {"directions": directions, **changes}
+    assert_close(end(uplink="slopes", **keys), end(**keys))
+
+
+@pytest.mark.parametrize("model", ["svm-hinge", "mlp"])
+def test_slopes_up_equal_moves_up_for_other_models(model: str):
+    keys = {"model": model, "hidden_units": 4, **DATA}
+    assert_close(end(None, uplink="slopes", **keys), end(None, **keys))
+
+
+def test_shared_directions_are_the_same_in_all_slots_and_the_samples_are_not():
+    config = small(directions="shared", **EVERYBODY)
+    fleet, coordinator = Fleet([QUADRATICS[0]] * 4), Coordinator(config, initial_state(config, np.zeros(12)))
+    moves = [u.move for u in fleet.carry(coordinator.ask(fleet.members)) if u.move is not None]
+    assert len({move.tobytes() for move in moves}) == 4  # four minibatches of one client's rows
+    whole = config.replace(batch_size=0)
+    moves = [
+        u.move for u in fleet.carry(Coordinator(whole, coordinator.state).ask(fleet.members)) if u.move is not None
+    ]
+    assert len({move.tobytes() for move in moves}) == 1
+    assert not np.array_equal(end(directions="shared"), end())
+
+
+def test_no_bit_depends_on_threads(monkeypatch: pytest.MonkeyPatch):
+    digests = set()
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(server.replays, "_WORTH_THREADS", 0)
+        monkeypatch.setattr(server.replays, "available_cores", lambda threads=threads: threads)
+        digests.add(end(uplink="slopes", **EVERYBODY).tobytes())
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("directions", ["per-slot", "shared"])
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, directions: str):
+    config = small(uplink="slopes", directions=directions)
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(config.replace(rounds=3), "in-process")
+    run(config.replace(rounds=3), QUADRATICS, folder=folder)
+    config, state, _ = folder.reopen({"rounds": 7})
+    assert (
+        run(config, QUADRATICS, folder=folder, state=state).state.x.tobytes()
+        == run(config, QUADRATICS).state.x.tobytes()
+    )
+
+
+def test_uplink_is_a_column_of_the_table():
+    with pytest.raises(ConfigError, match="uplink must be one of move, slopes, got 'slope'"):
+        small(uplink="slope")
+
+
+class Strange(Worker):
+    """A client whose generator gives other numbers."""
+
+    def work(self, broadcast: Broadcast) -> Update:
+        return super().work(replace(broadcast, seed=broadcast.seed + 1))
+
+
+class MixedFleet(Fleet):
+    """Clients 1 and 3 draw otherwise than the server."""
+
+    def _worker(self, name: str) -> Worker:
+        kind = Strange if name in ("1", "3") else Worker
+        return kind(lambda broadcast: self._objectives[broadcast.partition])
+
+
+def mixed(**changes: Any) -> tuple[Coordinator, list[RoundRecord], MixedFleet]:
+    config = small(**EVERYBODY, **changes)
+    fleet = MixedFleet(QUADRATICS)
+    coordinator = Coordinator(config, initial_state(config, np.zeros(12)))
+    records: list[RoundRecord] = []
+    coordinator.observers.append(lambda state, record: records.append(record))
+    while not coordinator.finished:
+        fleet.round(coordinator)
+    return coordinator, records, fleet
+
+
+@pytest.mark.parametrize("directions", ["per-slot", "shared"])
+@pytest.mark.parametrize("weighting", ["uniform", "examples"])
+def test_a_client_with_other_directions_is_asked_for_its_move_and_the_history_says_so(directions: str, weighting: str):
+    keys = {"directions": directions, "weighting": weighting}
+    slopes, records, fleet = mixed(uplink="slopes", **keys)
+    moves, _, _ = mixed(**keys)
+    assert_close(slopes.state.x, moves.state.x)
+    for record in records:
+        assert (record.replies, record.attempts, record.failures) == (4, 1, [])
+        assert sorted((str(f["client"]), f["reason"]) for f in record.fallbacks) == [
+            ("1", OTHER_DIRECTIONS),
+            ("3", OTHER_DIRECTIONS),
+        ]
+    asked = [(b.round, b.uplink) for b in fleet.sent if b.client == "1"]
+    assert asked == [(0, "slopes"), *((r, "move") for r in range(7))]  # its slopes are not asked for again
+
+
+def test_with_moves_up_nobody_falls_back():
+    _, records, _ = mixed()
+    assert all(record.fallbacks == [] for record in records)
+
+
+def test_an_engine_that_checks_nothing_loses_the_slot_and_takes_no_wrong_direction():
+    config = small(uplink="slopes", **EVERYBODY)
+    fleet, coordinator = MixedFleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
+    record = coordinator.tell(fleet.carry(coordinator.ask(fleet.members)))
+    assert record is not None
+    assert record.replies == 2
+    failures = sorted((str(f["client"]), f["reason"]) for f in record.failures)
+    assert failures == [("1", OTHER_DIRECTIONS), ("3", OTHER_DIRECTIONS)]
+
+
+def test_what_is_known_at_joining_is_not_asked_for_first():
+    config = small(uplink="slopes", **EVERYBODY)
+    fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
+    members = [replace(m, moves_only="it draws with dice" if m.name == "2" else "") for m in fleet.members]
+    asked = coordinator.ask(members)
+    assert {b.client: b.uplink for b in asked} == {"0": "slopes", "1": "slopes", "2": "move", "3": "slopes"}
+    record = coordinator.tell(fleet.carry(asked))
+    assert record is not None
+    assert [(f["client"], f["reason"]) for f in record.fallbacks] == [("2", "it draws with dice")]
+    assert record.replies == 4
+
+
+def test_a_lost_slot_is_drawn_again_with_the_uplink_of_its_new_client():
+    config = small(uplink="slopes", clients_per_round=1, sampling="without-replacement")
+    fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
+    coordinator.ask([replace(fleet.members[0], moves_only="it draws with dice")])
+    again = coordinator.redraw(0, fleet.members[1:])
+    assert again is not None
+    assert again.uplink == "slopes"
+    coordinator.ask(fleet.members[:1])
+    again = coordinator.redraw(0, [replace(member, moves_only="it draws with dice") for member in fleet.members[1:]])
+    assert again is not None
+    assert again.uplink == "move"
+    record = coordinator.tell(fleet.carry([again]))
+    assert record is not None
+    assert [f["client"] for f in record.fallbacks] == ["0", again.client]
+
+
+def test_a_mean_of_slopes_that_overflows_fails_the_round_and_not_the_program():
+    config = small(uplink="slopes", directions="shared", max_retries=0, **EVERYBODY)
+    fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
+
+    def huge(updates: Sequence[Update]) -> list[Update]:
+        return [replace(u, slopes=np.full(4, 1e308), sketch=np.full(4, np.inf)) for u in updates]
+
+    with pytest.raises(Exception, match="non-finite: the sketch"):
+        coordinator.tell(huge(fleet.carry(coordinator.ask(fleet.members))))
