@@ -144,6 +144,16 @@ def test_an_x_that_was_moved_otherwise_is_sent_in_full():
     assert fleet.full(4) == []
 
 
+@pytest.mark.parametrize("auto", [{"step_size": "auto", "local_steps": 6}, {"subspace_weight": "auto"}])
+def test_clients_follow_what_auto_decides(auto: dict[str, Any]):
+    fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN, rounds=20, **auto))
+    fleet.rounds(20)
+    expected = reference(rounds=20, **auto)
+    assert fleet.run.state.x.tobytes() == expected.state.x.tobytes()
+    full = [round_ for round_ in range(1, 20) if fleet.full(round_)]
+    assert len(full) < 10  # where x went back, or did not move at all
+
+
 class OtherArithmetic(Wired):
     """Client 1 replays with other rounding."""
 

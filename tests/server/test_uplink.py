@@ -57,6 +57,13 @@ def test_slopes_up_equal_moves_up_whatever_else_is_chosen(directions: str, chang
     assert_close(end(uplink="slopes", **keys), end(**keys))
 
 
+@pytest.mark.parametrize("directions", ["per-slot", "shared"])
+@pytest.mark.parametrize("auto", [{"step_size": "auto", "local_steps": 6}, {"subspace_weight": "auto"}])
+def test_the_rules_of_auto_see_the_same_moves(directions: str, auto: dict[str, Any]):
+    keys = {"directions": directions, "rounds": 20, **auto}
+    assert_close(end(uplink="slopes", **keys), end(**keys))
+
+
 @pytest.mark.parametrize("model", ["svm-hinge", "mlp"])
 def test_slopes_up_equal_moves_up_for_other_models(model: str):
     keys = {"model": model, "hidden_units": 4, **DATA}
