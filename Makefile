@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= runs/digits-$(shell date +%Y%m%d-%H%M%S)
 STUDY ?= runs/study$(if $(QUICK),-quick)
-MLP_ROUNDS = $(if $(QUICK),12,225)
+MLP_ROUNDS = $(if $(QUICK),8,225)
 STUDY_RUN = $(BIN)/python -m experiments study --jobs 2 $(if $(DATA),--data-dir $(DATA))
 
 .PHONY: run test check bench study format up down clean

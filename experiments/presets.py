@@ -91,5 +91,5 @@ class Quick:
     epochs: int
 
 
-QUICK = Quick(("mnist", "fashion-mnist", "rcv1"), ("logistic", "svm"), (0.3,), 2, 30)
+QUICK = Quick(("mnist", "fashion-mnist", "rcv1"), ("logistic", "svm"), (0.3,), 2, 15)
 """Without the MLP, whose runs take minutes each; still three step sizes, since nothing else matters as much."""
