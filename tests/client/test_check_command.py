@@ -49,7 +49,7 @@ _MODULE = """
 
 
 def _check(*arguments: str) -> int:
-    return main(["check", "--objective", *arguments])
+    return main(["check", "--set", "memory=3", "--objective", *arguments])
 
 
 def test_a_good_objective_passes_with_a_line_for_every_finding(
@@ -144,6 +144,15 @@ def test_a_value_that_raises_is_shown_with_the_users_traceback_and_none_of_ours(
     assert "in value" in out
     assert "in pressure" in out
     assert "        RuntimeError: the valve is shut" in out.splitlines()
+
+
+def test_a_trajectory_longer_than_the_parameters_is_told_before_anybody_joins(
+    write_module: Writer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_module("valve_check", _MODULE)
+    assert _check("valve_check:Valve", "--set", "memory=7") == 2
+    assert "ERROR   memory: memory must be at most n = 3" in capsys.readouterr().out
+    assert _check("valve_check:Valve", "--set", "memory=7", "algorithm=zofedavg-sgd") == 0
 
 
 def test_the_file_given_with_data_reaches_the_factory(
