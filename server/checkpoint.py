@@ -19,7 +19,8 @@ from common.search_units import Units
 from common.typing import Vector
 from server.files import replace_file
 from server.rounds import ServerState, Totals
-from server.step_rule import StepState, Trial
+from server.step_rule import StepState
+from server.step_trials import Trial
 from server.weight_rule import WeightState
 
 __all__ = ["CheckpointWriter", "check_dimension", "check_units", "load_newest", "read_checkpoint", "write_checkpoint"]

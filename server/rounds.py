@@ -21,7 +21,8 @@ from server.aggregation import Failure, Skipped, diverged, mean_move, screen, sk
 from server.interventions import Intervention
 from server.replays import Replays
 from server.selection import select
-from server.step_rule import StepState, Trial
+from server.step_rule import StepState
+from server.step_trials import Trial
 from server.weight_rule import Pull, WeightState
 
 __all__ = [

@@ -25,8 +25,18 @@ from typing import Literal
 from common.config import RunConfig
 from common.typing import Vector
 from server.interventions import Intervention
+from server.step_trials import (
+    Rung,
+    Trial,
+    clearly_better,
+    level_of,
+    rungs_of,
+    shortest_good,
+    spread_within,
+    without_diverged,
+)
 
-__all__ = ["Findings", "StepState", "Trial", "learn", "steps"]
+__all__ = ["Findings", "StepState", "learn", "steps"]
 
 _RATIO = 4.0  # between neighbours of the coarse ladder
 _RUNGS = 10  # of the coarse ladder, at most in a round
@@ -35,9 +45,9 @@ _HIGHER = 3  # rungs that a ladder is extended upwards by
 _MOST_ROUNDS = 20  # of the coarse search; then the best step so far must do
 _FINE = (0.25, 0.5, 1.0, 2.0)
 _AGAIN = (1.0, 0.5, 0.25, 0.125)
-_SHARE = 0.9  # of the best fall that the step must have
-_EXPLAINED = 2.0  # times what the slopes explain is the most that a fall counts: the rest is which client it was
-_NOTHING = 0.05  # of the best fall: a step whose slopes explain less is as good as none
+_LONGER = (1.0, 2.0, 4.0, 0.5)
+_FIRST_LONGER = 8  # rounds after the search; then twice as many, and so on
+_MOST_LONGER = 4.0  # times the measured step: clients of few kinds of rows would have it longer without end
 _HOLD_STRETCHED = 2.0  # where directions are stretched along a basis
 _HOLD = 3.0  # the measured step is held for HOLD^2 rounds
 _WINDOW = 5  # rounds whose median loss is compared
@@ -45,17 +55,7 @@ _RISE = 4.0  # spreads of a window that its median must be above the lowest one,
 _BACK = 0.5  # and this share of the way back to the loss before the first move
 _MEMORY = 0.9  # of the running mean of the spread
 
-Stage = Literal["coarse", "fine", "again", "steady"]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What one slot says: the step it took, the mean loss of its probes (inf where it diverged), and how far that
-    may have fallen by its slopes: eta (K - 1)/2 times their mean square, to first order."""
-
-    step: float
-    loss: float
-    explained: float = math.inf
+Stage = Literal["coarse", "fine", "again", "longer", "steady"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class StepState:
     level: float = math.inf  # the loss before the first move
     best_loss: float = math.inf  # lowest median of a window, the level until there is one
     best_x: Vector | None = None  # x in the last round of that window: (n,)
+    measured: float = 0.0  # the step as measured
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Findings:
 
 def steps(state: StepState, config: RunConfig, round_: int, slots: int, follows: bool) -> list[float]:
     """Return the step of each slot; ``follows``: whether the round's directions follow a basis."""
-    stage = _stage(state, follows)
+    stage = _stage(state, config, round_, follows)
     if stage == "coarse":
         rungs = _HIGHER if state.raised else min(slots, _RUNGS)
         lowest = _first_rung(slots) if state.lowest is None else state.lowest
@@ -99,6 +100,8 @@ def steps(state: StepState, config: RunConfig, round_: int, slots: int, follows:
     planned = _planned(state, config, round_, follows)
     if stage == "again":
         return [planned * _AGAIN[slot % len(_AGAIN)] for slot in range(slots)]
+    if stage == "longer":
+        return [planned * _LONGER[slot % len(_LONGER)] for slot in range(slots)]
     return [planned] * slots
 
 
@@ -106,21 +109,27 @@ def learn(
     state: StepState, config: RunConfig, round_: int, x: Vector, trials: Sequence[Trial], follows: bool
 ) -> Findings:
     """Return what the slots of a round teach; ``x`` is where they began, (n,)."""
-    match _stage(state, follows):
+    match _stage(state, config, round_, follows):
         case "coarse":
             return _after_coarse(state, trials, config.clients_per_round, round_)
         case "fine":
             return _after_fine(state, trials, round_)
         case "again":
             return _after_again(state, trials, _planned(state, config, round_, follows))
+        case "longer":
+            return _after_longer(state, trials, _planned(state, config, round_, follows))
         case "steady":
             return _after_steady(state, trials, x)
 
 
-def _stage(state: StepState, follows: bool) -> Stage:
+def _stage(state: StepState, config: RunConfig, round_: int, follows: bool) -> Stage:
     if state.searching != "done":
         return state.searching
-    return "again" if follows and not state.followed else "steady"
+    if follows and not state.followed:
+        return "again"
+    since = round_ - state.began
+    looks = since >= _FIRST_LONGER and since.bit_count() == 1  # at powers of two
+    return "longer" if looks and config.clients_per_round >= 2 * len(_LONGER) else "steady"
 
 
 def _first_rung(slots: int) -> int:
@@ -137,16 +146,16 @@ def _planned(state: StepState, config: RunConfig, round_: int, follows: bool) ->
 def _after_coarse(state: StepState, trials: Sequence[Trial], slots: int, round_: int) -> Findings:
     tried = (*state.tried, *trials)
     state = replace(state, tried=tried, rounds=state.rounds + 1)
-    ladder = _rungs(tried)
+    ladder = rungs_of(tried)
     usable = [rung for rung in ladder if math.isfinite(rung.loss)]
-    found = _shortest_good(ladder, _level(usable)) if usable else 0.0
+    found = shortest_good(ladder, level_of(usable)) if usable else 0.0
     if state.rounds < _MOST_ROUNDS:
         top, bottom = _exponent(ladder[-1].step), _exponent(ladder[0].step)
         if len(ladder) < _LEAST_RUNGS and len(usable) == len(ladder):
             return Findings(replace(state, lowest=top + 1), 0.0)
         if not usable or min(usable, key=lambda rung: rung.loss).step == ladder[0].step:  # all are too long
             return Findings(replace(state, lowest=bottom - min(slots, _RUNGS), raised=False), 0.0)
-        level, least = _level(usable), min(rung.loss for rung in usable)
+        level, least = level_of(usable), min(rung.loss for rung in usable)
         # Noise apart, the longest step must be seen to hurt; a client of one label may never show it.
         ends = ladder[-1].loss <= level + (level - least) and not state.raised
         if found == 0.0 or ends or (len(ladder) > 1 and found > ladder[-2].step * 1.001):
@@ -158,30 +167,30 @@ def _after_coarse(state: StepState, trials: Sequence[Trial], slots: int, round_:
 
 
 def _after_fine(state: StepState, trials: Sequence[Trial], round_: int) -> Findings:
-    coarse = [rung for rung in _rungs(state.tried) if math.isfinite(rung.loss)]
-    found = _shortest_good(_rungs(trials), _level(coarse)) if coarse else 0.0
+    coarse = [rung for rung in rungs_of(state.tried) if math.isfinite(rung.loss)]
+    found = shortest_good(rungs_of(trials), level_of(coarse)) if coarse else 0.0
     return _found(state, found or state.step * _FINE[0], (*state.tried, *trials), round_)
 
 
 def _found(state: StepState, step: float, tried: Sequence[Trial], round_: int) -> Findings:
-    shown = ", ".join(f"{rung.step:.3g}: {rung.loss:.4g}" for rung in _rungs(tried))
+    shown = ", ".join(f"{rung.step:.3g}: {rung.loss:.4g}" for rung in rungs_of(tried))
     note = Intervention("step-size", None, step, f"measured; mean loss by step: {shown}")
-    level = _level([rung for rung in _rungs(tried) if math.isfinite(rung.loss)] or [_Rung(0.0, math.inf, 0.0)])
-    state = replace(state, searching="done", step=step, began=round_ + 1, tried=(), level=level, best_loss=level)
+    level = level_of([rung for rung in rungs_of(tried) if math.isfinite(rung.loss)] or [Rung(0.0, math.inf, 0.0)])
+    state = replace(
+        state, searching="done", step=step, measured=step, began=round_ + 1, tried=(), level=level, best_loss=level
+    )
     return Findings(state, step * 1.001, interventions=(note,))
 
 
 def _after_again(state: StepState, trials: Sequence[Trial], planned: float) -> Findings:
-    rungs = _rungs(trials)
+    rungs = rungs_of(trials)
     state = replace(state, followed=True)
-    best = min(rungs, key=lambda rung: rung.loss) if rungs else _Rung(0.0, math.inf, 0.0)
+    best = min(rungs, key=lambda rung: rung.loss) if rungs else Rung(0.0, math.inf, 0.0)
     if not math.isfinite(best.loss):
         return _shortened(state, _AGAIN[-1], "every step tried under the first basis diverged")
-    # The scatter of longer steps would hide what they do.
-    short = {rung.step: rung.loss for rung in rungs if rung.step <= best.step}
-    rests = [trial.loss - short[trial.step] for trial in trials if trial.step in short]
-    spread = math.sqrt(sum(rest**2 for rest in rests) / max(1, len(rests) - len(short)))
-    error = spread * math.sqrt(2.0 * len(short) / len(rests))  # of a difference between two steps
+    short = {rung.step for rung in rungs if rung.step <= best.step}
+    slots = sum(trial.step in short for trial in trials)
+    error = spread_within(trials, best.step) * math.sqrt(2.0 * len(short) / slots)  # of a difference between two steps
     found = max(rung.step for rung in rungs if rung.loss <= best.loss + error)
     if found >= planned:
         return Findings(state, planned * 1.001)
@@ -189,8 +198,24 @@ def _after_again(state: StepState, trials: Sequence[Trial], planned: float) -> F
     return replace(shortened, longest=found * 1.001)
 
 
+def _after_longer(state: StepState, trials: Sequence[Trial], planned: float) -> Findings:
+    found = 1.0
+    for factor in sorted(_LONGER):
+        fits = state.step * factor <= _MOST_LONGER * state.measured
+        if factor > found and fits and clearly_better(trials, planned * factor, planned * found):
+            found = factor
+    # Moves of shorter steps stay: they are as good, only slower.
+    findings = Findings(state, planned * found * 1.001)
+    if found == 1.0:
+        return findings
+    longer = replace(state, step=state.step * found)
+    shown = ", ".join(f"{rung.step:.3g}: {rung.loss:.4g}" for rung in rungs_of(trials))
+    note = Intervention("step-size", state.step, longer.step, f"longer steps are better; mean loss by step: {shown}")
+    return replace(findings, state=longer, interventions=(note,))
+
+
 def _after_steady(state: StepState, trials: Sequence[Trial], x: Vector) -> Findings:
-    losses = _without_diverged(trials)
+    losses = without_diverged(trials)
     if not losses:
         return replace(_shortened(state, 1.0 / _RATIO, "every slot diverged"), restored=state.best_x)
     recent = (*state.recent, fmean(losses))[-_WINDOW:]
@@ -214,55 +239,6 @@ def _shortened(state: StepState, factor: float, why: str) -> Findings:
     # The losses of shorter steps have to find their own lowest again.
     shorter = replace(state, step=state.step * factor, recent=(), best_loss=state.level)
     return Findings(shorter, 0.0, interventions=(Intervention("step-size", state.step, shorter.step, why),))
-
-
-@dataclass(frozen=True)
-class _Rung:
-    """The slots of one step together; a step that diverged anywhere is infinitely bad."""
-
-    step: float
-    loss: float
-    explained: float
-
-
-def _rungs(trials: Sequence[Trial]) -> list[_Rung]:
-    """The steps tried, the shortest first."""
-    by_step: dict[float, list[Trial]] = {}
-    for trial in trials:
-        by_step.setdefault(trial.step, []).append(trial)
-    return [
-        _Rung(step, fmean(t.loss for t in same) if _all_finite(same) else math.inf, fmean(t.explained for t in same))
-        for step, same in sorted(by_step.items())
-    ]
-
-
-def _all_finite(trials: Sequence[Trial]) -> bool:
-    return all(math.isfinite(trial.loss) for trial in trials)
-
-
-def _level(rungs: Sequence[_Rung]) -> float:
-    """The loss without steps: of the shortest one, and of those whose slopes explain next to no fall."""
-    least = min(rung.loss for rung in rungs)
-    small = _NOTHING * (rungs[0].loss - least)
-    return fmean([rungs[0].loss, *(rung.loss for rung in rungs[1:] if rung.explained <= small)])
-
-
-def _shortest_good(rungs: Sequence[_Rung], level: float) -> float:
-    """Return the shortest step, between those tried, with most of the best fall below ``level``; 0 if nothing falls."""
-    ladder = [rung for rung in rungs if math.isfinite(rung.loss)]
-    falls = [min(level - rung.loss, _EXPLAINED * rung.explained) for rung in ladder]
-    wanted = _SHARE * max(falls, default=0.0)
-    if wanted <= 0.0:
-        return 0.0
-    after = next(index for index, fall in enumerate(falls) if fall >= wanted)
-    if after == 0:
-        return ladder[0].step
-    share = (wanted - falls[after - 1]) / (falls[after] - falls[after - 1])
-    return float(ladder[after - 1].step * (ladder[after].step / ladder[after - 1].step) ** share)
-
-
-def _without_diverged(trials: Sequence[Trial]) -> list[float]:
-    return [trial.loss for trial in trials if math.isfinite(trial.loss)]
 
 
 def _exponent(step: float) -> int:

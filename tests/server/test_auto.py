@@ -21,7 +21,8 @@ from server.history import read_history
 from server.inprocess import run
 from server.rounds import ServerState, initial_state
 from server.run_folder import RunFolder
-from server.step_rule import StepState, Trial
+from server.step_rule import StepState
+from server.step_trials import Trial
 from server.weight_rule import WeightState
 from tests.helpers import small
 from tests.server.test_resume import KilledError, kill_after, without_last_words
@@ -87,7 +88,10 @@ def test_a_step_that_makes_the_run_diverge_is_cut_until_it_does_not() -> None:
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: int, power_cut: bool
 ) -> None:
-    objectives, wanted = clients(3.0), config(subspace_weight="auto", rounds=16, checkpoint_every=3)
+    objectives, wanted = (
+        clients(3.0),
+        config(subspace_weight="auto", clients_per_round=8, rounds=16, checkpoint_every=3),
+    )
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     whole.begin(wanted, "in-process")
     expected = run(wanted, objectives, folder=whole)
@@ -149,7 +153,17 @@ def test_clients_with_other_minima_lose_the_trajectory_and_clients_alike_keep_it
 
 def test_what_the_rules_remember_is_in_the_checkpoint_bit_for_bit(tmp_path: Path) -> None:
     stepping = StepState(
-        "fine", 3, -7, True, (Trial(0.1, float("inf")), Trial(1 / 3, 0.1, 2e-308)), 0.3, 9, True, (0.1, 1e300), 0.7
+        "fine",
+        3,
+        -7,
+        True,
+        (Trial(0.1, float("inf")), Trial(1 / 3, 0.1, 2e-308)),
+        0.3,
+        9,
+        True,
+        (0.1, 1e300),
+        0.7,
+        measured=0.3,
     )
     wanted = config(subspace_weight="auto")
     state = ServerState(4, np.zeros(3), stepping=stepping, weighing=WeightState(1 / 3, 0.1, -0.0, 5e-324))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from common.config import RunConfig
-from server.step_rule import Findings, StepState, Trial, learn, steps
+from server.step_rule import Findings, StepState, learn, steps
+from server.step_trials import Trial
 
 CONFIG = RunConfig(step_size="auto", clients_per_round=10, local_steps=50)
 X = np.zeros(3)
@@ -42,7 +44,7 @@ def search(slot: Slot, config: RunConfig = CONFIG) -> tuple[StepState, int, Find
     raise AssertionError("no end")
 
 
-def steady(losses: list[float], state: StepState, first: int = 10) -> list[Findings]:
+def steady(losses: list[float], state: StepState, first: int = 17) -> list[Findings]:
     """Rounds whose slots all tell the same loss; x counts them."""
     found = []
     for round_, loss in enumerate(losses, start=first):
@@ -89,7 +91,7 @@ def test_where_longer_steps_never_hurt_it_takes_one_that_has_most_of_the_fall() 
 
 def test_the_step_is_held_and_then_falls_with_the_root_of_the_round() -> None:
     state = StepState(searching="done", step=0.8, began=3)
-    taken = [steps(state, CONFIG, round_, 2, follows=False) for round_ in (3, 11, 38)]
+    taken = [steps(state, CONFIG, round_, 2, follows=False) for round_ in (3, 10, 38)]
     np.testing.assert_allclose(taken, [[0.8] * 2, [0.8] * 2, [0.4] * 2], rtol=1e-12)
     constant = CONFIG.replace(step_schedule="constant")
     assert steps(state, constant, 1000, 1, follows=False) == [0.8]
@@ -123,7 +125,7 @@ def test_losses_that_rise_halve_the_step_and_bring_x_back() -> None:
     changed = found[7]
     assert changed.state.step == 0.4
     assert changed.restored is not None
-    assert changed.restored[0] == 14.0  # the x of the last round of the best window
+    assert changed.restored[0] == 21.0  # the x of the last round of the best window
     assert "rose from 0.8 to 1.5" in changed.interventions[0].why
 
 
@@ -131,7 +133,7 @@ def test_a_run_that_diverges_from_the_start_goes_back_to_the_start() -> None:
     found = steady([1.3, 2.0, 9.0, 80.0, 1e5], RUNNING)
     assert found[-1].state.step == 0.4
     assert found[-1].restored is not None
-    assert found[-1].restored[0] == 10.0
+    assert found[-1].restored[0] == 17.0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -148,3 +150,47 @@ def test_a_round_in_which_every_slot_diverged_quarters_the_step_and_brings_x_bac
     found = learn(state, CONFIG, 9, X, [Trial(0.8, math.inf)] * 3, follows=False)
     assert found.state.step == pytest.approx(0.2)
     assert found.restored is best
+
+
+LOOKING = replace(RUNNING, measured=0.8)
+
+
+def look(slot: Slot, state: StepState = LOOKING, config: RunConfig = CONFIG) -> Findings:
+    """The round that looks at longer steps."""
+    asked = steps(state, config, 8, config.clients_per_round, follows=False)
+    return learn(state, config, 8, X, [slot(step, i) for i, step in enumerate(asked)], follows=False)
+
+
+def test_rounds_that_double_look_at_longer_steps_where_there_are_two_slots_for_each() -> None:
+    constant = CONFIG.replace(step_schedule="constant")
+    for config, rounds in ((constant, [8, 16, 32, 64]), (constant.replace(clients_per_round=7), [])):
+        tried = [set(steps(LOOKING, config, r, config.clients_per_round, follows=False)) for r in range(100)]
+        assert [r for r, some in enumerate(tried) if len(some) > 1] == rounds
+        assert all(some == {0.4, 0.8, 1.6, 3.2} for some in tried if len(some) > 1)
+
+
+def test_a_step_that_became_too_short_is_lengthened_to_at_most_four_times_the_measured_one() -> None:
+    found = look(parabola(0.01))
+    assert found.state.step == 3.2
+    assert 3.2 <= found.longest < 3.3
+    assert found.interventions[0].before == 0.8
+    assert "longer steps are better" in found.interventions[0].why
+    again = look(parabola(0.01), found.state)
+    assert (again.state.step, again.interventions) == (3.2, ())
+
+
+def test_the_step_is_kept_where_longer_ones_overshoot_diverge_or_are_better_by_less_than_the_noise() -> None:
+    def noisy(step: float, slot: int) -> Trial:
+        return Trial(step, (1.0, -1.0, 0.0)[slot // 4] - 0.1 * step)
+
+    for slot in (parabola(1.3), parabola(1e3), noisy):
+        kept = look(slot)
+        assert (kept.state.step, kept.interventions) == (0.8, ())
+        assert 0.8 <= kept.longest < 0.81
+
+
+def test_slots_that_are_lost_are_no_reason_for_a_longer_step() -> None:
+    asked = steps(LOOKING, CONFIG, 8, 10, follows=False)
+    few = [parabola(0.01)(step, i) for i, step in enumerate(asked[:5])]  # one of each, and two of the present one
+    assert learn(LOOKING, CONFIG, 8, X, few, follows=False).state.step == 0.8
+    assert learn(LOOKING, CONFIG, 8, X, [], follows=False).state.step == 0.8

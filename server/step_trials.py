@@ -1,0 +1,101 @@
+"""What the slots of a round say about the steps that they tried. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+__all__ = [
+    "Rung",
+    "Trial",
+    "clearly_better",
+    "level_of",
+    "rungs_of",
+    "shortest_good",
+    "spread_within",
+    "without_diverged",
+]
+
+_SHARE = 0.9  # of the best fall that the step must have
+_EXPLAINED = 2.0  # times what the slopes explain is the most that a fall counts: the rest is which client it was
+_NOTHING = 0.05  # of the best fall: a step whose slopes explain less is as good as none
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one slot says: the step it took, the mean loss of its probes (inf where it diverged), and how far that
+    may have fallen by its slopes: eta (K - 1)/2 times their mean square, to first order."""
+
+    step: float
+    loss: float
+    explained: float = math.inf
+
+
+@dataclass(frozen=True)
+class Rung:
+    """The slots of one step together; a step that diverged anywhere is infinitely bad."""
+
+    step: float
+    loss: float
+    explained: float
+
+
+def rungs_of(trials: Sequence[Trial]) -> list[Rung]:
+    """The steps tried, the shortest first."""
+    by_step: dict[float, list[Trial]] = {}
+    for trial in trials:
+        by_step.setdefault(trial.step, []).append(trial)
+    return [
+        Rung(step, fmean(t.loss for t in same) if _all_finite(same) else math.inf, fmean(t.explained for t in same))
+        for step, same in sorted(by_step.items())
+    ]
+
+
+def _all_finite(trials: Sequence[Trial]) -> bool:
+    return all(math.isfinite(trial.loss) for trial in trials)
+
+
+def level_of(rungs: Sequence[Rung]) -> float:
+    """The loss without steps: of the shortest one, and of those whose slopes explain next to no fall."""
+    least = min(rung.loss for rung in rungs)
+    small = _NOTHING * (rungs[0].loss - least)
+    return fmean([rungs[0].loss, *(rung.loss for rung in rungs[1:] if rung.explained <= small)])
+
+
+def shortest_good(rungs: Sequence[Rung], level: float) -> float:
+    """Return the shortest step, between those tried, with most of the best fall below ``level``; 0 if nothing falls."""
+    ladder = [rung for rung in rungs if math.isfinite(rung.loss)]
+    falls = [min(level - rung.loss, _EXPLAINED * rung.explained) for rung in ladder]
+    wanted = _SHARE * max(falls, default=0.0)
+    if wanted <= 0.0:
+        return 0.0
+    after = next(index for index, fall in enumerate(falls) if fall >= wanted)
+    if after == 0:
+        return ladder[0].step
+    share = (wanted - falls[after - 1]) / (falls[after] - falls[after - 1])
+    return float(ladder[after - 1].step * (ladder[after].step / ladder[after - 1].step) ** share)
+
+
+def without_diverged(trials: Sequence[Trial]) -> list[float]:
+    return [trial.loss for trial in trials if math.isfinite(trial.loss)]
+
+
+def spread_within(trials: Sequence[Trial], longest: float) -> float:
+    """Return the standard deviation of a slot's loss around the mean of its step, over the steps up to ``longest``
+    that diverged nowhere: the scatter of longer steps would hide what shorter ones do."""
+    means = {rung.step: rung.loss for rung in rungs_of(trials) if rung.step <= longest and math.isfinite(rung.loss)}
+    rests = [trial.loss - means[trial.step] for trial in trials if trial.step in means]
+    return math.sqrt(sum(rest**2 for rest in rests) / max(1, len(rests) - len(means)))
+
+
+def clearly_better(trials: Sequence[Trial], longer: float, shorter: float) -> bool:
+    """Whether the slots of the step ``longer`` lost less than those of ``shorter`` by more than the standard error of
+    the difference; never where a step has fewer than two slots."""
+    one = [trial.loss for trial in trials if trial.step == longer]
+    other = [trial.loss for trial in trials if trial.step == shorter]
+    if min(len(one), len(other)) < 2:
+        return False
+    error = spread_within(trials, longer) * math.sqrt(1.0 / len(one) + 1.0 / len(other))
+    return fmean(one) + error < fmean(other)
