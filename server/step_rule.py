@@ -47,6 +47,7 @@ _FINE = (0.25, 0.5, 1.0, 2.0)
 _AGAIN = (1.0, 0.5, 0.25, 0.125)
 _LONGER = (1.0, 2.0, 4.0, 0.5)
 _FIRST_LONGER = 8  # rounds after the search; then twice as many, and so on
+_MOST_STRETCHED = 2.0  # where directions are stretched along a basis
 _MOST_LONGER = 4.0  # times the measured step: clients of few kinds of rows would have it longer without end
 _HOLD_STRETCHED = 2.0  # where directions are stretched along a basis
 _HOLD = 3.0  # the measured step is held for HOLD^2 rounds
@@ -200,8 +201,9 @@ def _after_again(state: StepState, trials: Sequence[Trial], planned: float) -> F
 
 def _after_longer(state: StepState, trials: Sequence[Trial], planned: float) -> Findings:
     found = 1.0
+    most = _MOST_STRETCHED if state.followed else _MOST_LONGER
     for factor in sorted(_LONGER):
-        fits = state.step * factor <= _MOST_LONGER * state.measured
+        fits = state.step * factor <= most * state.measured
         if factor > found and fits and clearly_better(trials, planned * factor, planned * found):
             found = factor
     # Moves of shorter steps stay: they are as good, only slower.

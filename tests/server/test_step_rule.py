@@ -177,6 +177,7 @@ def test_a_step_that_became_too_short_is_lengthened_to_at_most_four_times_the_me
     assert "longer steps are better" in found.interventions[0].why
     again = look(parabola(0.01), found.state)
     assert (again.state.step, again.interventions) == (3.2, ())
+    assert look(parabola(0.01), replace(LOOKING, followed=True)).state.step == 1.6  # along a basis at most twice
 
 
 def test_the_step_is_kept_where_longer_ones_overshoot_diverge_or_are_better_by_less_than_the_noise() -> None:
