@@ -11,7 +11,7 @@ from client.replica import Replica
 from common.blas import one_thread
 from common.errors import ObjectiveError, ZofedhtError
 from common.kernels import runs_compiled
-from common.messages import Broadcast, Update, basis_digest
+from common.messages import Broadcast, Update, basis_digest, rounded
 from common.objective import Objective
 from common.replay import law_of, sketch
 from common.search_units import digest_of, units_of
@@ -98,7 +98,8 @@ class Worker:
             round=broadcast.round,
             slot=broadcast.slot,
             client=broadcast.client,
-            move=None if slopes else result.move,
+            move=None if slopes else rounded(result.move, broadcast.dtype),
+            dtype=broadcast.dtype,
             slopes=result.slopes if slopes else None,
             sketch=sketch(result.move) if slopes else None,
             examples=len(objective),

@@ -20,7 +20,7 @@ from common.algorithms import ALGORITHMS, UPLINKS, Algorithm
 from common.config_rules import AUTO, AutoOr, Rule, at_least, auto_or, between, labels, one_of, positive, preprocessing
 from common.errors import ConfigError
 from common.kernels import KERNELS
-from common.messages import ON_ERROR
+from common.messages import ON_ERROR, WIRE_DTYPES
 from common.noise import GENERATORS
 from common.objectives import MODELS
 from common.partition import PARTITIONS
@@ -163,6 +163,11 @@ class RunConfig:
         "what a client is sent: x, or the mean slopes since the x that it holds (needs shared directions, slopes up)",
         rule=one_of(("x", "slopes")),
     )
+    wire_dtype: str = _key(
+        "float64",
+        "type in which x, Q and moves are sent; float32 halves them and rounds them",
+        rule=one_of(WIRE_DTYPES),
+    )
     # robustness
     on_error: str = _key(
         "drop-slot",
@@ -225,6 +230,11 @@ class RunConfig:
             found.append(
                 "downlink must be x unless uplink is slopes and directions are shared, got 'slopes' with uplink ="
                 f" {self.uplink} and directions = {self.directions}: only then mean slopes tell where x went"
+            )
+        if self.downlink == "slopes" and self.wire_dtype != "float64":
+            found.append(
+                f"wire-dtype must be float64 where downlink is slopes, got {self.wire_dtype!r}: a client then keeps the"
+                " server's x to the last bit, and is sent it once"
             )
         if self.uplink not in self.row.uplinks:
             found.append(f"uplink must be {' or '.join(self.row.uplinks)} with {self.algorithm}, got {self.uplink!r}")

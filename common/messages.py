@@ -16,6 +16,7 @@ __all__ = [
     "ON_ERROR",
     "OWN_ROWS",
     "PROTOCOL",
+    "WIRE_DTYPES",
     "Broadcast",
     "Hello",
     "Member",
@@ -24,6 +25,7 @@ __all__ = [
     "TrailStep",
     "Update",
     "basis_digest",
+    "rounded",
     "vector_digest",
 ]
 
@@ -42,6 +44,20 @@ def basis_digest(basis: Matrix | None) -> str:
     if basis is None:
         return ""
     return hashlib.sha256(np.ascontiguousarray(basis, dtype="<f8").tobytes()).hexdigest()
+
+
+WIRE_DTYPES = ("float64", "float32")
+
+
+def rounded(array: Matrix, dtype: str) -> Matrix:
+    """Return the numbers as they arrive when they are sent as this type; float64 all the same.
+
+    What is too large for the type becomes infinite.
+    """
+    if dtype == "float64":
+        return array
+    with np.errstate(over="ignore"):
+        return array.astype(dtype).astype(np.float64)
 
 
 def vector_digest(x: Vector) -> str:
@@ -109,6 +125,7 @@ class Broadcast:
     memory: int = 0  # tau, where it is then to make Q by itself
     trail: tuple[TrailStep, ...] | None = None  # from the x that it keeps to this one; x is then empty
     size: int = 0  # n, where x is empty
+    dtype: str = "float64"  # of x, Q and the move on the wire; x and Q hold numbers of this type
     direction_slot: int | None = None  # whose directions all slots share, where they do
 
     @property
@@ -166,6 +183,7 @@ class Update:
     reason: str = ""  # why it failed, or why its first skipped step did
     move: Vector | None = None  # w_K - x_r: (n,)
     slopes: Vector | None = None  # c_1..c_K, in the place of the move: (K,)
+    dtype: str = "float64"  # that the move was rounded to
     sketch: Vector | None = None  # sums of the move that go with the slopes: (PARTS,)
     examples: int = 0  # rows of the shard
     evaluations: int = 0  # single-sample evaluations that the algorithm asked for

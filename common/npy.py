@@ -1,7 +1,7 @@
 """Vectors out of .npy bytes that a peer sent: checked before anything is allocated, and never a pickle.
 
 NumPy's own reader evaluates the header as Python text and allocates the shape that it claims. Here the
-header must be the very text that ``numpy.save`` writes for a little-endian float64 vector, and the shape must
+header must be the very text that ``numpy.save`` writes for a little-endian vector of floats, and the shape must
 agree with the bytes that are there; the numbers are then looked at in place.
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from common.errors import MessageError
-from common.typing import Vector
 
 __all__ = ["MOST_OF_A_START", "decode_vector", "decode_vectors"]
 
@@ -28,8 +29,8 @@ _HEADER = re.compile(
 )
 
 
-def decode_vector(data: bytes, what: str) -> Vector:
-    """Return the float64 vector in .npy bytes as a read-only view of them.
+def decode_vector(data: bytes, what: str, dtypes: Sequence[str] = ("float64",)) -> NDArray[Any]:
+    """Return the vector of one of these types in .npy bytes as a read-only view of them.
 
     ``what`` names it in a complaint. Raises MessageError when the bytes are anything else.
     """
@@ -46,16 +47,19 @@ def decode_vector(data: bytes, what: str) -> Vector:
         raise MessageError(f"{what} must have a plain .npy header, got {data[start + width : body][:80]!r}")
     shape, dtype = header["shape"].decode(), header["dtype"].decode(errors="replace")
     size = re.fullmatch(r"([0-9]{1,15}),", shape)
-    if dtype != "<f8" or size is None:
-        raise MessageError(f"{what} must be a float64 vector, got {dtype[:20]} of shape ({shape[:60]})")
-    if 8 * int(size[1]) != len(data) - body:
-        raise MessageError(f"{what} must hold {size[1]} float64 numbers, got {len(data) - body} bytes")
-    return np.frombuffer(data, dtype="<f8", offset=body)
+    sent = next((np.dtype(name) for name in dtypes if np.dtype(name).newbyteorder("<").str == dtype), None)
+    if sent is None or size is None:
+        raise MessageError(f"{what} must be a {' or '.join(dtypes)} vector, got {dtype[:20]} of shape ({shape[:60]})")
+    if sent.itemsize * int(size[1]) != len(data) - body:
+        raise MessageError(f"{what} must hold {size[1]} {sent} numbers, got {len(data) - body} bytes")
+    return np.frombuffer(data, dtype=dtype, offset=body)
 
 
-def decode_vectors(tensors: Sequence[bytes], what: str, most: int = 1) -> list[Vector]:
+def decode_vectors(
+    tensors: Sequence[bytes], what: str, most: int = 1, dtypes: Sequence[str] = ("float64",)
+) -> list[NDArray[Any]]:
     """Return the vectors of a message, none to ``most``. Raises MessageError for more, and as ``decode_vector``."""
     if len(tensors) > most:
         count = "one array" if most == 1 else f"{most} arrays"
         raise MessageError(f"the message must hold at most {count}, {what}, got {len(tensors)}")
-    return [decode_vector(data, what) for data in tensors]
+    return [decode_vector(data, what, dtypes) for data in tensors]

@@ -1,6 +1,6 @@
 """Broadcast and Update to and from arrays and scalars: the only place that knows the key names.
 
-A message is a list of float64 arrays and a mapping of scalars (bool, bytes, float, int, str), which
+A message is a list of arrays and a mapping of scalars (bool, bytes, float, int, str), which
 is what Flower's FitIns and FitRes carry. Q goes as little-endian float64 bytes, row by row. Shapes are
 checked against the number of bytes before anything is allocated, and no pickle is ever read.
 """
@@ -18,7 +18,18 @@ from common.algorithms import UPLINKS
 from common.errors import MessageError
 from common.kernels import KERNELS
 from common.message_size import fit_ins_size, fit_res_size
-from common.messages import NO_BASIS, ON_ERROR, OWN_ROWS, Broadcast, Hello, Question, Status, TrailStep, Update
+from common.messages import (
+    NO_BASIS,
+    ON_ERROR,
+    OWN_ROWS,
+    WIRE_DTYPES,
+    Broadcast,
+    Hello,
+    Question,
+    Status,
+    TrailStep,
+    Update,
+)
 from common.noise import GENERATORS
 from common.probes import PROBES
 from common.slopes import SLOPES
@@ -73,6 +84,8 @@ def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
     }
     if message.direction_slot is not None:
         config["direction-slot"] = message.direction_slot
+    if message.dtype != "float64":
+        config["dtype"] = message.dtype
     if message.x_digest:
         config |= {"x-digest": message.x_digest, "memory": message.memory}
     if message.trail is not None:
@@ -85,8 +98,8 @@ def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
     if message.units:
         config["units"] = message.units
     if message.basis is not None:
-        config["basis"] = encode_basis(message.basis)
-    return [] if message.trail is not None else [message.x], config
+        config["basis"] = encode_basis(message.basis, message.dtype)
+    return [] if message.trail is not None else [_narrowed(message.x, message.dtype)], config
 
 
 def trail_step_bytes(steps: int) -> int:
@@ -104,9 +117,14 @@ def _trail_step(step: TrailStep) -> bytes:
     return _TRAIL_STEP.pack(step.weight, step.gain, step.version) + _to_bytes(step.lengths)
 
 
-def encode_basis(basis: Matrix) -> bytes:
-    """Return Q as little-endian float64 bytes, row by row."""
-    return _to_bytes(basis)
+def encode_basis(basis: Matrix, dtype: str = "float64") -> bytes:
+    """Return Q as little-endian bytes, row by row."""
+    return np.ascontiguousarray(basis, dtype=np.dtype(dtype).newbyteorder("<")).tobytes()
+
+
+def _narrowed(array: Vector, dtype: str) -> Vector:
+    """Return an array of this type, which holds the numbers already."""
+    return array.astype(dtype, copy=False)
 
 
 def _to_bytes(array: Matrix) -> bytes:
@@ -120,7 +138,8 @@ def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadc
     """
     read = _Reader(config)
     trail = read.trail() if "trail" in config else None
-    x = _vector(arrays, "x") if trail is None else np.empty(0)
+    dtype = read.dtype()
+    x = _vector(arrays, "x", dtype) if trail is None else np.empty(0)
     dimension = x.shape[0] if trail is None else read.integer("dimension", least=1)
     version = read.integer("basis-version")
     has_basis = version != NO_BASIS
@@ -145,7 +164,7 @@ def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadc
         version=version,
         digest=read.text("basis-digest") if has_basis else "",
         rank=rank,
-        basis=_basis(config["basis"], dimension, rank) if "basis" in config else None,
+        basis=_basis(config["basis"], dimension, rank, dtype) if "basis" in config else None,
         task=read.text("task"),
         on_error=read.choice("on-error", ON_ERROR) if "on-error" in config else "drop-slot",
         units=read.text("units") if "units" in config else "",
@@ -153,6 +172,7 @@ def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadc
         x_digest=read.text("x-digest") if "x-digest" in config else "",
         memory=read.integer("memory", least=0) if "memory" in config else 0,
         trail=trail,
+        dtype=dtype,
         size=0 if trail is None else dimension,
         direction_slot=read.integer("direction-slot", least=0) if "direction-slot" in config else None,
     )
@@ -173,7 +193,9 @@ def encode_update(message: Update) -> tuple[list[Vector], int, Config]:
         metrics["skipped"] = message.skipped
     if message.slopes is not None and message.sketch is not None:
         metrics |= {"slopes": _to_bytes(message.slopes), "sketch": _to_bytes(message.sketch)}
-    return ([] if message.move is None else [message.move]), message.examples, metrics
+    if message.dtype != "float64":
+        metrics["dtype"] = message.dtype
+    return ([] if message.move is None else [_narrowed(message.move, message.dtype)]), message.examples, metrics
 
 
 def decode_update(arrays: Sequence[Any], examples: int, metrics: Mapping[str, Any]) -> Update:
@@ -190,7 +212,8 @@ def decode_update(arrays: Sequence[Any], examples: int, metrics: Mapping[str, An
         client=read.text("client"),
         status=status,
         reason=read.text("reason"),
-        move=_vector(arrays, "move") if status == "ok" and not has_slopes else None,
+        move=_vector(arrays, "move", read.dtype()) if status == "ok" and not has_slopes else None,
+        dtype=read.dtype(),
         slopes=read.vector("slopes") if has_slopes else None,
         sketch=read.vector("sketch") if has_slopes else None,
         examples=examples,
@@ -250,7 +273,9 @@ def broadcast_bytes(message: Broadcast) -> int:
     """Return the size of a Broadcast as Flower's FitIns, without making it."""
     # The basis is counted, not copied: an in-process run counts thousands of messages.
     arrays, config = encode_broadcast(replace(message, basis=None))
-    return fit_ins_size(arrays, config if message.basis is None else config | {"basis": message.basis})
+    if message.basis is None:
+        return fit_ins_size(arrays, config)
+    return fit_ins_size(arrays, config | {"basis": np.empty(message.basis.shape, message.dtype)})
 
 
 def update_bytes(message: Update) -> int:
@@ -295,6 +320,9 @@ class _Reader:
             raise MessageError(f"{key} must be the bytes of float64 numbers, got {got}")
         return np.frombuffer(value, dtype="<f8").astype(np.float64, copy=False)
 
+    def dtype(self) -> str:
+        return self.choice("dtype", WIRE_DTYPES) if "dtype" in self._config else "float64"
+
     def trail(self) -> tuple[TrailStep, ...]:
         value, rounds = self._get("trail"), self.integer("trail-rounds", least=0)
         size = trail_step_bytes(self.integer("local-steps", least=1))
@@ -310,19 +338,20 @@ class _Reader:
         return value
 
 
-def _vector(arrays: Sequence[Any], what: str) -> Vector:
+def _vector(arrays: Sequence[Any], what: str, dtype: str) -> Vector:
     if len(arrays) != 1:
         raise MessageError(f"the message must hold one array, {what}, got {len(arrays)}")
     array = arrays[0]
-    if not isinstance(array, np.ndarray) or array.dtype != np.float64 or array.ndim != 1:
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
         kind = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise MessageError(f"{what} must be a float64 vector, got {kind}")
-    return array
+        raise MessageError(f"{what} must be a {dtype} vector, got {kind}")
+    return array.astype(np.float64, copy=False)
 
 
-def _basis(data: Any, dimension: int, rank: int) -> Matrix:
-    expected = 8 * dimension * rank
+def _basis(data: Any, dimension: int, rank: int, dtype: str) -> Matrix:
+    sent = np.dtype(dtype).newbyteorder("<")
+    expected = sent.itemsize * dimension * rank
     if not isinstance(data, bytes) or len(data) != expected:
         got = f"{len(data)} bytes" if isinstance(data, bytes) else type(data).__name__
-        raise MessageError(f"the basis must hold {dimension} x {rank} float64 numbers = {expected} bytes, got {got}")
-    return np.frombuffer(data, dtype="<f8").reshape(dimension, rank).astype(np.float64, copy=False)
+        raise MessageError(f"the basis must hold {dimension} x {rank} {dtype} numbers = {expected} bytes, got {got}")
+    return np.frombuffer(data, dtype=sent).reshape(dimension, rank).astype(np.float64, copy=False)

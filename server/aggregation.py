@@ -68,6 +68,8 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> str | None:
         return update.reason or update.status
     if (update.slopes is not None) != (broadcast.uplink == "slopes"):
         return f"asked for its {broadcast.uplink}, it sent {'slopes' if update.slopes is not None else 'a move'}"
+    if update.dtype != broadcast.dtype:
+        return f"asked for {broadcast.dtype}, it sent {update.dtype}"
     if update.slopes is not None:
         complaint = _not_finite("the slopes", update.slopes, (broadcast.local_steps,))
         complaint = complaint or _not_finite("the sketch", update.sketch, (PARTS,))

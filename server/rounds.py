@@ -10,7 +10,7 @@ import numpy as np
 
 from common.config import RunConfig
 from common.directions import gain
-from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, Update, basis_digest
+from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, Update, basis_digest, rounded
 from common.replay import landed
 from common.search_units import Units
 from common.streams import stream
@@ -131,7 +131,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         slot=0,
         client="",
         partition=OWN_ROWS,
-        x=state.x,
+        x=rounded(state.x, config.wire_dtype),
         seed=config.seed,
         step_size=sizes[0],
         radius=config.radius,
@@ -149,6 +149,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         task=config.task,
         on_error=config.on_error,
         units="" if state.units is None else state.units.digest,
+        dtype=config.wire_dtype,
         direction_slot=0 if config.directions == "shared" else None,
     )
     return [
@@ -272,7 +273,7 @@ def _remember(
     state = replace(state, window=window, weighing=weighing)
     if state.round % config.memory or not window:
         return state, ()
-    basis = basis_of(window)  # line 3: r in {tau, 2 tau, ...}
+    basis = rounded(basis_of(window), config.wire_dtype)  # line 3: r in {tau, 2 tau, ...}
     changes: tuple[Intervention, ...] = ()
     if weighing is not None:
         if state.basis is None:  # nothing was seen along it yet but this round, of which it is made

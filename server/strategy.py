@@ -18,7 +18,7 @@ from flwr.server.strategy import Strategy
 
 from common.config import RunConfig
 from common.errors import MessageError
-from common.messages import Broadcast, Member, Question, Update
+from common.messages import WIRE_DTYPES, Broadcast, Member, Question, Update
 from common.npy import decode_vectors
 from common.typing import Vector
 from common.wire import decode_update, encode_basis, encode_broadcast, encode_question
@@ -160,16 +160,16 @@ class ZofedhtStrategy(Strategy):
         return [self._instruction(proxies[broadcast.client], broadcast) for broadcast in broadcasts]
 
     def _instruction(self, proxy: ClientProxy, broadcast: Broadcast) -> Instruction:
+        arrays, config = encode_broadcast(replace(broadcast, basis=None))
         if broadcast.trail is not None:
             parameters = _NOTHING
         else:
             if self._x is None or self._x[0] is not broadcast.x:
-                self._x = (broadcast.x, pack([broadcast.x]))
+                self._x = (broadcast.x, pack(arrays))
             parameters = self._x[1]
-        config = encode_broadcast(replace(broadcast, basis=None))[1]
         if broadcast.basis is not None:
             if self._basis[0] != broadcast.digest:
-                self._basis = (broadcast.digest, encode_basis(broadcast.basis))
+                self._basis = (broadcast.digest, encode_basis(broadcast.basis, broadcast.dtype))
             config["basis"] = self._basis[1]
         return proxy, FitIns(parameters, config)
 
@@ -199,7 +199,7 @@ def client_reply(result: FitRes) -> Update:
 
     Raises MessageError when it is not one; nothing is allocated for what an array claims, and no pickle is read.
     """
-    arrays = decode_vectors(result.parameters.tensors, "the move")
+    arrays = decode_vectors(result.parameters.tensors, "the move", dtypes=WIRE_DTYPES)
     return decode_update(arrays, result.num_examples, result.metrics)
 
 

@@ -21,6 +21,7 @@ _OTHER: dict[str, Any] = {
     "step_schedule": "constant", "local_steps": 3, "batch_size": 0, "init": "ones", "num_clients": 100,
     "clients_per_round": 10, "sampling": "without-replacement", "weighting": "examples", "rounds": 0,
     "budget": 10**12, "seed": 2**63 - 1, "uplink": "slopes", "directions": "shared", "downlink": "slopes",
+    "wire_dtype": "float32",
     "min_replies": 2, "max_retries": 0, "round_timeout": 0.1,
     "evaluate_every": 0, "checkpoint_every": 1, "out": "results", "on_error": "stop",
 }  # fmt: skip
@@ -43,7 +44,9 @@ def test_toml_round_trip_keeps_every_key(tmp_path: Path) -> None:
     assert set(_OTHER) == set(fields)
     assert not any(_OTHER[name] == default for name, default in fields.items())
     assert _reread(RunConfig(), tmp_path) == RunConfig()
-    assert _reread(RunConfig(**_OTHER), tmp_path) == RunConfig(**_OTHER)
+    for downlink, dtype in (("x", "float32"), ("slopes", "float64")):  # one does not go with the other
+        config = RunConfig(**(_OTHER | {"downlink": downlink, "wire_dtype": dtype}))
+        assert _reread(config, tmp_path) == config
 
 
 def test_auto_is_read_from_an_assignment_and_kept_by_toml(tmp_path: Path) -> None:

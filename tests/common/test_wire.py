@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from common.errors import MessageError
-from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Hello, Question, TrailStep, Update, basis_digest
+from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Hello, Question, TrailStep, Update, basis_digest, rounded
 from common.wire import (
     decode_broadcast,
     decode_hello,
@@ -40,6 +40,11 @@ _TRAIL = dataclasses.replace(
     _SHARED, x=np.empty(0), size=7, local_steps=6, x_digest="0a1b", memory=5,
     trail=(TrailStep(0.0, 1.0, NO_BASIS, _X[1:]), TrailStep(1.0 / 3.0, 7.0 / 3.0, 10, _X[:6])),
 )  # fmt: skip
+_F32, _Q32 = rounded(_X[3:6], "float32"), rounded(_Q[:3], "float32")
+_SINGLE = dataclasses.replace(
+    _ALONG, x=_F32, dtype="float32", basis=_Q32, digest=basis_digest(_Q32),
+)  # fmt: skip
+_SINGLE_MOVE = dataclasses.replace(_DONE, move=_F32, dtype="float32")
 _EMPTY_TRAIL = dataclasses.replace(_TRAIL, trail=(), basis=_Q, version=10, rank=3, digest=basis_digest(_Q))
 _FAILED = Update(round=11, slot=2, client="3", status="failed", reason="round 11, step 4: NaN")
 _QUESTION = Question("3", 5, 2**63 - 1, '{"seed": 1}', 785)
@@ -61,12 +66,12 @@ def _assert_same(got: Any, sent: Any) -> None:
             assert one == other or (one != one and other != other), field.name  # NaN is a loss of no evaluation
 
 
-@pytest.mark.parametrize("message", [_ISOTROPIC, _ALONG, _WITH_BASIS, _EMPTY_BASIS, _SHARED])
+@pytest.mark.parametrize("message", [_ISOTROPIC, _ALONG, _WITH_BASIS, _EMPTY_BASIS, _SHARED, _SINGLE])
 def test_a_broadcast_arrives_bit_for_bit(message: Broadcast) -> None:
     _assert_same(decode_broadcast(*encode_broadcast(message)), message)
 
 
-@pytest.mark.parametrize("message", [_DONE, _SLOPES, _FAILED, _BASIS_MISSING])
+@pytest.mark.parametrize("message", [_DONE, _SLOPES, _SINGLE_MOVE, _FAILED, _BASIS_MISSING])
 def test_an_update_arrives_bit_for_bit(message: Update) -> None:
     _assert_same(decode_update(*encode_update(message)), message)
 
@@ -304,3 +309,20 @@ def test_a_trail_of_another_length_is_refused(changes: dict[str, Any]) -> None:
     arrays, config = encode_broadcast(_TRAIL)
     with pytest.raises(MessageError, match=r"trail must hold \d rounds of 72 bytes, got"):
         decode_broadcast(arrays, config | changes)
+
+
+def test_single_precision_halves_what_is_sent_and_is_told_from_double() -> None:
+    arrays, config = encode_broadcast(_SINGLE)
+    assert arrays[0].dtype == np.float32
+    assert len(config["basis"]) == 4 * _Q32.size  # type: ignore[arg-type]
+    with pytest.raises(MessageError, match=r"x must be a float32 vector, got float64"):
+        decode_broadcast([_F32], config)
+    moves, examples, metrics = encode_update(_SINGLE_MOVE)
+    assert moves[0].dtype == np.float32
+    del metrics["dtype"]
+    with pytest.raises(MessageError, match=r"move must be a float64 vector, got float32"):
+        decode_update(moves, examples, metrics)
+
+
+def test_what_is_too_large_for_the_type_is_infinite_and_no_warning() -> None:
+    np.testing.assert_array_equal(rounded(np.array([1e39, -1e39, 0.5]), "float32"), [np.inf, -np.inf, 0.5])

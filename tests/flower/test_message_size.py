@@ -34,7 +34,14 @@ def answered(message: Update) -> int:
 @pytest.mark.parametrize("dimension", [3, 10, 16, 100, 3000])
 @pytest.mark.parametrize("rank", [None, 0, 3])
 @pytest.mark.parametrize(
-    "changes", [{}, {"seed": 2**63 - 1, "client": "plant-ü", "task": "x" * 300}, {"uplink": "slopes", "slot": 4}, TRAIL]
+    "changes",
+    [
+        {},
+        {"seed": 2**63 - 1, "client": "plant-ü", "task": "x" * 300},
+        {"uplink": "slopes", "slot": 4},
+        TRAIL,
+        {"dtype": "float32"},
+    ],
 )
 def test_a_broadcast_is_as_long_as_its_fit_ins(dimension: int, rank: int | None, changes: dict[str, Any]):
     message = replace(broadcast(dimension=dimension), **changes)
@@ -51,6 +58,7 @@ def test_a_broadcast_is_as_long_as_its_fit_ins(dimension: int, rank: int | None,
         {},
         {"examples": 0, "evaluations": 10**9, "loss": float("nan"), "round": 70_000},
         {"status": "failed", "reason": "kaputt: ü" * 40, "move": None},
+        {"dtype": "float32"},
         {"move": None, "slopes": np.arange(50.0), "sketch": np.arange(4.0)},
     ],
 )

@@ -30,16 +30,22 @@ def test_slopes_over_tls_equal_in_process_bit_for_bit(secure_site: Site, directi
     assert all(row["failures"] == row["fallbacks"] == [] for row in secure_site.history())
 
 
-@pytest.mark.parametrize("uplink", ["move", "slopes"])
-def test_the_history_tells_the_bytes_that_a_counting_channel_saw(site: Site, uplink: str):
-    keys = {**SLOPES, "uplink": uplink, "model": "mlp", "hidden_units": 600}  # n = 39,600
+@pytest.mark.parametrize(
+    ("uplink", "dtype", "least", "most"),
+    [("move", "float64", 316_800, 317_500), ("move", "float32", 158_400, 159_000), ("slopes", "float64", 400, 1000)],
+)
+def test_the_history_tells_the_bytes_that_a_counting_channel_saw(
+    site: Site, uplink: str, dtype: str, least: int, most: int
+):
+    keys = {**SLOPES, "uplink": uplink, "wire_dtype": dtype, "model": "mlp", "hidden_units": 600}  # n = 39,600
     server = site.server(**keys)
     all_end_well(server, [site.evil("counting", f"c{i}", f"{i}/3") for i in range(3)])
     counted = [json.loads(site.mark(f"c{i}").read_text()) for i in range(3)]
     assert site.summary()["bytes_down"] == sum(each["fit_ins"] for each in counted)
     assert site.summary()["bytes_up"] == sum(each["fit_res"] for each in counted)
     per_slot = site.summary()["bytes_up"] / (3 * 6)
-    assert per_slot < 1000 if uplink == "slopes" else 316_800 < per_slot < 317_500
+    assert least < per_slot < most
+    assert site.summary()["x_sha256"] == in_process(**keys)
 
 
 @pytest.mark.parametrize(
