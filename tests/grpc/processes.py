@@ -27,6 +27,7 @@ SMALL: dict[str, Any] = {
     "sampling": "without-replacement",
     "memory": 2,
     "rounds": 12,
+    "kernel": "numpy",  # the tests wait for seconds, and compiled loops take as many to load
     "local-steps": 5,
     "batch-size": 8,
     "step-size": 3.0,

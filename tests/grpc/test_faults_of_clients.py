@@ -91,16 +91,16 @@ def test_a_client_stopped_for_a_moment_goes_on_where_it_was(site: Site):
 @pytest.mark.parametrize(
     ("deed", "reason"),
     [
-        ("nan", "non-finite: the move holds NaN or inf"),
-        ("shape", "wrong shape: the move is (66,), x is (65,)"),
+        ("nan", "non-finite: the move must not hold NaN or inf"),
+        ("shape", "wrong shape: the move must be (65,), got (66,)"),
         ("wrong-round", "stale: answered round 1000000"),
         ("for-another", "answered for slot"),
-        ("matrix", "the move must be a float64 vector, got <f8 of shape (65, 1)"),
-        ("single", "the move must be a float64 vector, got <f4 of shape (65,)"),
+        ("matrix", "the move must be a float64 or float32 vector, got <f8 of shape (65, 1)"),
+        ("single", "move must be a float64 vector, got float32 (65,)"),
         ("no-metrics", "the message has no 'status'"),
         ("junk", "the move must be a .npy array, got 600 bytes that are none"),
         ("pickle", "that are none"),
-        ("object", "the move must be a float64 vector, got |O of shape (2,)"),
+        ("object", "the move must be a float64 or float32 vector, got |O of shape (2,)"),
         ("claims", "the move must hold 9999999999999 float64 numbers, got 64 bytes"),
     ],
 )
