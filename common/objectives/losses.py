@@ -71,24 +71,30 @@ class _Logistic(ScoreLoss):
         return mean
 
 
-def _margin_losses(scores: Vector, delta: Vector, y: Vector) -> tuple[Vector, Vector]:
-    """Return m+ and m-, the clipped margins max(0, 1 - (2y - 1) a) at both ends."""
+def _clipped(above: Vector, below: Vector, move: Vector) -> tuple[Vector, Vector]:
+    """Clip the margins 1 - t a at both ends, in place; return m+ - m- and m+ + m-. move is t delta, t = 2y - 1."""
+    np.maximum(above, 0.0, out=above)
+    np.maximum(below, 0.0, out=below)
+    # Where both ends are active m+ - m- is -t delta; saying so keeps its last digits.
+    change = np.where((above > 0.0) & (below > 0.0), -move, above - below)
+    above += below
+    return change, above
+
+
+def _margins(scores: Vector, delta: Vector, y: Vector) -> tuple[Vector, Vector]:
+    """Return m+ - m- and m+ + m- of each sample."""
     sign = 2.0 * y - 1.0
-    return np.maximum(0.0, 1.0 - sign * (scores + delta)), np.maximum(0.0, 1.0 - sign * scores)
+    return _clipped(1.0 - sign * (scores + delta), 1.0 - sign * scores, sign * delta)
 
 
 def _margins_along(delta: Matrix, y: Matrix) -> Callable[[int, Vector], tuple[Vector, Vector]]:
-    """Return the function (k, scores) -> m+ - m-, where it is -t delta to its last digit, and m+ + m-."""
+    """Return the function (k, scores) -> ``_margins`` with row k of delta and y."""
     sign = 2.0 * y - 1.0
     move = sign * delta
 
     def margins(k: int, scores: Vector) -> tuple[Vector, Vector]:
         below = 1.0 - sign[k] * scores
-        above = np.maximum(below - move[k], 0.0)
-        np.maximum(below, 0.0, out=below)
-        change = np.where((above > 0.0) & (below > 0.0), -move[k], above - below)
-        above += below
-        return change, above
+        return _clipped(below - move[k], below, move[k])
 
     return margins
 
@@ -100,9 +106,7 @@ class _Hinge(ScoreLoss):
         return np.maximum(0.0, 1.0 - (2.0 * y - 1.0) * scores)
 
     def difference(self, scores: Vector, delta: Vector, y: Vector) -> Vector:
-        above, below = _margin_losses(scores, delta, y)
-        # Where both ends are active m+ - m- is -t delta; saying so keeps its last digits.
-        return np.where((above > 0.0) & (below > 0.0), (1.0 - 2.0 * y) * delta, above - below)
+        return _margins(scores, delta, y)[0]
 
     def along(self, delta: Matrix, y: Matrix) -> Callable[[int, Vector], float]:
         margins = _margins_along(delta, y)
@@ -116,8 +120,8 @@ class _SquaredHinge(ScoreLoss):
         return 0.5 * np.square(HINGE.value(scores, y))
 
     def difference(self, scores: Vector, delta: Vector, y: Vector) -> Vector:
-        above, below = _margin_losses(scores, delta, y)
-        return HINGE.difference(scores, delta, y) * (above + below) * 0.5
+        change, total = _margins(scores, delta, y)
+        return change * total * 0.5
 
     def along(self, delta: Matrix, y: Matrix) -> Callable[[int, Vector], float]:
         margins = _margins_along(delta, y)
