@@ -168,12 +168,17 @@ class Coordinator:
             again.append(self._send(broadcast, with_basis=True))
         return again
 
+    @property
+    def rechecks(self) -> bool:
+        """Whether replies may be slopes, whose directions are to be checked."""
+        return self.config.uplink == "slopes"
+
     def recheck(self, updates: Sequence[Update]) -> list[Broadcast]:
         """Return the broadcasts that ask for the move, where a client's slopes are not along the server's directions.
 
         ``updates`` are all replies of the attempt. Once for a slot; from its host no slopes are taken any more.
         """
-        if self.config.uplink != "slopes":
+        if not self.rechecks:
             return []
         usable, _ = screen(self._final(updates), self._asked)
         again = []

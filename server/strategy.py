@@ -88,6 +88,8 @@ class ZofedhtStrategy(Strategy):
 
     def configure_recheck(self, results: Sequence[tuple[ClientProxy, FitRes]]) -> Instructions:
         """Return the FitIns that ask for a move, for the slots whose slopes are along other directions."""
+        if not self.coordinator.rechecks:
+            return []  # nothing is read, then
         read, _ = _read(results)
         proxies = {update.client: proxy for proxy, update in read}
         broadcasts = self.coordinator.recheck([update for _, update in read])
