@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from client.compiled_losses import CODES, totals
-from client.compiled_steps import move
+from client.compiled_steps import Rules, move
 from common.jit import compiled, compiled_products
 from common.objectives.linear import LinearObjective
 from common.typing import Indices, Matrix, Vector
@@ -24,24 +24,22 @@ def steps_of_block(
     w: Vector,
     v: Matrix,
     batches: Indices | None,
-    ends: tuple[float, float],
-    step_size: float,
-) -> tuple[Vector, Vector]:
-    """Take one step along each row of v, changing w (n,) in place; return slopes and losses, (steps,) each.
+    rules: Rules,
+    slopes: Vector,
+    losses: Vector,
+) -> None:
+    """Take one step along each row of v, changing w (n,) in place; write slopes and losses, (steps,) each.
 
     ``batches`` holds the samples of each step, (steps, b), or is None for the whole shard. A slope that is
-    not finite ends the loop, and is in the answer.
+    not finite ends the loop, and is written.
     """
     code = CODES[objective.loss]
-    slopes, losses = np.zeros(len(v)), np.zeros(len(v))
-    rules = (*ends, step_size, objective.l2)
     if batches is None:
         projected = np.ascontiguousarray((objective.features @ v.T).T)
         scores = objective.features @ w
         _on_projections(code, scores, projected, objective.target, w, v, rules, slopes, losses)
     else:
         _on_rows(code, *objective.rows, objective.target, w, v, batches, rules, slopes, losses)
-    return slopes, losses
 
 
 @compiled_products

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from common.jit import bits_of, compiled, compiled_sums, float_of
+from common.jit import bits_of, compiled, compiled_sums, float_of, horner
 from common.objectives.losses import HINGE, LOGISTIC, SQUARED_HINGE, ScoreLoss
 
 __all__ = [
@@ -32,7 +32,7 @@ _LOG_2_HIGH = float.fromhex("0x1.62e42feep-1")
 _LOG_2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 """log(2) in two parts, the first short enough that k times it is exact."""
 _ONE = np.int64(1023 << 52)
-_T3, _T4, _T5, _T6, _T7, _T8, _T9, _T10, _T11, _T12, _T13 = (1.0 / math.factorial(i) for i in range(3, 14))
+_SERIES = tuple(1.0 / math.factorial(i) for i in range(13, -1, -1))
 
 
 @compiled
@@ -46,19 +46,7 @@ def exponential(a: Any) -> Any:
     shifted = a * _LOG2_E + _ROUNDER
     k = shifted - _ROUNDER
     r = (a - k * _LOG_2_HIGH) - k * _LOG_2_LOW
-    p = r * _T13 + _T12
-    p = p * r + _T11
-    p = p * r + _T10
-    p = p * r + _T9
-    p = p * r + _T8
-    p = p * r + _T7
-    p = p * r + _T6
-    p = p * r + _T5
-    p = p * r + _T4
-    p = p * r + _T3
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
+    p = horner(_SERIES, r)
     return p * float_of((bits_of(shifted) << np.int64(52)) + _ONE)
 
 

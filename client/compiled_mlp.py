@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from client.compiled_losses import LOGISTIC_CODE, sigmoid, totals
-from client.compiled_steps import move
+from client.compiled_steps import Rules, move
 from common.jit import compiled_sums
 from common.objectives.mlp import MlpObjective
 from common.typing import Indices, Matrix, Vector
@@ -28,24 +28,24 @@ def steps_of_block(
     w: Vector,
     v: Matrix,
     batches: Indices | None,
-    ends: tuple[float, float],
-    step_size: float,
-) -> tuple[Vector, Vector]:
-    """Take one step along each row of v, changing w (n,) in place; return slopes and losses, (steps,) each.
+    rules: Rules,
+    slopes: Vector,
+    losses: Vector,
+) -> None:
+    """Take one step along each row of v, changing w (n,) in place; write slopes and losses, (steps,) each.
 
     ``batches`` holds the samples of each step, (steps, b), or is None for the whole shard. A slope that is
-    not finite ends the loop, and is in the answer.
+    not finite ends the loop, and is written.
     """
-    slopes, losses = np.zeros(len(v)), np.zeros(len(v))
-    rules = (*ends, step_size, objective.l2)
-    everything = np.arange(len(objective))
+    everything = np.arange(len(objective)) if batches is None else None
     shape = (len(objective) if batches is None else batches.shape[1], objective.hidden)
     at, along = np.empty(shape), np.empty(shape)
     first = w.shape[0] - objective.hidden - (objective.hidden + 1 if objective.bias else 0)
+    few_entries = _is_sparse(objective)
     for k, direction in enumerate(v):
         batch = everything if batches is None else batches[k]
         weights, moved = (side[:first].reshape(-1, objective.hidden) for side in (w, direction))
-        if _is_sparse(objective):
+        if few_entries:
             _products(*objective.rows, batch, weights, moved, at, along)
         else:
             rows = objective.features if batches is None else objective.features[batch]
@@ -53,7 +53,6 @@ def steps_of_block(
             np.dot(rows, moved, out=along)
         if not _finish(at, along, objective.target, batch, w, direction, objective.bias, k, rules, slopes, losses):
             break
-    return slopes, losses
 
 
 def _is_sparse(objective: MlpObjective) -> bool:

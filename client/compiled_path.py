@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from client import compiled_linear, compiled_mlp
+from client.compiled_losses import CODES
 from common.objective import Objective
 from common.objectives.linear import LinearObjective
 from common.objectives.mlp import MlpObjective
@@ -17,23 +18,32 @@ from common.typing import Vector
 if TYPE_CHECKING:
     from client.local_steps import Plan
 
-__all__ = ["steps"]
+__all__ = ["covers", "steps"]
 
 _BLOCK_BYTES = 2**21
 """Directions stay in the processor's cache between their making and their use."""
 
-_BLOCKS: dict[type[Objective], Callable[..., tuple[Vector, Vector]]] = {
+_BLOCKS: dict[type[Objective], Callable[..., None]] = {
     LinearObjective: compiled_linear.steps_of_block,
     MlpObjective: compiled_mlp.steps_of_block,
 }
 
 
-def steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector]:
+def covers(objective: LinearObjective | MlpObjective) -> bool:
+    """Whether there are loops for this objective: not for a subclass, which may compute something else, nor for a loss
+    of somebody's own."""
+    if type(objective) not in _BLOCKS:
+        return False
+    return not isinstance(objective, LinearObjective) or objective.loss in CODES
+
+
+def steps(objective: LinearObjective | MlpObjective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector]:
     """Return the move (n,), the slopes (K,) and the mean losses of the probes (K,) of a built-in model.
 
     After a slope that is not finite the rest is zero.
     """
     upper, lower = (end * plan.radius for end in SLOPES[plan.slope])
+    rules = (upper, lower, plan.step_size, objective.l2)
     slopes, losses = np.zeros(plan.steps), np.zeros(plan.steps)
     drawn = plan.drawn(len(objective))
     steps_of_block = _BLOCKS[type(objective)]
@@ -42,7 +52,7 @@ def steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, 
     for v in plan.directions(_BLOCK_BYTES):
         taken = slice(done, done + len(v))
         batches = None if drawn is None else drawn[taken]
-        slopes[taken], losses[taken] = steps_of_block(objective, w, v, batches, (upper, lower), plan.step_size)
+        steps_of_block(objective, w, v, batches, rules, slopes[taken], losses[taken])
         if not np.all(np.isfinite(slopes[taken])):
             break
         done += len(v)

@@ -7,7 +7,10 @@ from typing import Any
 
 from common.jit import compiled_sums
 
-__all__ = ["move"]
+__all__ = ["Rules", "move"]
+
+Rules = tuple[float, float, float, float]
+"""Both ends of the difference, upper and lower, in units of v; the step size; the weight of the penalty."""
 
 
 @compiled_sums

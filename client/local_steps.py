@@ -109,10 +109,11 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
 
 def _fused_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector] | None:
     """Return move, slopes and losses from loops written for the model, or None where there are no faster ones."""
-    if type(objective) in (LinearObjective, MlpObjective) and runs_compiled(plan.kernel):
+    if isinstance(objective, LinearObjective | MlpObjective) and runs_compiled(plan.kernel):
         from client import compiled_path  # numba is there only with the extra ``fast``
 
-        return compiled_path.steps(objective, x, plan)
+        if compiled_path.covers(objective):
+            return compiled_path.steps(objective, x, plan)
     if not isinstance(objective, LinearObjective) or not pays_off(objective, plan.batch_size):
         return None
     return linear_steps(

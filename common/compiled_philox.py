@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common import philox
-from common.jit import bits_of, compiled, float_of, root
+from common.jit import bits_of, compiled, float_of, horner, root
 from common.philox import (
     COSINE,
     EIGHTH_TURN,
@@ -20,6 +20,7 @@ from common.philox import (
     MANTISSA,
     MULTIPLIERS,
     ROOT_OF_HALF,
+    ROUNDS,
     SINE,
     WEYL,
     Key,
@@ -35,9 +36,7 @@ _W0, _W1 = (np.uint64(step) for step in WEYL)
 _MASK = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _F = np.float32
-_L0, _L1, _L2, _L3, _L4, _L5, _L6 = (_F(c) for c in LOGARITHM)
-_S0, _S1, _S2, _S3 = (_F(c) for c in SINE)
-_C0, _C1, _C2, _C3 = (_F(c) for c in COSINE)
+_LOGARITHM, _SINE, _COSINE = (tuple(_F(c) for c in series) for series in (LOGARITHM, SINE, COSINE))
 _UNIT, _MINUS_TWO = _F(2.0**-31), _F(-2.0)
 _HALF_ONE, _ONE, _LOG_2, _EIGHTH = _F(0.5), _F(1.0), _F(LOG_2), _F(EIGHTH_TURN)
 _I = np.int32
@@ -88,7 +87,7 @@ def _philox(key: Any, row: Any, start: Any, words: Any, count: Any) -> None:
     for b in range(count):
         c0, c1, c2, c3 = start + np.uint64(b), row, third, fourth
         k0, k1 = first, second
-        for _ in range(10):
+        for _ in range(ROUNDS):
             low, high = _M0 * c0, _M1 * c2
             c0, c1, c2, c3 = (high >> _HALF) ^ c1 ^ k0, high & _MASK, (low >> _HALF) ^ c3 ^ k1, low & _MASK
             k0, k1 = (k0 + _W0) & _MASK, (k1 + _W1) & _MASK
@@ -105,18 +104,12 @@ def _box_muller(radius: Any, angle: Any, one: Any, other: Any, count: Any) -> No
         exponent = _F(_I(shifted >> _23))
         f = float_of(_I(_I(shifted & _MANTISSA) + _ROOT)) - _ONE
         square = f * f
-        p = _L0 * f + _L1
-        p = p * f + _L2
-        p = p * f + _L3
-        p = p * f + _L4
-        p = p * f + _L5
-        p = p * f + _L6
-        logarithm = f * square * p - _HALF_ONE * square + f + exponent * _LOG_2
+        logarithm = f * square * horner(_LOGARITHM, f) - _HALF_ONE * square + f + exponent * _LOG_2
         r = float_of(_I(bits_of(root(_MINUS_TWO * logarithm)) ^ _I(_I(word) << _31)))
         t = _F(_I(_I(turned << _1) >> _1)) * _EIGHTH
         square = t * t
-        cosine = ((_C0 * square + _C1) * square + _C2) * square + _C3
-        sine = (((_S0 * square + _S1) * square + _S2) * square + _S3) * t
+        cosine = horner(_COSINE, square)
+        sine = horner(_SINE, square) * t
         x, y = bits_of(r * cosine), bits_of(r * sine)
         # Swapped where the top bit of the angle is set, without a branch.
         exchanged = _I(_I(x ^ y) & _I(turned >> _31))

@@ -20,7 +20,7 @@ from common import philox
 from common.errors import DataError
 from common.named_sets import data_folder
 
-__all__ = ["bits_of", "compiled", "compiled_products", "compiled_sums", "float_of", "root"]
+__all__ = ["bits_of", "compiled", "compiled_products", "compiled_sums", "float_of", "horner", "root"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -95,3 +95,12 @@ def root(_context: Any, _value: Any) -> Any:
         return builder.call(builder.module.declare_intrinsic("llvm.sqrt", [ir.FloatType()]), args)
 
     return types.float32(types.float32), generate
+
+
+@compiled
+def horner(coefficients: Any, x: Any) -> Any:
+    """Return the polynomial with these coefficients, a tuple with the highest power first."""
+    value = coefficients[0]
+    for coefficient in coefficients[1:]:
+        value = value * x + coefficient
+    return value

@@ -12,6 +12,7 @@ from client.local_steps import Plan, SlotResult, local_steps
 from common.directions import Directions
 from common.errors import ObjectiveError
 from common.objectives.linear import LinearObjective
+from common.objectives.losses import ScoreLoss
 from tests.common.samples import Exact, model, orthonormal
 
 pytest.importorskip("numba", reason="the extra `fast` is not installed")
@@ -108,3 +109,18 @@ def test_a_subclass_takes_its_own_path() -> None:
     plan = _plan(inner.dim, steps=1)
     once, twice = (local_steps(objective, _start(inner.dim), plan) for objective in (inner, doubled))
     np.testing.assert_allclose(twice.slopes, 2.0 * once.slopes, rtol=1e-12)
+
+
+def test_a_loss_of_somebodys_own_takes_numpys_path() -> None:
+    class Absolute(ScoreLoss):
+        def value(self, scores: Any, y: Any) -> Any:
+            return np.abs(scores - y)
+
+        def difference(self, scores: Any, delta: Any, y: Any) -> Any:
+            return self.value(scores + delta, y) - self.value(scores, y)
+
+    inner = model("logistic")
+    assert isinstance(inner, LinearObjective)
+    objective = LinearObjective(inner, Absolute())  # type: ignore[arg-type]
+    plan, x = _plan(objective.dim, radius=1e-2), _start(objective.dim)
+    _assert_close(local_steps(objective, x, plan), local_steps(Exact(objective), x, plan))
