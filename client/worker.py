@@ -13,7 +13,7 @@ from common.errors import ObjectiveError, ZofedhtError
 from common.kernels import runs_compiled
 from common.messages import Broadcast, Update, basis_digest, rounded
 from common.objective import Objective
-from common.replay import law_of, sketch
+from common.replay import draw_check, law_of, sketch
 from common.search_units import digest_of, units_of
 from common.typing import Matrix
 
@@ -100,6 +100,7 @@ class Worker:
             client=broadcast.client,
             move=None if slopes else rounded(result.move, broadcast.dtype),
             dtype=broadcast.dtype,
+            draws="" if slopes else draw_check(),
             slopes=result.slopes if slopes else None,
             sketch=sketch(result.move) if slopes else None,
             examples=len(objective),

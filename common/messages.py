@@ -65,7 +65,7 @@ def vector_digest(x: Vector) -> str:
     return hashlib.blake2b(np.ascontiguousarray(x, dtype="<f8").tobytes(), digest_size=16).hexdigest()
 
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Raised when the messages change so that older clients and servers cannot understand each other."""
 
 OWN_ROWS = -1
@@ -184,6 +184,7 @@ class Update:
     move: Vector | None = None  # w_K - x_r: (n,)
     slopes: Vector | None = None  # c_1..c_K, in the place of the move: (K,)
     dtype: str = "float64"  # that the move was rounded to
+    draws: str = ""  # digest of directions that everybody can draw, where a move is sent
     sketch: Vector | None = None  # sums of the move that go with the slopes: (PARTS,)
     examples: int = 0  # rows of the shard
     evaluations: int = 0  # single-sample evaluations that the algorithm asked for

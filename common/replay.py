@@ -18,6 +18,7 @@ import numpy as np
 
 from common.directions import Directions, slot_directions
 from common.messages import Broadcast, TrailStep
+from common.noise import GENERATORS
 from common.search_units import Units
 from common.typing import Matrix, Vector
 
@@ -106,9 +107,11 @@ def agrees(told: Vector, slopes: Vector, broadcast: Broadcast, sums: Matrix) -> 
 
 @functools.cache
 def draw_check() -> str:
-    """Return a short digest of directions that everybody can draw; clients show it when they join."""
-    drawn = b"".join(block.tobytes() for block in slot_directions(Directions(dimension=64), 4, 2024, 7, 3))
-    return hashlib.sha256(drawn).hexdigest()[:16]
+    """Return a short digest of directions of every source; clients show it when they join, and with every move."""
+    laws = [Directions(dimension=64, generator=generator) for generator in GENERATORS]
+    # Both kernels draw the same, and this one is there at once.
+    blocks = [slot_directions(law, 4, 2024, 7, 3, kernel="numpy") for law in laws]
+    return hashlib.sha256(b"".join(block.tobytes() for block in itertools.chain(*blocks))).hexdigest()[:16]
 
 
 def _take_steps(move: Vector, block: Matrix, lengths: Vector) -> None:

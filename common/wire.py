@@ -193,6 +193,8 @@ def encode_update(message: Update) -> tuple[list[Vector], int, Config]:
         metrics["skipped"] = message.skipped
     if message.slopes is not None and message.sketch is not None:
         metrics |= {"slopes": _to_bytes(message.slopes), "sketch": _to_bytes(message.sketch)}
+    if message.move is not None:
+        metrics["draws"] = message.draws
     if message.dtype != "float64":
         metrics["dtype"] = message.dtype
     return ([] if message.move is None else [_narrowed(message.move, message.dtype)]), message.examples, metrics
@@ -206,14 +208,16 @@ def decode_update(arrays: Sequence[Any], examples: int, metrics: Mapping[str, An
     read = _Reader(metrics)
     status = cast(Status, read.choice("status", _STATUSES))
     has_slopes = status == "ok" and "slopes" in metrics
+    has_move = status == "ok" and not has_slopes
     return Update(
         round=read.integer("round", least=0),
         slot=read.integer("slot", least=0),
         client=read.text("client"),
         status=status,
         reason=read.text("reason"),
-        move=_vector(arrays, "move", read.dtype()) if status == "ok" and not has_slopes else None,
+        move=_vector(arrays, "move", read.dtype()) if has_move else None,
         dtype=read.dtype(),
+        draws=read.text("draws") if has_move else "",
         slopes=read.vector("slopes") if has_slopes else None,
         sketch=read.vector("sketch") if has_slopes else None,
         examples=examples,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from common.messages import PROTOCOL, Hello
 from common.replay import draw_check
 from common.streams import BIT_GENERATOR
+from server.fallbacks import OTHER_NUMBERS
 
 __all__ = ["Expected", "other_draws", "refusal"]
 
@@ -65,5 +66,5 @@ def other_draws(hello: Hello) -> str:
     if hello.generator != BIT_GENERATOR:
         return f"it draws with {hello.generator}, the server with {BIT_GENERATOR}, so its move is taken"
     if hello.draws != draw_check():
-        return f"its {BIT_GENERATOR} draws other numbers than the server's, so its move is taken"
+        return OTHER_NUMBERS
     return ""

@@ -24,6 +24,7 @@ from common.messages import Broadcast, Member, Update
 from common.typing import Vector
 from common.wire import broadcast_bytes, update_bytes
 from server.aggregation import Failure, screen
+from server.fallbacks import Fallbacks
 from server.replays import Replays
 from server.rounds import Outcome, ServerState, Totals, ask, given_to, tell, weight_now
 from server.selection import redraw
@@ -57,7 +58,9 @@ class RoundRecord:
     skipped: list[dict[str, object]] = field(default_factory=list)
     subspace_weight: float = 0.0  # alpha of the round's directions
     interventions: list[dict[str, object]] = field(default_factory=list)  # what auto changed, from the next round on
-    fallbacks: list[dict[str, object]] = field(default_factory=list)  # slots asked for their move instead of slopes
+    fallbacks: list[dict[str, object]] = field(
+        default_factory=list
+    )  # slots along other directions, whose move is taken
 
 
 Observer = Callable[[ServerState, RoundRecord], None]
@@ -91,8 +94,7 @@ class Coordinator:
         self._hosts: dict[int, str] = {}  # slot -> host of the client that was asked
         self._lost: dict[int, list[str]] = {}  # slot -> clients that lost it in this attempt
         self._resent: set[tuple[int, str]] = set()  # (slot, client) that were sent Q again in this attempt
-        self._moves_only: dict[str, str] = {}  # host -> why its slopes are not taken
-        self._fallbacks: list[Failure] = []  # of this round: slots that were asked for their move
+        self._fallbacks = Fallbacks()
         self._rechecked: set[tuple[int, str]] = set()  # (slot, client) asked for its move after its slopes
         self._replays = Replays()
         self._trail = Trail()
@@ -117,16 +119,15 @@ class Coordinator:
 
         Raises RoundError when there is nobody to ask.
         """
-        members = [self._known(member) for member in members]
+        members = [self._fallbacks.known(member) for member in members]
         broadcasts = ask(self.state, self.config, members, self._attempt)
         by_name = {member.name: member for member in members}
         self._hosts = {b.slot: by_name[b.client].host for b in broadcasts}
         self._asked = {b.slot: b for b in broadcasts}
         self._lost, self._resent, self._rechecked, self._sent_x = {}, set(), set(), set()
-        self._forgetful |= {member.host for member in members if not member.keeps_x}
         self._replays = Replays()
         for broadcast in broadcasts:
-            self._note_fallback(broadcast, by_name[broadcast.client])
+            self._note(broadcast, by_name[broadcast.client])
         return [self._send(b) for b in broadcasts]
 
     def redraw(self, slot: int, members: Sequence[Member]) -> Broadcast | None:
@@ -145,12 +146,11 @@ class Coordinator:
         chosen = redraw(others, seed=self.config.seed, round_=self.state.round, slot=slot, lost=len(lost))
         if chosen is None:
             return None
-        chosen = self._known(chosen)
+        chosen = self._fallbacks.known(chosen)
         self._hosts[slot] = chosen.host
-        self._forgetful |= set() if chosen.keeps_x else {chosen.host}
         broadcast = given_to(self._asked[slot], chosen, self.config)
         self._asked[slot] = broadcast
-        self._note_fallback(broadcast, chosen)
+        self._note(broadcast, chosen)
         return self._send(broadcast)
 
     def resend(self, updates: Sequence[Update]) -> list[Broadcast]:
@@ -183,8 +183,7 @@ class Coordinator:
         usable, _ = screen(self._final(updates), self._asked)
         again = []
         for wrong in self._replays.mismatches(usable, self._asked, self.state.basis, self.config.weighting):
-            self._moves_only[self._hosts[wrong.slot]] = wrong.reason
-            self._fallbacks.append(wrong)
+            self._fallbacks.add(self._hosts[wrong.slot], wrong)
             self._rechecked.add((wrong.slot, wrong.client))
             self._asked[wrong.slot] = replace(self._asked[wrong.slot], uplink="move")
             again.append(self._send(self._asked[wrong.slot]))
@@ -208,6 +207,7 @@ class Coordinator:
             for update in updates:
                 self._traffic.received(update_bytes(update))
         final = self._final(updates)
+        self._fallbacks.check([u for u in final if self._asked_of(u) is not None], self._hosts)
         self._confirm(final)
         self._stop_on_error(final)
         state, outcome = tell(self.state, final, self._asked, self.config, self._replays)
@@ -220,7 +220,7 @@ class Coordinator:
     def _send(self, broadcast: Broadcast, *, with_basis: bool = False) -> Broadcast:
         host = self._hosts[broadcast.slot]
         derives = False
-        if self.config.downlink == "slopes" and host not in self._forgetful:
+        if self.config.downlink == "slopes" and host not in self._forgetful and host not in self._fallbacks:
             memory = self.config.memory if self.config.weight else 0
             broadcast = replace(broadcast, x_digest=self._trail.digest(self.state.x), memory=memory)
             steps = self._trail.steps_for(host, broadcast)
@@ -242,13 +242,11 @@ class Coordinator:
         missing = {u.slot: u for u in updates if u.status in _MISSING and u.slot not in answered}
         return [*(u for u in done if u.slopes is None or (u.slot, u.client) not in self._rechecked), *missing.values()]
 
-    def _known(self, member: Member) -> Member:
-        reason = self._moves_only.get(member.host, "")
-        return replace(member, moves_only=reason) if reason and not member.moves_only else member
-
-    def _note_fallback(self, broadcast: Broadcast, member: Member) -> None:
-        if broadcast.uplink != self.config.uplink:
-            self._fallbacks.append(Failure(broadcast.slot, broadcast.client, member.moves_only))
+    def _note(self, broadcast: Broadcast, member: Member) -> None:
+        if not member.keeps_x:
+            self._forgetful.add(member.host)
+        if member.moves_only:
+            self._fallbacks.add(member.host, Failure(broadcast.slot, broadcast.client, member.moves_only))
 
     def _asked_of(self, update: Update) -> Broadcast | None:
         """Return what an update answers, or None: its slot may have gone to another client since."""
@@ -319,9 +317,9 @@ class Coordinator:
             skipped=[asdict(s) for s in outcome.skipped],
             subspace_weight=weight_now(previous, self.config),
             interventions=[asdict(i) for i in outcome.interventions],
-            fallbacks=[asdict(f) for f in self._fallbacks],
+            fallbacks=[asdict(f) for f in self._fallbacks.take()],
         )
-        self._attempt, self._failures, self._fallbacks = 0, [], []
+        self._attempt, self._failures = 0, []
         if self.config.downlink == "slopes":
             self._trail.add(next(iter(self._asked.values())), outcome.lengths, following.x)
         for observer in self.observers:

@@ -19,6 +19,7 @@ from common.errors import CheckpointError, ConfigError, DataError, MissingExtraE
 from common.typing import Vector
 from server.checkpoint import CheckpointWriter, load_newest, write_checkpoint
 from server.coordinator import Metrics, Observer
+from server.fallbacks import count_fallbacks
 from server.files import replace_file
 from server.history import HistoryWriter, read_history, truncate_history
 from server.interventions import count_interventions
@@ -139,6 +140,7 @@ class RunFolder:
         vector = io.BytesIO()
         np.save(vector, state.user_x, allow_pickle=False)
         replace_file(self.vector_file, vector.getvalue())
+        rows = read_history(self.history_file) if self.history_file.exists() else []
         summary = {
             "initial_train_loss": self._about().get("initial", {}).get("train_loss"),
             "final_train_loss": final.get("train_loss"),
@@ -149,16 +151,14 @@ class RunFolder:
             "bytes_up": state.totals.bytes_up,
             "bytes_down": state.totals.bytes_down,
             "seconds": round(state.totals.seconds, 3),
-            "interventions": self._interventions(),
+            "interventions": count_interventions(rows),
+            "fallbacks": count_fallbacks(rows),
             "x_sha256": x_digest(state.user_x),
             "engine": self._engine(),
             "config": config.to_mapping(),
         }
         replace_file(self.summary_file, _pretty(summary))
         return summary
-
-    def _interventions(self) -> dict[str, int]:
-        return count_interventions(read_history(self.history_file)) if self.history_file.exists() else {}
 
     def summary(self) -> dict[str, Any]:
         """Return the summary of a finished run. Raises DataError when it cannot be read."""

@@ -11,6 +11,7 @@ import pytest
 import common.directions
 from common.directions import gain, slot_directions
 from common.messages import Broadcast
+from common.noise import GENERATORS
 from common.replay import PARTS, Replay, agrees, draw_check, law_of, replay, sketch
 from common.typing import Matrix, Vector
 from tests.common.samples import orthonormal
@@ -129,6 +130,16 @@ def test_slopes_that_overflow_agree_with_nothing_and_warn_of_nothing() -> None:
     assert not agrees(np.zeros(PARTS), huge, replace(_PLAIN, step_size=1e5), again.sums)
 
 
-def test_what_clients_show_when_they_join_is_short_and_steady() -> None:
+def test_what_clients_show_is_short_and_steady() -> None:
     assert draw_check() == draw_check()
     assert len(draw_check()) == 16
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_what_clients_show_depends_on_every_generator(generator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = GENERATORS[generator]
+    expected = draw_check()
+    draw_check.cache_clear()
+    monkeypatch.setitem(GENERATORS, generator, lambda kernel, *address: source(kernel, address[0] + 1, *address[1:]))
+    assert draw_check() != expected
+    draw_check.cache_clear()

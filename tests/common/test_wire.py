@@ -33,7 +33,7 @@ _ISOTROPIC = Broadcast(
 _ALONG = dataclasses.replace(_ISOTROPIC, version=10, rank=3, digest=basis_digest(_Q))
 _WITH_BASIS = dataclasses.replace(_ALONG, basis=_Q)
 _EMPTY_BASIS = dataclasses.replace(_ALONG, rank=0, digest=basis_digest(_Q[:, :0]), basis=_Q[:, :0])
-_DONE = Update(round=11, slot=2, client="3", move=_X, examples=40, evaluations=6_400, loss=0.1)
+_DONE = Update(round=11, slot=2, client="3", move=_X, draws="5d0c", examples=40, evaluations=6_400, loss=0.1)
 _SLOPES = Update(round=11, slot=2, client="3", slopes=_X[2:], sketch=_X[:4], examples=40, evaluations=6_400, loss=0.1)
 _SHARED = dataclasses.replace(_ISOTROPIC, uplink="slopes", direction_slot=0)
 _TRAIL = dataclasses.replace(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from flwr.common import FitIns, FitRes
 
+from server.fallbacks import OTHER_NUMBERS
 from server.history import read_history
 from server.inprocess import run
 from server.replays import OTHER_DIRECTIONS
@@ -55,6 +56,28 @@ def test_a_node_with_other_directions_sends_moves_within_the_round(tmp_path: Pat
             ("1", OTHER_DIRECTIONS),
             ("3", OTHER_DIRECTIONS),
         ]
+
+
+class OtherNumbers(Loopback):
+    """A node whose NumPy draws other numbers."""
+
+    def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
+        result = super().fit(ins, timeout, group_id)
+        result.metrics["draws"] = "0" * 16
+        return result
+
+
+def test_nodes_that_never_introduce_themselves_say_with_their_moves_what_they_draw(tmp_path: Path):
+    config = CONFIG.replace(uplink="move", sampling="without-replacement", clients_per_round=4)
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(config, "simulation")
+    result = fit(config, [Loopback("1"), OtherNumbers("2")], folder=folder)
+    for row in read_history(folder.history_file):
+        assert (row["replies"], row["failures"]) == (4, [])
+        found = [(f["slot"], f["client"], f["reason"]) for f in row["fallbacks"]]
+        assert sorted(client for _, client, _ in found) == ["1", "3"]
+        assert {reason for _, _, reason in found} == {OTHER_NUMBERS}
+    assert result.summary["fallbacks"] == {"1": 7, "3": 7}
 
 
 def test_over_nodes_that_keep_nothing_x_goes_in_full(tmp_path: Path):

@@ -8,12 +8,14 @@ import json
 import pytest
 
 from common.config import RunConfig
+from server.fallbacks import OTHER_NUMBERS
 from server.inprocess import run
 from server.replays import OTHER_DIRECTIONS
 from server.run_folder import x_digest
 from tests.grpc.processes import SMALL, Site, until
 from tests.grpc.test_equality import all_end_well
 
+OTHER_GENERATOR = "it draws with MT19937, the server with PCG64DXSM, so its move is taken"
 SLOPES = {"uplink": "slopes", "local_steps": 50, "rounds": 6}
 
 
@@ -49,22 +51,26 @@ def test_the_history_tells_the_bytes_that_a_counting_channel_saw(
 
 
 @pytest.mark.parametrize(
-    ("deed", "reason", "said"),
+    ("deed", "reason", "said", "uplink"),
     [
-        ("other-generator", "it draws with MT19937, the server with PCG64DXSM, so its move is taken", True),
-        ("other-draws", "its PCG64DXSM draws other numbers than the server's, so its move is taken", True),
-        ("other-directions", OTHER_DIRECTIONS, False),
+        ("other-generator", OTHER_GENERATOR, True, "slopes"),
+        ("other-generator", OTHER_GENERATOR, True, "move"),
+        ("other-draws", OTHER_NUMBERS, True, "slopes"),
+        ("other-draws", OTHER_NUMBERS, True, "move"),
+        ("other-directions", OTHER_DIRECTIONS, False, "slopes"),
     ],
 )
 def test_a_client_with_other_directions_sends_moves_and_the_history_says_so(
-    site: Site, deed: str, reason: str, said: bool
+    site: Site, deed: str, reason: str, said: bool, uplink: str
 ):
-    server = site.server(**SLOPES, directions="shared")
+    server = site.server(**{**SLOPES, "uplink": uplink}, directions="shared")
     all_end_well(server, [*site.clients(2), site.evil(deed)])
     rows = site.history()
     assert [(row["replies"], row["attempts"], row["failures"]) for row in rows] == [(3, 1, [])] * 6
     assert [[(f["client"], f["reason"]) for f in row["fallbacks"]] for row in rows] == [[("c2", reason)]] * 6
     assert (f"c2: {reason}" in server.text) is said  # when it joined
+    assert site.summary()["fallbacks"] == {"c2": 6}
+    assert "other draws     clients (slots): c2 (6); their moves were taken" in server.text
 
 
 @pytest.mark.parametrize("trajectory", [True, False])
@@ -94,7 +100,7 @@ def test_clients_that_come_back_and_a_server_that_is_resumed_end_in_the_same_x(s
 
 
 def test_a_client_that_starts_again_gets_x_in_full_and_the_others_do_not(site: Site):
-    keys = {**SLOPES, "directions": "shared", "downlink": "slopes", "rounds": 60, "min_replies": 3, "max_retries": 100}
+    keys = {**SLOPES, "directions": "shared", "downlink": "slopes", "rounds": 30, "min_replies": 3, "max_retries": 100}
     server = site.server(**keys, model="mlp", hidden_units=600)
     clients = site.paced(0.05)
     until(lambda: len(site.history()) > 10, "some rounds")
@@ -104,4 +110,4 @@ def test_a_client_that_starts_again_gets_x_in_full_and_the_others_do_not(site: S
     rows = site.history()
     down = [later["bytes_down"] - row["bytes_down"] for row, later in itertools.pairwise(rows)]
     assert 1 <= sum(each > 8 * 39_600 for each in down) <= 3  # x and Q, and Q once more for its first whole memory
-    assert site.summary()["rounds"] == 60
+    assert site.summary()["rounds"] == 30

@@ -177,6 +177,38 @@ def test_a_client_whose_x_comes_out_otherwise_gets_the_servers():
         assert fleet.full(round_) == ["1"]
 
 
+class OtherGenerator(Wired):
+    """Client 1 draws other directions, with which it would replay another x."""
+
+    def carry(self, broadcasts: Any) -> list[Update]:
+        mine = [replace(b, seed=b.seed + 1) for b in broadcasts if b.client == "1"]
+        return super().carry([*mine, *(b for b in broadcasts if b.client != "1")])
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["at joining", "by its slopes"])
+def test_a_client_that_draws_otherwise_gets_x_in_full_and_its_move_counts(known: bool):
+    fleet = OtherGenerator(QUADRATICS, small(**EVERYBODY, **DOWN, rounds=9))
+    if known:
+        fleet.members[1] = replace(fleet.members[1], moves_only="it draws with dice")
+    fleet.rounds(4)
+    fleet.absent = {"1"}
+    fleet.rounds(3)
+    fleet.absent = set()
+    fleet.rounds(2)
+    config = small(**EVERYBODY, rounds=9, directions="shared")  # x down, moves up
+    moves = OtherGenerator(QUADRATICS, config)
+    for round_ in range(9):
+        moves.absent = {"1"} if 4 <= round_ < 7 else set()
+        moves.rounds(1)
+    x = moves.run.state.x
+    assert np.linalg.norm(fleet.run.state.x - x) <= 1e-12 * np.linalg.norm(x)
+    to_it = [b for b in fleet.sent if b.client == "1"]
+    assert all(b.trail is None and b.x.shape == (DIMENSION,) for b in to_it)
+    assert len(to_it) == 6 + (not known)  # never in vain: once more where its slopes showed it
+    assert [fleet.full(round_) for round_ in (5, 6)] == [[], []]  # x went by mean slopes alone
+    assert all({"0", "2", "3"} < {*fleet.full(round_), "1"} for round_ in (1, 2, 3, 4, 8))  # its move was in the mean
+
+
 def test_a_client_that_keeps_nothing_gets_x_every_time():
     fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN))
     fleet.members = [replace(member, keeps_x=member.name != "0") for member in fleet.members]

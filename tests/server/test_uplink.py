@@ -17,6 +17,7 @@ from common.messages import Broadcast, Update
 from common.objective import Objective
 from common.typing import Vector
 from server.coordinator import Coordinator, RoundRecord
+from server.fallbacks import OTHER_NUMBERS
 from server.inprocess import run
 from server.replays import OTHER_DIRECTIONS
 from server.rounds import initial_state
@@ -153,9 +154,37 @@ def test_a_client_with_other_directions_is_asked_for_its_move_and_the_history_sa
     assert asked == [(0, "slopes"), *((r, "move") for r in range(7))]  # its slopes are not asked for again
 
 
-def test_with_moves_up_nobody_falls_back():
-    _, records, _ = mixed()
+def test_honest_clients_are_in_no_fallback():
+    records: list[RoundRecord] = []
+    for uplink in ("move", "slopes"):
+        run(small(uplink=uplink), QUADRATICS, observers=[lambda state, record: records.append(record)])
     assert all(record.fallbacks == [] for record in records)
+
+
+@pytest.mark.parametrize("uplink", ["move", "slopes"])
+def test_who_was_found_to_draw_otherwise_is_named_in_each_round_that_it_takes_part_in(uplink: str):
+    config = small(uplink=uplink, **EVERYBODY)
+    fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
+    fleet.members[2] = replace(fleet.members[2], moves_only="it draws with dice")
+    records = [fleet.round(coordinator) for _ in range(2)]
+    fleet.members.pop(2)
+    records.append(fleet.round(coordinator))
+    named = [[(f["client"], f["reason"]) for f in record.fallbacks] for record in records if record]
+    assert named == [[("2", "it draws with dice")]] * 2 + [[]]
+    assert {b.uplink for b in fleet.sent if b.client == "2"} == {"move"}
+
+
+def test_a_digest_that_comes_with_a_move_is_checked_in_every_round():
+    config = small(**EVERYBODY)
+    fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
+
+    def otherwise(updates: list[Update]) -> list[Update]:
+        return [replace(u, draws="0" * 16) if u.client == "1" else u for u in updates]
+
+    records = [fleet.round(coordinator, otherwise) for _ in range(3)]
+    named = [[(f["client"], f["reason"]) for f in record.fallbacks] for record in records if record]
+    assert named == [[("1", OTHER_NUMBERS)]] * 3
+    assert {record.replies for record in records if record} == {4}
 
 
 def test_an_engine_that_checks_nothing_loses_the_slot_and_takes_no_wrong_direction():
