@@ -130,16 +130,15 @@ def measure(
     found = {}
     for kernel in kernels:
         for generator in ("pcg64dxsm", "philox4x32") if kernel == "compiled" else ("pcg64dxsm",):
-            if case.black_box and kernel == "compiled" and generator == "pcg64dxsm":
-                continue  # no compiled loop: the same as numpy
             plan = Plan(
                 Directions(objective.dim, generator=generator), 0, 0, 0, case.step_size, _RADIUS, _STEPS,
                 case.batch_size, "central", kernel=kernel,
             )  # fmt: skip
             local_steps(objective, x, plan)  # compiles, and reads what is kept
             turns = [(cpu_seconds(plain), cpu_seconds(lambda: local_steps(objective, x, plan))) for _ in range(repeats)]  # noqa: B023
-            source = f"{generator}/{'numpy' if generator == 'pcg64dxsm' else kernel}"
-            limit = objective.dim * machine.normals[source] + max(flops / machine.flops, traffic / machine.bandwidth)
+            limit = objective.dim * machine.normals[f"{generator}/{kernel}"] + max(
+                flops / machine.flops, traffic / machine.bandwidth
+            )
             found[f"{kernel}/{generator}"] = {
                 "baseline_us": 1e6 * statistics.median(a for a, _ in turns) / _STEPS,
                 "ours_us": 1e6 * statistics.median(b for _, b in turns) / _STEPS,

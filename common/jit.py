@@ -20,7 +20,17 @@ from common import philox
 from common.errors import DataError
 from common.named_sets import data_folder
 
-__all__ = ["bits_of", "compiled", "compiled_products", "compiled_sums", "float_of", "horner", "root"]
+__all__ = [
+    "bits_of",
+    "compiled",
+    "compiled_products",
+    "compiled_sums",
+    "float_of",
+    "high_product",
+    "horner",
+    "root",
+    "trailing_zeros",
+]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -95,6 +105,24 @@ def root(_context: Any, _value: Any) -> Any:
         return builder.call(builder.module.declare_intrinsic("llvm.sqrt", [ir.FloatType()]), args)
 
     return types.float32(types.float32), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def high_product(_context: Any, _one: Any, _other: Any) -> Any:
+    """Return the upper 64 bits of the 128-bit product of two uint64."""
+
+    def generate(_c: Any, builder: Any, _s: Any, args: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(*(builder.zext(value, wide) for value in args))
+        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def trailing_zeros(_context: Any, _value: Any) -> Any:
+    """Return the place of the lowest bit that is set in a uint64 other than 0."""
+    return types.uint64(types.uint64), lambda _c, builder, _s, args: builder.cttz(args[0], ir.IntType(1)(1))
 
 
 @compiled
