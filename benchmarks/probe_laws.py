@@ -114,7 +114,10 @@ def _config(data_dir: str, model: str, algorithm: str, probe: str, generator: st
 
 
 def _table(runs: dict[tuple[str, str], list[Curve]]) -> dict[tuple[str, str], dict[str, float]]:
-    """Return the means over seeds: losses at a third and all of the evaluations, and at CPU times that all reach."""
+    """Return the means over seeds: losses at a third and all of the evaluations, and at CPU times that all reach.
+
+    The largest minus the smallest of the final losses says what a seed changes.
+    """
     shortest = min(curve.seconds[-1] for curves in runs.values() for curve in curves)
 
     def row(curves: list[Curve]) -> dict[str, float]:
@@ -127,7 +130,8 @@ def _table(runs: dict[tuple[str, str], list[Curve]]) -> dict[tuple[str, str], di
             "loss_at_shortest": [curve.loss_at(shortest) for curve in curves],
             "shortest_s": [shortest],
         }
-        return {name: float(np.mean(values)) for name, values in numbers.items()}
+        means = {name: float(np.mean(values)) for name, values in numbers.items()}
+        return means | {"loss_range": float(np.ptp(numbers["loss"]))}
 
     return {key: row(curves) for key, curves in runs.items()}
 
@@ -135,11 +139,11 @@ def _table(runs: dict[tuple[str, str], list[Curve]]) -> dict[tuple[str, str], di
 def _show(title: str, found: dict[tuple[str, str], dict[str, float]]) -> None:
     shortest = next(iter(found.values()))["shortest_s"]
     print(f"\n{title}")
-    print(f"{'probe':<12}{'generator':<12}{'CPU s':>7}{'1/3 of evaluations':>20}{'all':>8}"
+    print(f"{'probe':<12}{'generator':<12}{'CPU s':>7}{'1/3 of evaluations':>20}{'all':>8}{'range':>8}"
           f"{f'after {shortest / 3:.1f} s':>14}{f'{shortest:.1f} s':>8}")  # fmt: skip
     for (probe, source), row in found.items():
         print(
-            f"{probe:<12}{source:<12}{row['cpu_s']:>7.1f}{row['loss_third']:>20.4f}{row['loss']:>8.4f}"
+            f"{probe:<12}{source:<12}{row['cpu_s']:>7.1f}{row['loss_third']:>20.4f}{row['loss']:>8.4f}{row['loss_range']:>8.4f}"
             f"{row['loss_at_third_of_shortest']:>14.4f}{row['loss_at_shortest']:>8.4f}",
             flush=True,
         )

@@ -62,7 +62,7 @@ def measure(engine: str, clients: int, columns: int, rounds: int) -> tuple[float
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         data = folder / "rows.svm"
-        _write_rows(data, 3 * clients, columns)
+        write_rows(data, 3 * clients, columns)
         keys = {
             "dataset": str(data), "num-clients": clients, "clients-per-round": clients, "rounds": rounds,
             "sampling": "without-replacement", "local-steps": 1, "batch-size": 1, "evaluate-every": 0, "memory": 5,
@@ -74,7 +74,7 @@ def measure(engine: str, clients: int, columns: int, rounds: int) -> tuple[float
         return statistics.median(np.diff(marks)), (cpu_after - cpu_before) / (rounds - 1)
 
 
-def _write_rows(path: Path, rows: int, columns: int) -> None:
+def write_rows(path: Path, rows: int, columns: int) -> None:
     """Write two classes of rows with a handful of entries each; the last column is always there."""
     rng = np.random.default_rng(0)
     lines = []
