@@ -13,7 +13,7 @@ from client.cli import parser
 from common.command_line import guarded
 from common.config import RunConfig
 from common.config_files import parse_assignments
-from common.errors import ConfigError, ObjectiveError
+from common.errors import ObjectiveError
 from common.objective import Shard, load_objective
 from common.objective_checks import Finding, WorkPlan, check_objective, failed
 
@@ -60,10 +60,10 @@ def _findings(args: argparse.Namespace, config: RunConfig) -> list[Finding]:
     rounds = config.rounds or math.ceil(config.budget / (slot * config.clients_per_round))
     plan = WorkPlan(config.local_steps, rounds, config.clients_per_round, config.round_timeout)
     found = check_objective(objective, radius=config.radius, batch_size=config.batch, seed=config.seed, plan=plan)
-    try:
-        config.check_dimension(objective.dim)
-    except ConfigError as error:  # the server would say so too, but only when all clients have joined
-        found.append(Finding("memory", "error", " ".join(error.problems)))
+    fitted = config.fitted(objective.dim)
+    if fitted != config:
+        text = f"with {objective.dim} parameters the run takes memory = {fitted.memory} instead of {config.memory}"
+        found.append(Finding("memory", "ok", text))
     return found
 
 

@@ -86,7 +86,13 @@ class RunConfig:
         symbol="alpha",
         rule=auto_or(between(0.0, 1.0, "0 ignores the trajectory")),
     )
-    memory: int = _key(5, "trajectory length and refresh period", symbol="tau", unit="rounds", rule=at_least(1))
+    memory: int = _key(
+        5,
+        "trajectory length and refresh period; at most n, the number of parameters, is used",
+        symbol="tau",
+        unit="rounds",
+        rule=at_least(1),
+    )
     slope: str = _key("central", "two-point slope", symbol="c", rule=one_of(("central", "forward")))
     probe: str = _key(
         "gaussian",
@@ -272,8 +278,14 @@ class RunConfig:
             )
         return found
 
+    def fitted(self, dimension: int) -> RunConfig:
+        """Return the config with a trajectory of at most n moves: more are never independent."""
+        if not self.row.follows_trajectory or self.memory <= dimension:
+            return self
+        return self.replace(memory=dimension)
+
     def check_dimension(self, dimension: int) -> None:
-        """Raise ConfigError when the trajectory is longer than there are parameters."""
+        """Raise ConfigError when the trajectory is longer than there are parameters: the config was not fitted."""
         if self.row.follows_trajectory and self.memory > dimension:
             raise ConfigError([f"memory must be at most n = {dimension}, the number of parameters, got {self.memory}"])
 

@@ -1,4 +1,4 @@
-"""Is the radius large enough? Noise and rounding against the finite difference, and a radius that was tried."""
+"""Is the radius large enough? Noise, rounding and steps against the finite difference, and a radius that was tried."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from common.findings import Finding, Trial
 from common.objective import checked_loss
+from common.staircase import PROBES, Climb, changes_in_steps, climb, moving_slopes
 
 __all__ = ["check_radius"]
 
@@ -22,22 +23,47 @@ _MOST_TRIES = 6
 
 
 def check_radius(trial: Trial) -> Iterator[Finding]:
-    """Yield whether the difference at the radius stands clear of noise; if not, the first larger radius that does."""
+    """Yield whether the difference at the radius stands clear of noise; if not, the first larger radius that does.
+
+    Where F changes in steps, noise is no word for them: there most slopes must not be 0.
+    """
     radius = trial.radius
     difference, noise, single = _measure(trial, radius)
     if difference > 0.0 and noise <= _MOST_NOISE * difference:
         yield Finding("radius", "ok", f"the difference at radius {radius:g} stands clear of rounding")
         return
+    moving = moving_slopes(trial, radius)
+    climbed = climb(trial) if 2 * moving <= PROBES else Climb(radius, moving, radius)
+    still = f"{PROBES - moving} of {PROBES} slopes at radius {radius:g} are exactly 0"
+    if climbed.radius is None:
+        yield Finding("radius", "warning", f"F is flat around the starting point: {still}, {_nowhere(climbed)}")
+        return
+    if changes_in_steps(trial, climbed.radius):
+        yield _staircase(climbed, radius, still)
+        return
     better = _first_good(trial, difference, noise)
     way_out = f"try radius = {better:.0e}" if better else "no larger radius that was tried cures it"
     if difference == 0.0:
         cause = f"F does not change within radius {radius:g}"
-        way_out = way_out if better else "F is flat around the starting point: begin elsewhere (initial), or scale x"
     else:
         cause = f"rounding or noise of {noise:.2g} against a difference of {difference:.2g} at radius {radius:g}"
     if single:
         way_out += ", and compute in float64: all its values are float32 numbers"
     yield Finding("radius", "warning", f"{cause}; {way_out}")
+
+
+def _staircase(climbed: Climb, radius: float, still: str) -> Finding:
+    if climbed.radius == radius:
+        most = f"{climbed.moving} of {PROBES} slopes at radius {radius:g} are not 0"
+        return Finding("radius", "ok", f"F changes in steps, and {most}")
+    most = f"try radius = {climbed.radius:g}, where {climbed.moving} of {PROBES} are not"
+    return Finding("radius", "warning", f"F changes in steps, and {still}; {most}")
+
+
+def _nowhere(climbed: Climb) -> str:
+    if climbed.failure:
+        return f"and {climbed.failure}; begin elsewhere (initial), or scale x"
+    return f"and most are up to radius {climbed.tried:g}; begin elsewhere (initial), or scale x"
 
 
 def _measure(trial: Trial, radius: float) -> tuple[float, float, bool]:

@@ -21,7 +21,7 @@ from server.inprocess import run as run_in_process
 from server.plots import plot_runs
 from server.rounds import ServerState
 from server.run_folder import RunFolder
-from server.summary import summary_text
+from server.summary import comparison_text, summary_text
 
 __all__ = ["main"]
 
@@ -144,12 +144,7 @@ def _compare(args: argparse.Namespace) -> int:
     for name, folder, chosen in zip(names, folders, configs, strict=True):
         print(f"{name}:", file=sys.stderr)
         rows.append(run_in_process(chosen, folder=folder, show_progress=True).summary)
-    width = max(len("algorithm"), *(len(name) for name in names))
-    print(f"{'algorithm':<{width}}  final train loss  test accuracy   evaluations  MB up + down")
-    for name, row in zip(names, rows, strict=True):
-        accuracy = "-" if row["test_accuracy"] is None else f"{row['test_accuracy']:.4f}"
-        loss, megabytes = row["final_train_loss"], (row["bytes_up"] + row["bytes_down"]) / 1e6
-        print(f"{name:<{width}}  {loss:16.4f}  {accuracy:>13}  {row['evaluations']:12,}  {megabytes:12.2f}")
+    print(comparison_text(names, rows))
     picture = args.out.expanduser() / "compare.png"
     plot_runs([folder.path for folder in folders], picture)
     print(f"picture: {picture}")

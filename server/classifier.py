@@ -129,7 +129,7 @@ class ZOFedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             dealt = split(labels, target, config.partition, config.num_clients, config.seed, config.dirichlet_alpha)
             data = Dataset(rows, target, labels)
             clients: list[Objective] = [build_model(config.model, data.take(own), self._options()) for own in dealt]
-            results.append(run(config.replace(memory=min(config.memory, clients[0].dim)), clients))
+            results.append(run(config, clients))
             models.append(results[-1].state.x)
         self._weights = np.stack(models)
         self.n_iter_ = max(result.state.round for result in results)

@@ -14,6 +14,7 @@ from common.search_units import Units
 from common.typing import Vector
 from server.checkpoint import check_dimension, check_units
 from server.coordinator import Coordinator, Metrics, Observer
+from server.interventions import Intervention
 from server.progress import progress
 from server.rounds import ServerState, initial_state, initial_vector
 from server.run_folder import RunFolder
@@ -77,17 +78,20 @@ def conduct(
     Whatever stops the run, the state is checkpointed first. Raises ZofedhtError.
     """
     dimension, own, units = engine.start()
+    fitted = config.fitted(dimension)  # the folder keeps the config as it was given
     if state is None:
-        state = initial_state(config, initial_vector(config, dimension, own), units)
+        state = initial_state(fitted, initial_vector(fitted, dimension, own), units)
     check_dimension(state, dimension)
     check_units(state, units)
-    coordinator = Coordinator(config, state, evaluate=engine.evaluate)
+    changes = _changes(config, fitted, dimension) if state.round == 0 else []
+    coordinator = Coordinator(fitted, state, evaluate=engine.evaluate, changes=changes)
     engine.attach(coordinator)
     initial = engine.evaluate(state.x) if state.round == 0 else {}
     if folder:
         coordinator.observers.extend(folder.start(config, state, initial))
     coordinator.observers.extend(observers)
-    with progress(config, state) if show_progress else nullcontext() as shown:
+    notes = [f"{change.what} = {change.before} becomes {change.after}: {change.why}" for change in changes]
+    with progress(config, state, notes=notes) if show_progress else nullcontext() as shown:
         if shown is not None:
             coordinator.observers.append(shown)
         try:
@@ -101,6 +105,13 @@ def conduct(
     final = (coordinator.figures or engine.evaluate(state.x)) | engine.test(state.x)
     summary = folder.finish(config, state, final) if folder else {}
     return Result(state, initial, final, summary)
+
+
+def _changes(config: RunConfig, fitted: RunConfig, dimension: int) -> list[Intervention]:
+    if fitted.memory == config.memory:
+        return []
+    why = f"there are {dimension} parameters, and no more moves can be independent"
+    return [Intervention("memory", config.memory, fitted.memory, why)]
 
 
 def _save_anyway(folder: RunFolder, config: RunConfig, state: ServerState) -> None:

@@ -25,6 +25,7 @@ from common.typing import Vector
 from common.wire import broadcast_bytes, update_bytes
 from server.aggregation import Failure, screen
 from server.fallbacks import Fallbacks
+from server.interventions import Intervention
 from server.replays import Replays
 from server.rounds import Outcome, ServerState, Totals, ask, given_to, tell, weight_now
 from server.selection import redraw
@@ -81,10 +82,13 @@ class Coordinator:
         *,
         evaluate: Callable[[Vector], Metrics] | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        changes: Sequence[Intervention] = (),
     ) -> None:
+        """``changes`` are those that were made before the first round; they are recorded with it."""
         self.config = config
         self.state = state
         self._evaluate = evaluate
+        self._changes = tuple(changes)
         self.observers: list[Observer] = []
         self._clock = clock
         self._attempt = 0
@@ -316,10 +320,10 @@ class Coordinator:
             failures=[asdict(f) for f in (*self._failures, *outcome.failures)],
             skipped=[asdict(s) for s in outcome.skipped],
             subspace_weight=weight_now(previous, self.config),
-            interventions=[asdict(i) for i in outcome.interventions],
+            interventions=[asdict(i) for i in (*self._changes, *outcome.interventions)],
             fallbacks=[asdict(f) for f in self._fallbacks.take()],
         )
-        self._attempt, self._failures = 0, []
+        self._attempt, self._failures, self._changes = 0, [], ()
         if self.config.downlink == "slopes":
             self._trail.add(next(iter(self._asked.values())), outcome.lengths, following.x)
         for observer in self.observers:

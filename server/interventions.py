@@ -1,4 +1,4 @@
-"""What a rule changed in a run that nobody asked for by a number: each is in the history."""
+"""What was changed in a run that nobody asked for by a number: each is in the history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Intervention", "count_interventions"]
 class Intervention:
     """One change, in effect from the next round on. ``before`` is None where nothing was set."""
 
-    what: str  # step-size | subspace-weight | x
+    what: str  # step-size | subspace-weight | x | memory
     before: float | None
     after: float | None
     why: str

@@ -52,8 +52,8 @@ def run(
     a client), ``"module:factory"``, or None for the data set and the model that the options name. A function needs
     ``x0``; others have a start of their own unless it is given. ``bounds`` and ``scale``, for functions, are those of
     ``Objective``. ``options`` are run config keys with underscores, over those of ``config``: ``rounds=200,
-    step_size=0.1``; unless given, num_clients is the length of the list, memory at most n, and the step
-    size of a black box auto. ``out`` is a folder for the files of a run; ``callback`` hears each round's line.
+    step_size=0.1``; unless given, num_clients is the length of the list, and the step size of a black box auto; memory
+    is at most n. ``out`` is a folder for the files of a run; ``callback`` hears each round's line.
 
     The result has ``x`` (n,), ``fun`` (the mean over clients of F on the whole shard), ``nit`` (rounds), ``nfev``
     (evaluations on one sample that the algorithm asked for; those of the first and the last x are not counted),
@@ -68,12 +68,11 @@ def run(
     chosen = _config(config, options, objective, objectives)
     engine = _Engine(chosen, objectives)
     dimension, own, units = engine.start()
-    start = initial_vector(chosen, dimension, own)
+    fitted = chosen.fitted(dimension)
+    start = initial_vector(fitted, dimension, own)
     if x0 is not None:
         start = _start(x0, dimension, units)
-    if "memory" not in options and config is None:
-        chosen = chosen.replace(memory=min(chosen.memory, dimension))
-    state = initial_state(chosen, start, units)
+    state = initial_state(fitted, start, units)
     folder = None
     if out is not None:
         folder = RunFolder(Path(out).expanduser())

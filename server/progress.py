@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -22,9 +22,16 @@ _SECONDS_BETWEEN_LINES = 2.0
 
 
 @contextmanager
-def progress(config: RunConfig, start: ServerState, stream: TextIO | None = None) -> Iterator[Observer]:
-    """Yield an observer that shows round, loss, evaluations and time left on ``stream`` (standard error)."""
+def progress(
+    config: RunConfig, start: ServerState, stream: TextIO | None = None, notes: Sequence[str] = ()
+) -> Iterator[Observer]:
+    """Yield an observer that shows round, loss, evaluations and time left on ``stream`` (standard error).
+
+    ``notes`` are shown first, a line each.
+    """
     stream = stream or sys.stderr
+    for note in notes:
+        print(note, file=stream, flush=True)
     if not stream.isatty():
         yield _lines(config, lambda text: print(text, file=stream, flush=True))
         return

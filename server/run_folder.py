@@ -146,6 +146,7 @@ class RunFolder:
             "final_train_loss": final.get("train_loss"),
             "final_train_accuracy": final.get("train_accuracy"),
             "test_accuracy": final.get("test_accuracy"),
+            "final_figures": dict(final),
             "rounds": state.round,
             "evaluations": state.totals.evaluations,
             "bytes_up": state.totals.bytes_up,
@@ -179,8 +180,14 @@ class RunFolder:
 
 
 def _pretty(value: Mapping[str, Any]) -> bytes:
-    finite = {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in value.items()}
-    return (json.dumps(finite, indent=2, allow_nan=False) + "\n").encode()
+    return (json.dumps(_finite(value), indent=2, allow_nan=False) + "\n").encode()
+
+
+def _finite(value: Any) -> Any:
+    """Return a tree of mappings with null for numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {key: _finite(part) for key, part in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _version(package: str) -> str:

@@ -171,8 +171,11 @@ class _Service:
 
     def begin(self, folder: RunFolder) -> RunConfig:
         """Settle num-clients and, where only the clients know it, n; begin the result folder."""
-        expected = self.expected()
-        self._count = expected.partitions or max(1, len(self.roster.connected()))
+        expected, present = self.expected(), len(self.roster.connected())
+        if expected.black_box:  # no shares of one set, whatever I/N they told: whoever is there counts
+            self._count = self._count or max(expected.partitions, present, 1)
+        else:
+            self._count = expected.partitions or max(present, 1)
         self._dimension, self._begun = expected.dimension, True
         self._config = self._config.replace(num_clients=self._count)
         folder.begin(self._config, "grpc")

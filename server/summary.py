@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from server.run_folder import RunFolder
 
-__all__ = ["summary_text"]
+__all__ = ["comparison_text", "summary_text"]
 
 _CLIENTS_SHOWN = 5
 
@@ -17,8 +18,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
     picture = folder.draw()
     lines = [
         f"training loss   {_number(summary['initial_train_loss'])} -> {_number(summary['final_train_loss'])}",
-        f"accuracy        {_number(summary['final_train_accuracy'])} on training rows,"
-        f" {_number(summary['test_accuracy'])} on test rows",
+        *_figures(summary),
         f"cost            {summary['rounds']} rounds, {summary['evaluations']:,} evaluations,"
         f" {summary['bytes_up'] / 1e6:.2f} MB up, {summary['bytes_down'] / 1e6:.2f} MB down,"
         f" {summary['seconds']:.1f} s",
@@ -32,9 +32,42 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
     return "\n".join(lines)
 
 
+def comparison_text(names: Sequence[str], summaries: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table with a line for each run; accuracy is a column where a run has one."""
+    width = max(len("algorithm"), *(len(name) for name in names))
+    has_accuracy = any(summary["test_accuracy"] is not None for summary in summaries)
+
+    def line(name: str, loss: str, accuracy: str, evaluations: str, megabytes: str) -> str:
+        column = f"  {accuracy:>13}" if has_accuracy else ""
+        return f"{name:<{width}}  {loss:>16}{column}  {evaluations:>12}  {megabytes:>12}"
+
+    lines = [line("algorithm", "final train loss", "test accuracy", "evaluations", "MB up + down")]
+    for name, row in zip(names, summaries, strict=True):
+        megabytes = f"{(row['bytes_up'] + row['bytes_down']) / 1e6:.2f}"
+        loss, accuracy = _number(row["final_train_loss"]), _number(row["test_accuracy"])
+        lines.append(line(name, loss, accuracy, f"{row['evaluations']:,}", megabytes))
+    return "\n".join(lines)
+
+
+def _figures(summary: Mapping[str, Any]) -> list[str]:
+    """Return a line for each thing besides the loss that the last x was measured by; a black box may have none."""
+    kept = summary.get("final_figures", {})  # folders of older versions have none
+    old = {"train_accuracy": summary["final_train_accuracy"], "test_accuracy": summary["test_accuracy"]}
+    known = {name: value for name, value in old.items() if value is not None}
+    known |= {name: math.nan if value is None else value for name, value in kept.items()}  # JSON has no NaN
+    on_clients = "as the mean of the clients" if summary["config"].get("objective") else "on training rows"
+    lines = []
+    for name in dict.fromkeys(name.partition("_")[2] for name in known):
+        places = (("train", on_clients), ("test", "on test rows"))
+        told = [f"{_number(known[f'{of}_{name}'])} {where}" for of, where in places if f"{of}_{name}" in known]
+        if name != "loss":
+            lines.append(f"{name:<15} {', '.join(told)}")
+    return lines
+
+
 def _changes(counts: Mapping[str, int]) -> list[str]:
     shown = ", ".join(f"{what} {count} times" if count > 1 else f"{what} once" for what, count in counts.items())
-    return [f"auto changed    {shown}; why is in the history"] if shown else []
+    return [f"changed         {shown}; why is in the history"] if shown else []
 
 
 def _others(slots: Mapping[str, int]) -> list[str]:

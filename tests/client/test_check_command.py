@@ -146,13 +146,14 @@ def test_a_value_that_raises_is_shown_with_the_users_traceback_and_none_of_ours(
     assert "        RuntimeError: the valve is shut" in out.splitlines()
 
 
-def test_a_trajectory_longer_than_the_parameters_is_told_before_anybody_joins(
+def test_a_trajectory_longer_than_the_parameters_is_told_but_no_error(
     write_module: Writer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_module("valve_check", _MODULE)
-    assert _check("valve_check:Valve", "--set", "memory=7") == 2
-    assert "ERROR   memory: memory must be at most n = 3" in capsys.readouterr().out
+    assert _check("valve_check:Valve", "--set", "memory=7") == 0
+    assert "memory: with 3 parameters the run takes memory = 3 instead of 7" in capsys.readouterr().out
     assert _check("valve_check:Valve", "--set", "memory=7", "algorithm=zofedavg-sgd") == 0
+    assert "memory" not in capsys.readouterr().out
 
 
 def test_the_file_given_with_data_reaches_the_factory(

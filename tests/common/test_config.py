@@ -175,6 +175,14 @@ def test_a_memory_longer_than_there_are_parameters_is_refused_where_it_is_used()
     RunConfig(memory=8, algorithm="zofedavg-sgd").check_dimension(7)
 
 
+def test_a_fitted_config_has_no_longer_memory_than_there_are_parameters() -> None:
+    config = RunConfig(memory=8)
+    assert config.fitted(7) == config.replace(memory=7)
+    assert config.fitted(8) is config
+    isotropic = config.replace(algorithm="zofedavg-sgd")
+    assert isotropic.fitted(7) is isotropic
+
+
 @pytest.mark.parametrize(
     ("algorithm", "weight", "batch"), [("zofedht", 0.4, 32), ("zofedavg-sgd", 0.0, 32), ("zofedavg-gd", 0.0, 0)]
 )

@@ -306,17 +306,84 @@ def test_the_radius_that_is_suggested_was_tried() -> None:
     assert _findings(_broken(value=value), radius=better)["radius"].level == "ok"
 
 
-def test_a_step_function_is_given_a_radius_at_which_it_changes() -> None:
+def _steps_of(width: float) -> Objective:
     def value(self: Any, x: Vector, batch: Indices | slice) -> float:
-        return float(np.mean(np.abs(np.round(x * 50.0) / 50.0 - 3.0)))
+        return float(np.mean(np.abs(np.round(x / width) * width - 3.0)))
 
-    text = _findings(_broken(value=value), radius=1e-5)["radius"].text
-    assert "F does not change within radius 1e-05; try radius = " in text
+    return _broken(value=value)
+
+
+class _Points(Objective):
+    """One minus the accuracy, or the F1, of a linear rule on 300 cases that start well inside of their sides."""
+
+    dim = 5
+
+    def __init__(self, metric: str) -> None:
+        rng = np.random.default_rng(7)
+        self.cases = rng.standard_normal((300, 5))
+        self.truth = self.cases @ np.ones(5) + 0.5 * rng.standard_normal(300) > 0.0
+        self.metric = metric
+
+    def __len__(self) -> int:
+        return 300
+
+    def initial(self, rng: np.random.Generator) -> Vector:
+        return np.array([1.0, 0.5, 0.0, 1.0, 0.2])
+
+    def value(self, x: Vector, batch: Indices | slice) -> float:
+        said, truth = self.cases[batch] @ x > 0.0, self.truth[batch]
+        if self.metric == "accuracy":
+            return 1.0 - float(np.mean(said == truth))
+        return 1.0 - 2.0 * float(np.sum(said & truth)) / max(1.0, float(said.sum() + truth.sum()))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+@pytest.mark.parametrize("batch_size", [64, 0])
+def test_a_metric_that_changes_in_steps_is_given_a_radius_at_which_most_slopes_are_not_0(
+    metric: str, batch_size: int, seed: int
+) -> None:
+    told = _findings(_Points(metric), seed=seed, batch_size=batch_size)["radius"]
+    assert told.level == "warning"
+    assert "F changes in steps" in told.text
+    assert "begin elsewhere" not in told.text
+    better = float(told.text.split("try radius = ")[1].split(",")[0])
+    assert 1e-4 < better <= 1.0
+    # It was tried: at that radius the check is content, and most slopes of a run are not 0.
+    assert _findings(_Points(metric), seed=seed, batch_size=batch_size, radius=better)["radius"].level == "ok"
+    objective, rng = _Points(metric), np.random.default_rng(seed)
+    moving = 0
+    for _ in range(200):
+        batch = rng.integers(0, 300, batch_size) if batch_size else slice(None)
+        high, low = objective.pair(objective.initial(rng), rng.standard_normal(5), better, batch)
+        moving += high != low
+    assert moving > 80
+
+
+@pytest.mark.parametrize("width", [1e-3, 0.02, 10.0, 1e4])
+def test_the_radius_follows_the_width_of_the_steps(width: float) -> None:
+    objective = _steps_of(width)
+    text = _findings(objective, radius=1e-3 * width)["radius"].text
+    better = float(text.split("try radius = ")[1].split(",")[0])
+    assert 0.03 * width <= better <= 3.0 * width
 
 
 def test_a_function_that_is_flat_everywhere_is_said_to_be() -> None:
     text = _findings(_broken(value=lambda self, x, batch: 1.0))["radius"].text
-    assert "F is flat around the starting point" in text
+    assert "F is flat around the starting point: 8 of 8 slopes at radius 0.0001 are exactly 0" in text
+    assert text.endswith("and most are up to radius 1000; begin elsewhere (initial), or scale x")
+
+
+def test_a_larger_radius_at_which_the_function_fails_ends_the_search_and_is_told() -> None:
+    def value(self: Any, x: Vector, batch: Indices | slice) -> float:
+        if np.abs(x).max() > 0.5:
+            raise RuntimeError("the valve is shut")
+        return 1.0
+
+    found = _findings(_broken(value=value))["radius"]
+    assert found.level == "warning"
+    assert "raised RuntimeError: the valve is shut" in found.text
+    assert "begin elsewhere" in found.text
 
 
 def test_an_evaluation_of_something_else_than_numbers_is_an_error() -> None:

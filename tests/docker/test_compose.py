@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import secrets
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from server.finished_run import load_run
 from server.history import read_history
 
 pytestmark = pytest.mark.slow
@@ -91,6 +93,7 @@ def deployment() -> Iterator[Deployment]:
         pytest.skip(reason)
     deployment = Deployment(f"test-{secrets.token_hex(4)}")
     deployment.compose("down", "--volumes", "--remove-orphans")
+    deployment.compose("build", timeout=900.0)
     try:
         yield deployment
     finally:
@@ -115,7 +118,6 @@ def check_result(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_up_trains_to_the_end(deployment: Deployment):
-    deployment.compose("build", timeout=900.0)
     deployment.compose("up", timeout=240.0)  # in the foreground: it ends by itself
 
     containers = deployment.containers()
@@ -136,6 +138,70 @@ def test_up_trains_to_the_end(deployment: Deployment):
     alone = deployment.compose("run", "--rm", "--no-deps", "-T", "server", *command)
     summary = json.loads((deployment.folder / "summary.json").read_text(encoding="utf-8"))
     assert f"sha256 {summary['x_sha256']}" in alone
+
+
+LATHE = """
+import os
+import sys
+
+import numpy as np
+
+from common.objective import Objective
+
+print(f"lathe is imported in {os.getcwd()}", file=sys.stderr)
+
+
+class Lathe(Objective):
+    dim = 3
+    bounds = [(0.0, 1.0), (20.0, 80.0), (0.0, None)]
+    scale = [1.0, 60.0, 300.0]
+
+    def __init__(self, shard):
+        assert open("wear.txt").read() == "0.01"  # beside the module, as on the machine where it was written
+        self.best = np.array([0.4, 50.0, 120.0]) * (1.0 + 0.01 * shard.index)
+
+    def initial(self, rng):
+        return [1.0, 75.0, 0.0]
+
+    def value(self, x, batch):
+        return float(np.mean(np.abs((x - self.best) / self.scale)))
+"""
+
+
+def test_clients_bring_a_black_box_that_the_server_never_has(deployment: Deployment, tmp_path: Path):
+    (tmp_path / "lathe.py").write_text(LATHE, encoding="utf-8")
+    (tmp_path / "wear.txt").write_text("0.01", encoding="utf-8")
+    tmp_path.chmod(0o755)
+    own = {
+        "COMPOSE_FILE": "docker-compose.yml:docker/objective.yml", "OBJECTIVE": "lathe:Lathe", "MODULES": str(tmp_path),
+        "CLIENTS": "2", "SETTLE": "1", "LINGER": "1", "ROUNDS": "20",
+    }  # fmt: skip
+    deployment.compose("up", timeout=120.0, **own)
+
+    rows = check_result(deployment.folder)
+    assert len(rows) == 20
+    assert not any(row["failures"] for row in rows)
+    logs = {name: deployment.compose("logs", "--no-log-prefix", name, **own) for name in ("server", "client")}
+    assert logs["client"].count("lathe is imported in /objective") == 2
+    assert "lathe is imported" not in logs["server"]
+    # The same numbers as without a network: replica 1 is told shard 0 of 2.
+    once = ("run", "--rm", "--no-deps", "-T")
+    config = (deployment.folder / "config.toml").read_text(encoding="utf-8")
+    (tmp_path / "run.toml").write_text(config, encoding="utf-8")
+    command = ("zofedht-server", "run", "--config", "run.toml", "--out", "/tmp/alone")
+    alone = deployment.compose(*once, "client", *command, **own)
+    summary = json.loads((deployment.folder / "summary.json").read_text(encoding="utf-8"))
+    assert f"sha256 {summary['x_sha256']}" in alone
+    # Export, where the result is; and neither there nor in the image is the module.
+    result = f"runs/{deployment.folder.name}"
+    seen = "find / -name 'lathe*' 2> /dev/null | wc -l"
+    told = deployment.compose(
+        *once, "server", "sh", "-c", f"zofedht-server export {result} --out {result}/x.csv && {seen}", **own
+    )
+    assert told.split()[-1] == "0"
+    with (deployment.folder / "x.csv").open(encoding="utf-8") as file:
+        exported = [float(row["x"]) for row in csv.DictReader(file)]
+    assert exported == load_run(deployment.folder).x.tolist()
 
 
 def test_seven_replicas_survive_a_kill_a_pause_a_restart_a_crash_and_a_move(deployment: Deployment):

@@ -74,6 +74,16 @@ def test_paths_of_the_host_are_relative():
     assert (ROOT / "docker" / "config.toml").is_file()
 
 
+def test_only_clients_see_the_folder_of_their_own_objective():
+    services = yaml.safe_load((ROOT / "docker" / "objective.yml").read_text(encoding="utf-8"))["services"]
+    assert set(services) == {"server", "client"}
+    assert [mount["target"] for mount in services["server"]["volumes"]] == ["/config.toml"]
+    (folder,) = services["client"]["volumes"]
+    assert folder["read_only"] is True
+    assert folder["target"] == services["client"]["working_dir"]
+    assert "${MODULES" not in COMPOSE.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_no_registry_and_no_home_is_named(path: Path):
     text = path.read_text(encoding="utf-8")

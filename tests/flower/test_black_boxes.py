@@ -43,6 +43,29 @@ def test_stop_ends_the_run_and_it_can_be_resumed(tmp_path: Path, monkeypatch: py
     assert fit(again, nodes(2), folder=folder, state=state).state.x.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.parametrize("downlink", ["x", "slopes"])
+def test_a_memory_longer_than_the_parameters_is_cut_to_them_everywhere_and_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, downlink: str
+):
+    module = black_box(tmp_path, monkeypatch)
+    wire = {"downlink": downlink, "uplink": "slopes", "directions": "shared"} if downlink == "slopes" else {}
+    config = small(objective=f"{module}:Valve", memory=50, rounds=14, **wire)
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(config, "simulation")
+    there = fit(config, nodes(2), folder=folder).x.tobytes()
+    assert there == run(config).x.tobytes() == run(config.replace(memory=6)).x.tobytes()
+    rows = read_history(folder.history_file)
+    assert [row["round"] for row in rows if row["basis_version"] == 6] == [6, 7, 8, 9, 10, 11]
+    (told,) = [change for row in rows for change in row["interventions"]]
+    assert told == rows[0]["interventions"][0] == told | {"what": "memory", "before": 50, "after": 6}
+    # Resumed from the config as it was given.
+    again, state, _ = folder.reopen({"rounds": 20})
+    assert again.memory == 50
+    wanted = run(config.replace(rounds=20, memory=6)).x.tobytes()
+    assert fit(again, nodes(2), folder=folder, state=state).x.tobytes() == wanted
+    assert [row["round"] for row in read_history(folder.history_file) if row["interventions"]] == [0]
+
+
 def test_scaled_and_bounded_parameters_end_as_in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
     config = small(objective=f"{module}:Bounded")

@@ -78,7 +78,7 @@ def test_black_box_lives_in_the_clients_folders_alone(site: Site, monkeypatch: p
 def test_scale_and_bounds_that_only_the_clients_know_reach_what_is_exported(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ):
-    keys = {"objective": "valve_with_bounds:Bounded", "step_size": 0.05}
+    keys = {"objective": "valve_with_bounds:Bounded", "step_size": 0.05, "memory": 9}  # more than its 6 parameters
     folder = site.folder / "device"
     folder.mkdir()
     (folder / "valve_with_bounds.py").write_text(VALVE)
@@ -86,6 +86,7 @@ def test_scale_and_bounds_that_only_the_clients_know_reach_what_is_exported(
     options = ["--objective", "valve_with_bounds:Bounded", "--partition"]
     all_end_well(server, [site.client(f"c{i}", *options, f"{i}/3", folder=folder) for i in range(3)])
     assert site.failures() == []
+    assert "memory = 9 becomes 6" in server.text
     monkeypatch.syspath_prepend(folder)
     config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
     x = run(config).x

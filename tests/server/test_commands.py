@@ -152,7 +152,6 @@ def test_every_problem_of_a_config_is_listed(tmp_path: Path, capsys: Captured):
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
-        ("memory=66", "memory must be at most n = 65"),
         ("num-clients=5000", "num-clients must be between 1 and the number of training rows"),
         ("positive-labels=0-9", "must"),
         ("dataset=nowhere.csv", "nowhere.csv"),

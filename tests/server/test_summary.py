@@ -1,0 +1,71 @@
+"""The end of a run in words: figures that there are, and no others."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from server.inprocess import run
+from server.run_folder import RunFolder
+from server.summary import comparison_text, summary_text
+from tests.helpers import black_box, small
+
+SCORED = '''
+class Scored(Valve):
+    """Says more than its loss; its second figure cannot be said of the last x."""
+    def evaluate(self, x):
+        return super().evaluate(x) | {"macro_f1": 0.25 if len(self) else 0.0, "auc": float("nan")}
+'''
+
+
+def finished(folder: RunFolder, **keys: object) -> str:
+    config = small(**keys)
+    folder.begin(config, "in-process")
+    return summary_text(run(config, folder=folder).summary, folder)
+
+
+def test_a_black_box_without_figures_is_told_by_its_loss_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = black_box(tmp_path, monkeypatch)
+    text = finished(RunFolder(tmp_path / "run"), objective=f"{module}:Valve")
+    assert text.startswith("training loss ")
+    assert "accuracy" not in text
+    assert "test rows" not in text
+
+
+def test_a_black_box_s_own_figures_are_shown_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = black_box(tmp_path, monkeypatch)
+    path = tmp_path / f"{module}.py"
+    path.write_text(path.read_text() + SCORED)
+    folder = RunFolder(tmp_path / "run")
+    lines = finished(folder, objective=f"{module}:Scored").splitlines()
+    assert lines[1].split(maxsplit=1) == ["macro_f1", "0.2500 as the mean of the clients"]
+    assert lines[2].split(maxsplit=1) == ["auc", "nan as the mean of the clients"]
+    assert summary_text(folder.summary(), folder).splitlines() == lines  # as `serve --resume` of a finished run
+    kept = json.loads(folder.summary_file.read_text())["final_figures"]
+    assert kept == {"train_loss": folder.summary()["final_train_loss"], "train_macro_f1": 0.25, "train_auc": None}
+
+
+def test_built_in_models_have_accuracy_where_they_classify(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "digits")
+    lines = finished(folder).splitlines()
+    assert lines[1].startswith("accuracy ")
+    assert "on training rows, " in lines[1]
+    assert lines[1].endswith("on test rows")
+    # A folder that an older version has written.
+    old = {key: value for key, value in folder.summary().items() if key != "final_figures"}
+    assert summary_text(old, folder).splitlines()[1] == lines[1]
+    assert "accuracy" not in finished(RunFolder(tmp_path / "quadratic"), model="quadratic")
+
+
+def test_a_comparison_has_a_column_of_accuracy_only_where_there_is_one() -> None:
+    row = {"final_train_loss": 0.5, "test_accuracy": None, "evaluations": 1200, "bytes_up": 1e6, "bytes_down": 5e5}
+    plain = comparison_text(["zofedht"], [row]).splitlines()
+    assert plain[1].split() == ["zofedht", "0.5000", "1,200", "1.50"]
+    assert "accuracy" not in plain[0]
+    mixed = comparison_text(["a", "b"], [row, row | {"test_accuracy": 0.75, "final_train_loss": math.inf}]).splitlines()
+    assert "test accuracy" in mixed[0]
+    assert [line.split()[2] for line in mixed[1:]] == ["-", "0.7500"]
+    assert len({len(line) for line in mixed}) == 1
