@@ -12,6 +12,7 @@ from common.streams import BIT_GENERATOR
 from common.typing import Matrix, Vector
 
 __all__ = [
+    "MISSING",
     "NO_BASIS",
     "ON_ERROR",
     "OWN_ROWS",
@@ -34,6 +35,9 @@ NO_BASIS = -1
 
 Status = Literal["ok", "basis-missing", "x-missing", "failed", "stopped"]
 """stopped: an evaluation failed and on-error is stop."""
+
+MISSING: tuple[Status, ...] = ("basis-missing", "x-missing")
+"""What a client answers that has lost what the work needs; it is then sent that, within the round."""
 
 ON_ERROR = ("drop-slot", "skip-step", "stop")
 """What a failing evaluation costs: its slot, its step (slope 0), or the run."""

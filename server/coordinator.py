@@ -20,7 +20,7 @@ import numpy as np
 
 from common.config import RunConfig
 from common.errors import ObjectiveError, RoundError
-from common.messages import Broadcast, Member, Update
+from common.messages import MISSING, Broadcast, Member, Update
 from common.typing import Vector
 from common.wire import broadcast_bytes, update_bytes
 from server.aggregation import Failure, screen
@@ -69,7 +69,6 @@ Observer = Callable[[ServerState, RoundRecord], None]
 
 
 _REASONS_SHOWN = 5
-_MISSING = ("basis-missing", "x-missing")
 
 
 class Coordinator:
@@ -165,7 +164,7 @@ class Coordinator:
         again = []
         for update in updates:
             broadcast = self._asked_of(update)
-            if update.status not in _MISSING or broadcast is None or (update.slot, update.client) in self._resent:
+            if update.status not in MISSING or broadcast is None or (update.slot, update.client) in self._resent:
                 continue
             self._resent.add((update.slot, update.client))
             self._forget(update)
@@ -241,9 +240,9 @@ class Coordinator:
 
     def _final(self, updates: Sequence[Update]) -> list[Update]:
         """Leave out the replies that were followed by another question to the same client for the same slot."""
-        done = [u for u in updates if u.status not in _MISSING]
+        done = [u for u in updates if u.status not in MISSING]
         answered = {u.slot for u in done}
-        missing = {u.slot: u for u in updates if u.status in _MISSING and u.slot not in answered}
+        missing = {u.slot: u for u in updates if u.status in MISSING and u.slot not in answered}
         return [*(u for u in done if u.slopes is None or (u.slot, u.client) not in self._rechecked), *missing.values()]
 
     def _note(self, broadcast: Broadcast, member: Member) -> None:
@@ -270,7 +269,7 @@ class Coordinator:
                 if broadcast.needs_basis:
                     self._holdings[host] = broadcast.digest
                 self._trail.confirm(host, broadcast, had_x=update.slot in self._sent_x)
-            elif update.status in _MISSING:  # an engine without re-sends sends them next time
+            elif update.status in MISSING:  # an engine without re-sends sends them next time
                 self._forget(update)
 
     def _forget(self, update: Update) -> None:

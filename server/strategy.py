@@ -18,7 +18,7 @@ from flwr.server.strategy import Strategy
 
 from common.config import RunConfig
 from common.errors import MessageError
-from common.messages import WIRE_DTYPES, Broadcast, Member, Question, Update
+from common.messages import MISSING, WIRE_DTYPES, Broadcast, Member, Question, Update
 from common.npy import decode_vectors
 from common.typing import Vector
 from common.wire import decode_update, encode_basis, encode_broadcast, encode_question
@@ -81,7 +81,9 @@ class ZofedhtStrategy(Strategy):
 
     def configure_resend(self, results: Sequence[tuple[ClientProxy, FitRes]]) -> Instructions:
         """Return the FitIns, now with Q, for the slots whose process has lost it."""
-        read, _ = _read(results)
+        read, _ = _read(
+            [each for each in results if each[1].metrics.get("status") in MISSING]
+        )  # moves are long to read
         proxies = {update.client: proxy for proxy, update in read}
         broadcasts = self.coordinator.resend([update for _, update in read])
         return [self._instruction(proxies[broadcast.client], broadcast) for broadcast in broadcasts]
