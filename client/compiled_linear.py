@@ -1,6 +1,7 @@
 """Local steps of a linear model in one compiled loop.
 
-A minibatch is read in place, once a step for both w.x and v.x, and only where rows are not zero. A whole
+A minibatch is read in place, once a step for both w.x and v.x, and only where rows are not zero: in runs of four
+columns where these are at least half full (``compiled_runs``), else entry by entry. A whole
 shard is projected on all directions of a block by one product, X V^T, and then a step costs O(rows).
 """
 
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from client.compiled_losses import CODES, totals
+from client.compiled_runs import rows_of, sums_of_runs
 from client.compiled_steps import Rules, move
 from common.jit import compiled, compiled_products
 from common.objectives.linear import LinearObjective
@@ -39,7 +41,8 @@ def steps_of_block(
         scores = objective.features @ w
         _on_projections(code, scores, projected, objective.target, w, v, rules, slopes, losses)
     else:
-        _on_rows(code, *objective.rows, objective.target, w, v, batches, rules, slopes, losses)
+        bounds, columns, values = rows_of(objective)
+        _on_rows(code, bounds, columns, values, objective.target, w, v, batches, rules, slopes, losses)
 
 
 @compiled_products
@@ -54,6 +57,10 @@ def _on_rows(
         direction = v[k]
         for i in range(size):
             row = batches[k, i]
+            if values.ndim == 2:  # known when it is compiled
+                start, along = sums_of_runs(columns, values, w, direction, bounds[row], bounds[row + 1])
+                low[i], delta[i], y[i] = start + lower * along, (upper - lower) * along, target[row]
+                continue
             # x.w and x.v of one row in pairs of running sums: one alone would wait for each addition to end before
             # the next begins. Written out, since a call with five arrays costs a third of the row. Unsigned places:
             # numba would look at each signed one for counting from the end.

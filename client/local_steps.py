@@ -92,7 +92,7 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
         found = None  # what is skipped must be known as it happens
     if found is not None:
         move, slopes, losses = found
-        if not np.all(np.isfinite(slopes)):
+        if not np.isfinite(slopes).all():
             step = int(np.argmin(np.isfinite(slopes)))
             _require_finite(float(slopes[step]), plan, step)
     else:

@@ -23,7 +23,7 @@ from numba.extending import intrinsic
 # give them only to 1e-14. numba keeps a copy for its own Generator.
 from numba.np.random._constants import fi_double, ki_double, wi_double, ziggurat_nor_inv_r, ziggurat_nor_r
 
-from common.jit import compiled, high_product, trailing_zeros
+from common.jit import array_data, compiled, high_product, trailing_zeros
 from common.streams import stream
 from common.typing import Matrix
 
@@ -180,10 +180,7 @@ def _candidates(_context: Any, words: Any, strips: Any, numbers: Any, place: Any
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word, four, row = ir.IntType(64), ir.VectorType(ir.IntType(64), 4), ir.VectorType(ir.DoubleType(), 2)
         reals = ir.VectorType(ir.DoubleType(), 4)
-        arrays = [
-            context.make_array(kind)(context, builder, value).data
-            for kind, value in zip(signature.args, args[:3], strict=False)
-        ]
+        arrays = [array_data(context, builder, signature, args, which) for which in range(3)]
         source, target = (builder.gep(array, [args[3]]) for array in (arrays[0], arrays[2]))
         table = builder.bitcast(arrays[1], row.as_pointer())
         rows = []

@@ -76,8 +76,13 @@ def _fill(key: Any, first_row: Any, drawn: Any, blocks: Any) -> None:
             _box_muller(words[2], words[3], numbers[2], numbers[3], count)
             for lane in range(4):
                 base = lane * blocks + start
-                for b in range(min(count, columns - base)):
-                    drawn[row, base + b] = numbers[lane, b]
+                _widen(numbers[lane], drawn[row, base:], min(count, columns - base))
+
+
+@compiled
+def _widen(numbers: Any, target: Any, count: Any) -> None:
+    for b in range(count):
+        target[b] = numbers[b]
 
 
 @compiled
@@ -88,8 +93,8 @@ def _philox(key: Any, row: Any, start: Any, words: Any, count: Any) -> None:
         c0, c1, c2, c3 = start + np.uint64(b), row, third, fourth
         k0, k1 = first, second
         for _ in range(ROUNDS):
-            low, high = _M0 * c0, _M1 * c2
-            c0, c1, c2, c3 = (high >> _HALF) ^ c1 ^ k0, high & _MASK, (low >> _HALF) ^ c3 ^ k1, low & _MASK
+            low, high = _M0 * (c0 & _MASK), _M1 * (c2 & _MASK)
+            c0, c1, c2, c3 = (high >> _HALF) ^ c1 ^ k0, high, (low >> _HALF) ^ c3 ^ k1, low
             k0, k1 = (k0 + _W0) & _MASK, (k1 + _W1) & _MASK
         words[0, b], words[1, b], words[2, b], words[3, b] = c0, c1, c2, c3
 

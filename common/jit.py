@@ -21,6 +21,7 @@ from common.errors import DataError
 from common.named_sets import data_folder
 
 __all__ = [
+    "array_data",
     "bits_of",
     "compiled",
     "compiled_products",
@@ -123,6 +124,11 @@ def high_product(_context: Any, _one: Any, _other: Any) -> Any:
 def trailing_zeros(_context: Any, _value: Any) -> Any:
     """Return the place of the lowest bit that is set in a uint64 other than 0."""
     return types.uint64(types.uint64), lambda _c, builder, _s, args: builder.cttz(args[0], ir.IntType(1)(1))
+
+
+def array_data(context: Any, builder: Any, signature: Any, args: Any, which: int) -> Any:
+    """Return the pointer to the data of an array that an intrinsic is given."""
+    return context.make_array(signature.args[which])(context, builder, args[which]).data
 
 
 @compiled

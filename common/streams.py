@@ -47,4 +47,8 @@ def key(seed: int, purpose: Purpose, round_: int = 0, slot: int = 0) -> NDArray[
 def _sequence(seed: int, purpose: Purpose, round_: int, slot: int) -> np.random.SeedSequence:
     # All fields go into the spawn key, because an entropy list is padded with zeros and (1, 2) would then
     # name the same stream as (1, 2, 0).
-    return np.random.SeedSequence(entropy=seed, spawn_key=(_CODES[purpose], round_, slot))
+    path = (_CODES[purpose], round_, slot)
+    if not 0 <= min(seed, *path) <= max(seed, *path) < 2**32:
+        return np.random.SeedSequence(entropy=seed, spawn_key=path)
+    # The same, in the words that NumPy would make of it: half the time of a stream went into that.
+    return np.random.SeedSequence(np.array([seed, 0, 0, 0, *path], dtype=np.uint32))

@@ -73,12 +73,12 @@ def prepare(config: RunConfig) -> None:
     """Make in the parent what children can share: the data set, unless it is held, and what compiled loops read."""
     train_objective(config)
     if runs_compiled(config.kernel):
-        import client.compiled_path  # noqa: F401  (a second that each child would spend again)
+        from client.compiled_path import prepare as prepare_loops  # a second that each child would spend again
 
         for partition in range(config.num_clients):
             shard = objective_of(config.task, partition)
             if isinstance(shard, LinearObjective | MlpObjective):
-                _ = shard.rows
+                prepare_loops(shard)
 
 
 def _collect(

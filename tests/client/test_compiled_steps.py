@@ -11,11 +11,13 @@ import pytest
 from client.local_steps import Plan, SlotResult, local_steps
 from common.directions import Directions
 from common.errors import ObjectiveError
+from common.objectives import ModelOptions, build_model
 from common.objectives.linear import LinearObjective
 from common.objectives.losses import ScoreLoss
-from tests.common.samples import Exact, model, orthonormal
+from tests.common.samples import Exact, model, orthonormal, samples
 
 pytest.importorskip("numba", reason="the extra `fast` is not installed")
+from client.compiled_runs import RowRuns, rows_of
 
 _MODELS = ["logistic", "svm-hinge", "svm-squared-hinge", "mlp"]
 
@@ -50,6 +52,19 @@ def test_compiled_steps_equal_plain_steps(
     objective = model(name, kind, bias=bias, l2=l2)
     plan = _plan(objective.dim, batch_size=batch_size, slope=slope)
     x = _start(objective.dim)
+    _assert_close(local_steps(objective, x, plan), local_steps(Exact(objective), x, plan))
+
+
+@pytest.mark.parametrize("name", _MODELS)
+@pytest.mark.parametrize("every", [1, 5])
+def test_rows_in_stretches_and_rows_of_scattered_entries_take_the_same_steps(name: str, every: int) -> None:
+    data = samples(columns=41)
+    features = np.zeros_like(data.features)
+    features[:, ::every] = data.features[:, ::every]  # type: ignore[index]
+    objective = build_model(name, dataclasses.replace(data, features=features), ModelOptions(hidden_units=4))
+    if name != "mlp":
+        assert isinstance(rows_of(objective), RowRuns) == (every == 1)  # type: ignore[arg-type]
+    plan, x = _plan(objective.dim), _start(objective.dim)
     _assert_close(local_steps(objective, x, plan), local_steps(Exact(objective), x, plan))
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from common.streams import BIT_GENERATOR, Purpose, stream
+from common.streams import BIT_GENERATOR, Purpose, key, stream
 
 _PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 _LAWFUL_ORDER = (
@@ -47,8 +47,18 @@ def test_new_purposes_come_last_and_are_listed_here() -> None:
 def test_a_purpose_keeps_its_code_so_that_old_runs_can_be_continued(code: int) -> None:
     purpose = _PURPOSES[code - 1]
     assert purpose == _LAWFUL_ORDER[code - 1]
-    key = np.random.SeedSequence(entropy=11, spawn_key=(code, 5, 6))
-    assert _raw(stream(11, purpose, 5, 6)) == tuple(int(n) for n in np.random.PCG64DXSM(key).random_raw(4))
+    wanted = np.random.SeedSequence(entropy=11, spawn_key=(code, 5, 6))
+    assert _raw(stream(11, purpose, 5, 6)) == tuple(int(n) for n in np.random.PCG64DXSM(wanted).random_raw(4))
+
+
+@pytest.mark.parametrize("seed", [0, 2**32 - 1, 2**32, 2**200 + 1])
+@pytest.mark.parametrize("slot", [0, 2**32 - 1, 2**32])
+def test_a_name_is_a_seed_and_a_spawn_key_of_numpys_whatever_their_sizes(seed: int, slot: int) -> None:
+    wanted = np.random.SeedSequence(entropy=seed, spawn_key=(3, 2**33, slot))
+    numbers = tuple(int(n) for n in np.random.PCG64DXSM(wanted).random_raw(4))
+    assert _raw(stream(seed, "minibatch", 2**33, slot)) == numbers
+    wanted = np.random.SeedSequence(entropy=seed, spawn_key=(3, 5, slot))
+    assert tuple(key(seed, "minibatch", 5, slot)) == tuple(wanted.generate_state(4))
 
 
 def test_the_bit_generator_is_the_one_named() -> None:
