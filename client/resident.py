@@ -11,6 +11,7 @@ from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
 from client.numpy_client import ZofedhtClient
+from client.warm_up import warm_up
 from client.worker import BasisStore
 from common.config import RunConfig
 from common.errors import DataError
@@ -52,18 +53,22 @@ class ResidentClient(ZofedhtClient):
         super().__init__(self._objective, BasisStore())
         self._holdings = holdings
         self._report = report
-        self._made: tuple[str, int, Objective] | None = None
+        self._asked: tuple[str, int] | None = None  # task and partition of the latest question
+        self._made: tuple[str, Objective] | None = None
+        self._warm: set[str] = set()  # preparations that were made
         self._shown = 0.0
 
     def get_properties(self, config: dict[str, Scalar]) -> dict[str, Scalar]:
-        """Introduce this client to the server.
+        """Introduce this client to the server, ready for its first slot: it is timed from when it has joined.
 
-        Raises ZofedhtError when its rows or its objective cannot be had; then it does not join.
+        Raises ZofedhtError when its rows or its objective or the loops that the run wants cannot be had; then it does
+        not join.
         """
         question = decode_question(config)
         mine = self._holdings
         known = mine.source != "partition" or mine.partition != OWN_ROWS
         objective = self._objective(replace(question, partition=mine.partition)) if known else None
+        self._warm_up(question.task, objective)
         hello = Hello(
             name=mine.name,
             instance=mine.instance,
@@ -94,11 +99,36 @@ class ResidentClient(ZofedhtClient):
         return moves, examples, metrics
 
     def _objective(self, question: Question) -> Objective:
-        """Return the objective of this client's rows; made once for a task and a partition."""
-        made = self._made
-        if made is None or made[:2] != (question.task, question.partition):
-            made = self._made = (question.task, question.partition, self._make(question))
-        return made[2]
+        """Return the objective of this client's rows; made once for all that it depends on."""
+        asked = question.task, question.partition
+        if self._made is None or asked != self._asked:
+            name = self._name(question)
+            if self._made is None or name != self._made[0]:
+                self._made = (name, self._make(question))
+            self._asked = asked
+        return self._made[1]
+
+    def _name(self, question: Question) -> str:
+        """Return what the objective depends on: num-clients, say, may be settled only after this client has joined."""
+        mine, config = self._holdings, config_of_task(question.task)
+        match mine.source:
+            case "objective":
+                return str(config.seed)
+            case "data":
+                parts = config.positive_labels, config.preprocess
+                return repr((config.model, config.hidden_units, config.mlp_bias, config.l2, *parts))
+            case _:
+                return f"{_on_this_machine(config, mine).task} {question.partition}"
+
+    def _warm_up(self, task: str, objective: Objective | None) -> None:
+        if task in self._warm:
+            return
+        began = time.monotonic()
+        warm_up(config_of_task(task), objective)
+        self._warm.add(task)
+        seconds = time.monotonic() - began
+        if seconds > 1.0:
+            self._report(f"the compiled loops are ready after {seconds:.1f} s")
 
     def _make(self, question: Question) -> Objective:
         mine, config = self._holdings, config_of_task(question.task)

@@ -12,7 +12,7 @@ import functools
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -333,14 +333,24 @@ class RunConfig:
     @functools.cached_property
     def task(self) -> str:
         """What a client needs to build its objective, as JSON with sorted keys."""
+        return self._told(_TASK_KEYS)
+
+    @functools.cached_property
+    def preparation(self) -> str:
+        """What a client needs to be ready for its first slot: the task and the kind of the steps, as JSON."""
+        return self._told(_TASK_KEYS + _STEP_KEYS)
+
+    def _told(self, keys: Sequence[str]) -> str:
         everything = self.to_mapping()
-        return json.dumps({key: everything[key] for key in _TASK_KEYS}, sort_keys=True)
+        return json.dumps({key: everything[key] for key in keys}, sort_keys=True)
 
 
 _TASK_KEYS = (
     "dataset", "data-dir", "train-rows", "positive-labels", "preprocess", "partition", "dirichlet-alpha", "model",
     "hidden-units", "mlp-bias", "l2", "objective", "num-clients", "seed",
 )  # fmt: skip
+
+_STEP_KEYS = ("algorithm", "probe", "generator", "radius", "slope", "local-steps", "batch-size", "kernel")
 
 FREE_KEYS = frozenset(
     {

@@ -123,7 +123,7 @@ class _Service:
     def hello(self) -> GetPropertiesIns:
         """What a client is told when it introduces itself."""
         config = self._config
-        question = Question("", OWN_ROWS, config.seed, config.task, self.expected().dimension)
+        question = Question("", OWN_ROWS, config.seed, config.preparation, self.expected().dimension)
         return GetPropertiesIns(encode_question(question))
 
     def expected(self) -> Expected:

@@ -1,0 +1,64 @@
+"""Compiling before there is a clock: a slot as the run will ask for, taken on the side and thrown away.
+
+The first call of a compiled loop takes seconds, for loading or for compiling it. A client that has joined is timed, so
+it pays them before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from client.local_steps import Plan, local_steps
+from common.blas import one_thread
+from common.config import RunConfig
+from common.dataset import Dataset
+from common.directions import Directions
+from common.kernels import runs_compiled
+from common.objective import ExactObjective, Objective
+from common.objectives import build_model
+
+__all__ = ["warm_up"]
+
+_ROWS, _COLUMNS = 32, 80
+
+
+def warm_up(config: RunConfig, objective: Objective | None) -> bool:
+    """Compile or load the loops that slots of this run need; return whether there are any.
+
+    ``objective`` is None while its rows are not known: then a few made-up rows stand in for them. A black box is
+    not evaluated, only its directions are drawn.
+
+    Raises ConfigError where the run wants compiled loops and there can be none.
+    """
+    if not runs_compiled(config.kernel):
+        return False
+    if objective is None and not config.objective:
+        objective = build_model(config.model, _made_up_rows())
+    dimension = _ROWS * _COLUMNS if objective is None else objective.dim
+    plan = Plan(
+        law=Directions(dimension, probe=config.probe, generator=config.generator),
+        seed=config.seed,
+        round=0,
+        slot=0,
+        step_size=0.0,
+        radius=config.radius,
+        steps=config.local_steps,
+        batch_size=config.batch,
+        slope=config.slope,
+        kernel=config.kernel,
+    )
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(objective, ExactObjective):
+            local_steps(objective, objective.zeros(), plan)
+        else:
+            for _ in plan.directions():
+                pass
+    return True
+
+
+def _made_up_rows() -> Dataset:
+    """Return rows of few entries, which a network reads in place; others go through BLAS, where nothing is compiled."""
+    places = np.arange(_ROWS)
+    features = np.zeros((_ROWS, _COLUMNS))
+    features[places, places] = 1.0
+    return Dataset(features, (places % 2).astype(np.float64), places % 2)
