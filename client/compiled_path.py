@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["covers", "steps"]
 
 _BLOCK_BYTES = 2**21
-"""Directions stay in the processor's cache between their making and their use."""
+"""Directions with a subspace: a block reads the basis once."""
+_CACHED_BYTES = 2**19
+"""Directions without one stay in the second-level cache between their making and their use."""
 
 _BLOCKS: dict[type[Objective], Callable[..., None]] = {
     LinearObjective: compiled_linear.steps_of_block,
@@ -58,7 +60,7 @@ def steps(objective: LinearObjective | MlpObjective, x: Vector, plan: Plan) -> t
     steps_of_block = _BLOCKS[type(objective)]
     w = x.copy()
     done = 0
-    for v in plan.directions(_BLOCK_BYTES):
+    for v in plan.directions(_BLOCK_BYTES if plan.law.follows_basis else _CACHED_BYTES):
         taken = slice(done, done + len(v))
         batches = None if drawn is None else drawn[taken]
         steps_of_block(objective, w, v, batches, rules, slopes[taken], losses[taken])

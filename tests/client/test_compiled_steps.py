@@ -86,13 +86,16 @@ def test_large_scores_do_not_overflow(scale: float) -> None:
     _assert_close(local_steps(objective, x, plan), local_steps(Exact(objective), x, plan))
 
 
-def test_blocks_of_directions_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("follows", [True, False])
+def test_blocks_of_directions_change_nothing(follows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from client import compiled_path
 
     objective = model("mlp")
-    plan, x = _plan(objective.dim), _start(objective.dim)
+    changes = {} if follows else {"law": Directions(objective.dim)}
+    plan, x = _plan(objective.dim, **changes), _start(objective.dim)
     whole = local_steps(objective, x, plan)
     monkeypatch.setattr(compiled_path, "_BLOCK_BYTES", 8 * objective.dim * 7)
+    monkeypatch.setattr(compiled_path, "_CACHED_BYTES", 8 * objective.dim * 7)
     _assert_close(local_steps(objective, x, plan), whole)
 
 
