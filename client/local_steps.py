@@ -12,11 +12,11 @@ from client.linear_steps import linear_steps, pays_off
 from common.directions import Directions, slot_directions
 from common.errors import ObjectiveError
 from common.kernels import runs_compiled
+from common.noise import indices
 from common.objective import Objective
 from common.objectives.linear import LinearObjective
 from common.objectives.mlp import MlpObjective
 from common.slopes import Probe, probe
-from common.streams import stream
 from common.typing import Indices, Matrix, Vector
 from common.user_traceback import raised
 
@@ -53,8 +53,8 @@ class Plan:
         """Return the samples of each step, (K, b), drawn with replacement; None for all of them in their own order."""
         if self.batch_size == 0 or shard == 1:
             return None
-        rng = stream(self.seed, "minibatch", self.round, self.slot)
-        return rng.integers(0, shard, size=(self.steps, self.batch_size), dtype=np.intp)
+        size = (self.steps, self.batch_size)
+        return indices(self.kernel, self.seed, "minibatch", self.round, self.slot, shard, size)
 
     def batches(self, shard: int) -> Sequence[Indices | slice]:
         """Return what ``drawn`` gives as one index for each step."""

@@ -1,4 +1,7 @@
-"""NumPy's own normal numbers, bit for bit: PCG64DXSM and the ziggurat of ``Generator.standard_normal``.
+"""NumPy's own numbers, bit for bit: PCG64DXSM, ``integers``, and the ziggurat of ``standard_normal``.
+
+A state is six words: low and high half of the generator's, those of its increment, whether the upper half of a word
+waits to be used, and that word.
 
 A chunk of 64-bit words is made first, then in vector code the number that each word would give by itself, and
 one bit that says whether it does (98.8% do). The others take words from behind them, one by one and in NumPy's order.
@@ -10,7 +13,6 @@ Tsang, "The ziggurat method for generating random variables" (2000), with 256 st
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -24,16 +26,14 @@ from numba.extending import intrinsic
 from numba.np.random._constants import fi_double, ki_double, wi_double, ziggurat_nor_inv_r, ziggurat_nor_r
 
 from common.jit import array_data, compiled, high_product, trailing_zeros
-from common.streams import stream
-from common.typing import Matrix
 
-__all__ = ["gives_numpys", "normals"]
+__all__ = ["fill_below", "fill_normals", "fill_words"]
 
 _CHUNK = 256
 _U = np.uint64
 _MULTIPLIER = _U(0xDA942042E4DD58B5)
 _0, _1, _9, _11, _17, _32, _48, _STRIP = (_U(number) for number in (0, 1, 9, 11, 17, 32, 48, 255))
-_WORD = 2**64 - 1
+_HALF, _2_32 = _U(2**32 - 1), _U(2**32)
 _UNIT = 2.0**-53
 _TAIL, _INVERSE_TAIL = ziggurat_nor_r, ziggurat_nor_inv_r
 _HEIGHTS = fi_double
@@ -45,38 +45,54 @@ _STRIPS[:, 0] = np.concatenate([wi_double, -wi_double])
 _STRIPS[:, 1] = np.concatenate([ki_double, ki_double])
 
 
-def normals(generator: np.random.Generator, rows: int, columns: int) -> Matrix:
-    """Return what ``generator.standard_normal((rows, columns))`` would, and leave the generator where it would be left.
-
-    The bit generator must be a PCG64DXSM.
-    """
-    drawn = np.empty((rows, columns))
-    state = generator.bit_generator.state["state"]
-    low, high, step_low, step_high = (
-        _U(state[name] >> shift & _WORD) for name in ("state", "inc") for shift in (0, 64)
-    )
-    used = _fill(low, high, step_low, step_high, _STRIPS, _HEIGHTS, drawn.reshape(-1))
-    generator.bit_generator.advance(used)  # type: ignore[attr-defined]
-    return drawn
-
-
-@functools.cache
-def gives_numpys() -> bool:
-    """Whether the numbers are those of the NumPy that runs here, by 100,000 of them, some 26 from the tail.
-
-    Its authors may change the method in a later version, and on some processors its compiler multiplies and adds at
-    once.
-    """
-    one, other = stream(0, "check"), stream(0, "check")
-    return normals(one, 1, 100_000).tobytes() == other.standard_normal(100_000).tobytes()
+@compiled
+def fill_words(state: Any, words: Any) -> None:
+    """Fill ``words`` (count,) with the next 64-bit words."""
+    for i in range(words.shape[0]):
+        words[i], state[0], state[1] = _next(state[0], state[1], state[2], state[3])
 
 
 @compiled
-def _fill(low: Any, high: Any, step_low: Any, step_high: Any, strips: Any, heights: Any, drawn: Any) -> Any:
-    """Fill ``drawn`` (count,), count > 0, from the 128-bit state and increment; return how many words were used."""
+def fill_below(state: Any, high: Any, drawn: Any) -> None:
+    """Fill ``drawn`` (count,) with integers below ``high`` < 2^32, as ``Generator.integers`` does.
+
+    Lemire, "Fast random integer generation in an interval" (2019), on half words; the upper half waits for its turn.
+    """
+    if high == _1:
+        drawn[:] = 0
+        return
+    least = (_2_32 - high) % high
+    for i in range(drawn.shape[0]):
+        while True:
+            if state[4] == _0:
+                state[5], state[0], state[1] = _next(state[0], state[1], state[2], state[3])
+                half = state[5] & _HALF
+            else:
+                half = state[5] >> _32
+            state[4] ^= _1
+            product = half * high
+            if product & _HALF >= least:
+                break
+        drawn[i] = product >> _32
+
+
+@compiled
+def fill_normals(state: Any, drawn: Any) -> None:
+    """Fill ``drawn`` (count,) with standard normal numbers, as ``Generator.standard_normal`` does."""
+    if drawn.shape[0] > 0:
+        for _ in range(_fill(state, _STRIPS, _HEIGHTS, drawn)):
+            _, state[0], state[1] = _next(state[0], state[1], state[2], state[3])
+
+
+@compiled
+def _fill(state: Any, strips: Any, heights: Any, drawn: Any) -> Any:
+    """Fill ``drawn`` (count,), count > 0; leave the state before the last chunk and return how many words of it were
+    used."""
     words, numbers, open_ = np.empty(_CHUNK, np.uint64), np.empty(_CHUNK), np.empty(_CHUNK // 64, np.uint64)
-    count, done, used = drawn.shape[0], 0, 0
+    count, done = drawn.shape[0], 0
+    low, high, step_low, step_high = state[0], state[1], state[2], state[3]
     while True:
+        state[0], state[1] = low, high
         for i in range(_CHUNK):
             words[np.uintp(i)], low, high = _next(low, high, step_low, step_high)
         for group in range(_CHUNK // 64):
@@ -96,7 +112,7 @@ def _fill(low: Any, high: Any, step_low: Any, step_high: Any, strips: Any, heigh
                 _copy(numbers, place, drawn, done, more)
                 done += more
                 if done == count:
-                    return used + place + more
+                    return place + more
                 number, taken, place, low, high = _look_closer(
                     words, stop, numbers[stop], heights, low, high, step_low, step_high
                 )
@@ -104,13 +120,12 @@ def _fill(low: Any, high: Any, step_low: Any, step_high: Any, strips: Any, heigh
                     drawn[done] = number
                     done += 1
                     if done == count:
-                        return used + place
+                        return place
         more = min(max(_CHUNK - place, 0), count - done)
         _copy(numbers, place, drawn, done, more)
         done += more
-        used += place + more
         if done == count:
-            return used
+            return place + more
 
 
 @compiled

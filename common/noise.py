@@ -6,7 +6,7 @@ A source is asked for rows in order. How many are asked for at once cannot chang
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from common import philox
 from common.kernels import runs_compiled
 from common.streams import BIT_GENERATOR, Purpose, key, stream
-from common.typing import Matrix
+from common.typing import Indices, Matrix
 
-__all__ = ["GENERATORS", "Noise", "Sequential", "noise"]
+if TYPE_CHECKING:
+    from common.compiled_streams import Stream
 
-
-_FEW = 2000
-"""Numbers below which NumPy's call costs less than a compiled one."""
+__all__ = ["GENERATORS", "Noise", "Sequential", "indices", "noise"]
 
 
 class Noise(Protocol):
@@ -34,38 +33,46 @@ class Noise(Protocol):
 
 
 class Sequential:
-    """NumPy's stream, read in order; with ``compiled`` its own numbers, made faster (from a PCG64DXSM only)."""
+    """NumPy's stream, read in order."""
 
-    def __init__(self, generator: np.random.Generator, *, compiled: bool = False) -> None:
+    def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
-        self._compiled = compiled
 
     def normals(self, rows: int, columns: int) -> Matrix:
-        if self._compiled and rows * columns >= _FEW:
-            from common import compiled_pcg  # numba is there only with the extra ``fast``
-
-            if compiled_pcg.gives_numpys():
-                return compiled_pcg.normals(self._generator, rows, columns)
         return self._generator.standard_normal((rows, columns))
 
     def bits(self, rows: int, columns: int) -> NDArray[np.uint8]:
         words = self._generator.integers(0, 2**64, size=(rows, -(-columns // 64)), dtype=np.uint64)
-        packed = np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
-        return np.unpackbits(packed, axis=1, count=columns, bitorder="little")
+        return _unpacked(words, columns)
+
+
+class _Compiled:
+    """The same stream, without NumPy's objects."""
+
+    def __init__(self, generator: Stream) -> None:
+        self._generator = generator
+
+    def normals(self, rows: int, columns: int) -> Matrix:
+        return self._generator.standard_normal((rows, columns))
+
+    def bits(self, rows: int, columns: int) -> NDArray[np.uint8]:
+        return _unpacked(self._generator.words((rows, -(-columns // 64))), columns)
 
 
 class _Addressed:
     """Philox: each number is a function of its row and column."""
 
-    def __init__(self, name: NDArray[np.uint32], kernel: str) -> None:
-        self._key = name
+    def __init__(self, kernel: str, seed: int, purpose: Purpose, round_: int, slot: int) -> None:
         self._row = 0
         if runs_compiled(kernel):
-            from common import compiled_philox  # numba is there only with the extra ``fast``
+            from common import compiled_philox, compiled_streams  # numba is there only with the extra ``fast``
 
             self._normals, self._bits = compiled_philox.normals, compiled_philox.bits
+            name_of = compiled_streams.key if compiled_streams.names(seed, purpose, round_, slot) else key
         else:
             self._normals, self._bits = philox.normals, philox.bits
+            name_of = key
+        self._key = name_of(seed, purpose, round_, slot)
 
     def normals(self, rows: int, columns: int) -> Matrix:
         return self._normals(self._key, self._advance(rows), rows, columns)
@@ -78,9 +85,40 @@ class _Addressed:
         return first
 
 
+def _unpacked(words: NDArray[np.uint64], columns: int) -> NDArray[np.uint8]:
+    packed = np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
+    return np.unpackbits(packed, axis=1, count=columns, bitorder="little")
+
+
+def _compiled_stream(kernel: str, seed: int, purpose: Purpose, round_: int, slot: int) -> Stream | None:
+    """Return the compiled twin of ``stream``, or None where NumPy's own is to be used."""
+    if not runs_compiled(kernel):
+        return None
+    from common import compiled_streams  # numba is there only with the extra ``fast``
+
+    if not compiled_streams.names(seed, purpose, round_, slot) or not compiled_streams.gives_numpys():
+        return None
+    return compiled_streams.Stream(seed, purpose, round_, slot)
+
+
+def _sequential(kernel: str, seed: int, purpose: Purpose, round_: int, slot: int) -> Noise:
+    twin = _compiled_stream(kernel, seed, purpose, round_, slot)
+    return _Compiled(twin) if twin else Sequential(stream(seed, purpose, round_, slot))
+
+
+def indices(
+    kernel: str, seed: int, purpose: Purpose, round_: int, slot: int, high: int, size: tuple[int, int]
+) -> Indices:
+    """Return the first integers below ``high`` of the stream named (seed, purpose, round, slot), as ``size`` says."""
+    twin = _compiled_stream(kernel, seed, purpose, round_, slot) if high < 2**32 else None
+    if twin:
+        return twin.below(high, size)
+    return stream(seed, purpose, round_, slot).integers(0, high, size=size, dtype=np.intp)
+
+
 GENERATORS: dict[str, Callable[[str, int, Purpose, int, int], Noise]] = {
-    BIT_GENERATOR.lower(): lambda kernel, *address: Sequential(stream(*address), compiled=runs_compiled(kernel)),
-    "philox4x32": lambda kernel, *address: _Addressed(key(*address), kernel),
+    BIT_GENERATOR.lower(): _sequential,
+    "philox4x32": _Addressed,
 }
 """Sources by the name that the run config key ``generator`` takes."""
 

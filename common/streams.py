@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BIT_GENERATOR", "Purpose", "key", "stream"]
+__all__ = ["BIT_GENERATOR", "CODES", "Purpose", "key", "stream"]
 
 BIT_GENERATOR = "PCG64DXSM"
 """Both ends must use this generator to draw the same directions."""
@@ -28,7 +28,8 @@ Purpose = Literal[
     "check",  # probes of check_objective
     "redraw",  # who takes over a lost slot
 ]
-_CODES = {purpose: code for code, purpose in enumerate(get_args(Purpose), start=1)}
+CODES = {purpose: code for code, purpose in enumerate(get_args(Purpose), start=1)}
+"""What a purpose is in a name."""
 
 
 def stream(seed: int, purpose: Purpose, round_: int = 0, slot: int = 0) -> np.random.Generator:
@@ -47,7 +48,7 @@ def key(seed: int, purpose: Purpose, round_: int = 0, slot: int = 0) -> NDArray[
 def _sequence(seed: int, purpose: Purpose, round_: int, slot: int) -> np.random.SeedSequence:
     # All fields go into the spawn key, because an entropy list is padded with zeros and (1, 2) would then
     # name the same stream as (1, 2, 0).
-    path = (_CODES[purpose], round_, slot)
+    path = (CODES[purpose], round_, slot)
     if not 0 <= min(seed, *path) <= max(seed, *path) < 2**32:
         return np.random.SeedSequence(entropy=seed, spawn_key=path)
     # The same, in the words that NumPy would make of it: half the time of a stream went into that.
