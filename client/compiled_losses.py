@@ -32,6 +32,7 @@ _LOG_2_HIGH = float.fromhex("0x1.62e42feep-1")
 _LOG_2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 """log(2) in two parts, the first short enough that k times it is exact."""
 _ONE = np.int64(1023 << 52)
+_EVEN_ARTANH, _ODD_ARTANH = (tuple(1.0 / (2 * term + 1) for term in range(last, -1, -2)) for last in (16, 15))
 _SERIES = tuple(1.0 / math.factorial(i) for i in range(13, -1, -1))
 
 
@@ -81,7 +82,10 @@ def totals(code: Any, a: Any, delta: Any, y: Any) -> Any:
     a, delta and y are (samples,) scores, changes of them, and labels.
     """
     change, loss = 0.0, 0.0
-    if code == LOGISTIC_CODE and np.max(np.abs(delta)) < _TINY:
+    large = 0
+    for i in range(delta.shape[0]):
+        large += 0 if abs(delta[i]) < _TINY else 1  # NaN counts as large
+    if code == LOGISTIC_CODE and large == 0:
         for i in range(a.shape[0]):  # no branch and no call, so that it becomes vector code
             small = exponential(-abs(a[i]))
             above = 1.0 / (1.0 + small)
@@ -98,13 +102,14 @@ def totals(code: Any, a: Any, delta: Any, y: Any) -> Any:
 
 @compiled
 def _log1p_of_unit(t: Any) -> Any:
-    """Return log(1 + t) for 0 <= t <= 1: 2 artanh(t/(2 + t)), whose series ends below the last place."""
+    """Return log(1 + t) for 0 <= t <= 1: 2 artanh(t/(2 + t)), whose series ends below the last place.
+
+    Its even and odd terms are summed side by side: one chain would wait for each multiplication to end.
+    """
     z = t / (2.0 + t)
     square = z * z
-    series = 0.0
-    for term in range(16, -1, -1):
-        series = series * square + 1.0 / (2.0 * term + 1.0)
-    return 2.0 * z * series
+    fourth = square * square
+    return 2.0 * z * (horner(_EVEN_ARTANH, fourth) + square * horner(_ODD_ARTANH, fourth))
 
 
 @compiled

@@ -48,8 +48,10 @@ _STRIPS[:, 1] = np.concatenate([ki_double, ki_double])
 @compiled
 def fill_words(state: Any, words: Any) -> None:
     """Fill ``words`` (count,) with the next 64-bit words."""
+    low, high = state[0], state[1]
     for i in range(words.shape[0]):
-        words[i], state[0], state[1] = _next(state[0], state[1], state[2], state[3])
+        words[i], low, high = _next(low, high, state[2], state[3])
+    state[0], state[1] = low, high
 
 
 @compiled
@@ -62,18 +64,20 @@ def fill_below(state: Any, high: Any, drawn: Any) -> None:
         drawn[:] = 0
         return
     least = (_2_32 - high) % high
+    low, upper, step_low, step_high, waits, word = state[0], state[1], state[2], state[3], state[4], state[5]
     for i in range(drawn.shape[0]):
         while True:
-            if state[4] == _0:
-                state[5], state[0], state[1] = _next(state[0], state[1], state[2], state[3])
-                half = state[5] & _HALF
+            if waits == _0:
+                word, low, upper = _next(low, upper, step_low, step_high)
+                half = word & _HALF
             else:
-                half = state[5] >> _32
-            state[4] ^= _1
+                half = word >> _32
+            waits ^= _1
             product = half * high
             if product & _HALF >= least:
                 break
         drawn[i] = product >> _32
+    state[0], state[1], state[4], state[5] = low, upper, waits, word
 
 
 @compiled
