@@ -32,9 +32,10 @@ def warm_up(config: RunConfig, objective: Objective | None) -> bool:
     """
     if not runs_compiled(config.kernel):
         return False
+    objectives = [objective]
     if objective is None and not config.objective:
-        objective = build_model(config.model, _made_up_rows())
-    dimension = _ROWS * _COLUMNS if objective is None else objective.dim
+        objectives = [build_model(config.model, _made_up_rows(stretch)) for stretch in (1, 4)]
+    dimension = _ROWS * _COLUMNS if objectives[0] is None else objectives[0].dim
     plan = Plan(
         law=Directions(dimension, probe=config.probe, generator=config.generator),
         seed=config.seed,
@@ -48,17 +49,23 @@ def warm_up(config: RunConfig, objective: Objective | None) -> bool:
         kernel=config.kernel,
     )
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
-        if isinstance(objective, ExactObjective):
-            local_steps(objective, objective.zeros(), plan)
-        else:
-            for _ in plan.directions():
-                pass
+        for known in objectives:
+            if isinstance(known, ExactObjective):
+                local_steps(known, known.zeros(), plan)
+            else:
+                plan.drawn(_ROWS)
+                for _ in plan.directions():
+                    pass
     return True
 
 
-def _made_up_rows() -> Dataset:
-    """Return rows of few entries, which a network reads in place; others go through BLAS, where nothing is compiled."""
+def _made_up_rows(stretch: int) -> Dataset:
+    """Return rows of few entries, which a network reads in place; others go through BLAS, where nothing is compiled.
+
+    A linear model reads single entries in one way and stretches of four in another.
+    """
     places = np.arange(_ROWS)
     features = np.zeros((_ROWS, _COLUMNS))
-    features[places, places] = 1.0
+    for column in range(stretch):
+        features[places, places + column] = 1.0
     return Dataset(features, (places % 2).astype(np.float64), places % 2)

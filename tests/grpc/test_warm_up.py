@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from client import resident
+from client.local_steps import Plan
 from client.resident import Holdings, ResidentClient
 from client.warm_up import warm_up
 from common.config import RunConfig
@@ -110,6 +111,25 @@ def test_a_black_box_is_not_evaluated_and_numpys_kernel_needs_nothing() -> None:
     assert warm_up(CONFIG.replace(objective="pump:Pump"), Untouchable()) is runs_compiled("auto")
     assert warm_up(CONFIG.replace(objective="pump:Pump"), None) is runs_compiled("auto")
     assert not warm_up(CONFIG.replace(kernel="numpy"), None)
+
+
+@pytest.mark.skipif(not runs_compiled("auto"), reason="the extra `fast` is not installed")
+def test_rows_of_both_kinds_and_the_samples_of_black_boxes_are_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    from client import compiled_linear
+    from client.compiled_runs import rows_of
+
+    met: list[str] = []
+    monkeypatch.setattr(
+        compiled_linear,
+        "rows_of",
+        lambda objective: met.append(type(rows_of(objective)).__name__) or rows_of(objective),
+    )
+    assert warm_up(CONFIG, None)
+    assert met == ["CompressedRows", "RowRuns"]
+    samples: list[int] = []
+    monkeypatch.setattr(Plan, "drawn", lambda plan, shard: samples.append(shard))
+    assert warm_up(CONFIG.replace(objective="pump:Pump"), Untouchable())
+    assert len(samples) == 1
 
 
 def test_a_client_that_lacks_the_loops_does_not_join(monkeypatch: pytest.MonkeyPatch) -> None:
