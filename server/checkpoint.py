@@ -7,6 +7,7 @@ import io
 import json
 import struct
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from common.search_units import Units
 from common.typing import Vector
 from server.files import replace_file
 from server.rounds import ServerState, Totals
-from server.step_rule import StepState
+from server.step_state import Race, StepState
 from server.step_trials import Trial
 from server.weight_rule import WeightState
 
@@ -51,8 +52,8 @@ def write_checkpoint(folder: Path, state: ServerState, config: RunConfig) -> Pat
         arrays["basis"] = state.basis
     if state.units is not None:
         arrays |= {"scale": state.units.scale, "lower": state.units.lower, "upper": state.units.upper}
-    if state.stepping is not None and state.stepping.best_x is not None:
-        arrays["best_x"] = state.stepping.best_x
+    if state.stepping is not None:
+        arrays |= _stepping_arrays(state.stepping)
     packed = io.BytesIO()
     np.savez(packed, **arrays)  # type: ignore[arg-type]
     text = json.dumps(header, sort_keys=True).encode()
@@ -91,24 +92,46 @@ def read_checkpoint(path: Path) -> tuple[ServerState, RunConfig]:
             version=header["version"],
             totals=Totals(**header["totals"]),
             units=Units(arrays["scale"], arrays["lower"], arrays["upper"]) if "scale" in arrays else None,
-            stepping=_stepping(header.get("stepping"), arrays.get("best_x")),
+            stepping=_stepping(header.get("stepping"), arrays),
             weighing=WeightState(**header["weighing"]) if header.get("weighing") else None,
         )
     return state, RunConfig.from_mapping(header["config"])
 
 
 def _stepping_header(state: StepState) -> dict[str, Any]:
-    """All but the vector; JSON keeps every bit of a finite number, and Python's knows Infinity."""
-    plain = asdict(replace(state, best_x=None))
-    del plain["best_x"]
+    """All but the vectors; JSON keeps every bit of a finite number, and Python's knows Infinity."""
+    plain = asdict(replace(state, best_x=None, race=None))
+    if state.race is not None:
+        plain["race"] = asdict(replace(state.race, start=None, best_x=None))
     return plain
 
 
-def _stepping(header: dict[str, Any] | None, best_x: Vector | None) -> StepState | None:
+def _stepping_arrays(state: StepState) -> dict[str, Vector]:
+    race = state.race
+    vectors = {
+        "best_x": state.best_x,
+        "race_start": None if race is None else race.start,
+        "race_best_x": None if race is None else race.best_x,
+    }
+    return {name: vector for name, vector in vectors.items() if vector is not None}
+
+
+def _stepping(header: dict[str, Any] | None, arrays: Mapping[str, Vector]) -> StepState | None:
     if header is None:
         return None
-    tried = tuple(Trial(**trial) for trial in header["tried"])
-    return StepState(**(header | {"tried": tried, "recent": tuple(header["recent"]), "best_x": best_x}))
+    race = header["race"]
+    if race is not None:
+        losses = {
+            name: tuple((r, client, loss) for r, client, loss in race[name]) for name in ("losses", "best_losses")
+        }
+        race = Race(**(race | losses | {"start": arrays["race_start"], "best_x": arrays.get("race_best_x")}))
+    rest = {
+        "tried": tuple(Trial(**trial) for trial in header["tried"]),
+        "recent": tuple(header["recent"]),
+        "best_x": arrays.get("best_x"),
+        "race": race,
+    }
+    return StepState(**(header | rest))
 
 
 def load_newest(folder: Path, config: RunConfig) -> ServerState:

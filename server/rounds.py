@@ -120,7 +120,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         config.clients_per_round,
         config.sampling,
         seed=config.seed,
-        round_=state.round,
+        round_=state.round if state.stepping is None else step_rule.drawn_as(state.stepping, state.round),
         attempt=attempt,
     )
     weight = weight_now(state, config)
@@ -228,7 +228,9 @@ def tell(
     interventions = learnt.interventions
     if learnt.restored is not None:
         move = None  # a way back is none that was travelled
-        interventions += (Intervention("x", None, None, "back to where the loss was lowest"),)
+    if learnt.afresh:
+        weighing = None if state.weighing is None else WeightState()
+        following = replace(following, window=(), basis=None, version=NO_BASIS, weighing=weighing)
     if config.weight > 0.0:
         following, changes = _remember(following, move, usable, asked, config)
         interventions += changes
@@ -245,7 +247,7 @@ def _learn(
     if state.stepping is None:
         return step_rule.Findings(StepState(), math.inf)
     trials = {update.slot: _trial(update, asked[update.slot]) for update in usable}
-    trials |= {failure.slot: Trial(asked[failure.slot].step_size, math.inf) for failure in lost}
+    trials |= {failure.slot: Trial(asked[failure.slot].step_size, math.inf, client=failure.client) for failure in lost}
     in_order = [trials[slot] for slot in sorted(trials)]
     follows = weight_now(state, config) > 0.0
     return step_rule.learn(state.stepping, config, state.round, state.x, in_order, follows)
@@ -254,11 +256,12 @@ def _learn(
 def _trial(update: Update, asked: Broadcast) -> Trial:
     assert update.move is not None  # screened
     if not math.isfinite(update.loss):
-        return Trial(asked.step_size, math.inf)
+        return Trial(asked.step_size, math.inf, client=update.client)
     # |move|^2 = eta^2 sum_k c_k^2 |v_k|^2, up to products of different directions, and |v|^2 is about n.
     with np.errstate(over="ignore"):
         squares = float(update.move @ update.move) / (asked.step_size**2 * update.move.shape[0])
-    return Trial(asked.step_size, update.loss, asked.step_size * squares * (1.0 - 1.0 / asked.local_steps) / 2.0)
+    explained = asked.step_size * squares * (1.0 - 1.0 / asked.local_steps) / 2.0
+    return Trial(asked.step_size, update.loss, explained, update.client)
 
 
 def _remember(

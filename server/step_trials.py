@@ -31,6 +31,7 @@ class Trial:
     step: float
     loss: float
     explained: float = math.inf
+    client: str = ""
 
 
 @dataclass(frozen=True)

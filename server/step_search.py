@@ -1,0 +1,110 @@
+"""The first two parts of the search for a step: a ladder of steps, and a finer look. Pure.
+
+1. *Coarse*: the slots of a round take steps of a geometric ladder (ratio 4) from the same x, which stays. A slot's
+   mean loss falls below that of the shortest steps as its own steps get somewhere, and rises when they overshoot.
+2. *Fine*: several slots each take a quarter, half, once and twice the step found. Taken is the shortest step that has
+   most of the best fall: short, since a client of few kinds of rows fits them however long its steps are. Where the
+   fall is no more than noise, as at a saddle, it is the longest step that is not seen to hurt, less the factor that a
+   race starts at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from common.config import RunConfig
+from common.typing import Vector
+from server.interventions import Intervention
+from server.step_race import begin_race, race_length
+from server.step_state import HOLD, Findings, StepState
+from server.step_trials import Rung, Trial, level_of, rungs_of, shortest_good, spread_within
+
+__all__ = ["after_coarse", "after_fine", "coarse_steps", "fine_steps"]
+
+_RATIO = 4.0  # between neighbours of the coarse ladder
+_RUNGS = 10  # of the coarse ladder, at most in a round
+_LEAST_RUNGS = 5  # before the ladder is judged
+_HIGHER = 3  # rungs that a ladder is extended upwards by
+_MOST_ROUNDS = 20  # of the coarse search; then the best step so far must do
+_FINE = (0.25, 0.5, 1.0, 2.0)
+_SEEN = 2.0  # standard errors that a fall must have
+_HURT = 3.0  # standard deviations of a slot that a loss is above the level where a step hurts
+
+
+def coarse_steps(state: StepState, slots: int) -> list[float]:
+    """Return the step of each slot."""
+    rungs = _HIGHER if state.raised else min(slots, _RUNGS)
+    lowest = -(2 * min(max(slots, _LEAST_RUNGS), _RUNGS)) // 3 if state.lowest is None else state.lowest
+    return [_RATIO ** (lowest + slot % rungs) for slot in range(slots)]
+
+
+def fine_steps(state: StepState, slots: int) -> list[float]:
+    """Return the step of each slot."""
+    return [state.step * _FINE[slot % len(_FINE)] for slot in range(slots)]
+
+
+def after_coarse(state: StepState, config: RunConfig, round_: int, x: Vector, trials: Sequence[Trial]) -> Findings:
+    """Return what a round on the ladder teaches; ``x`` is where the slots began, (n,)."""
+    slots = config.clients_per_round
+    tried = (*state.tried, *trials)
+    state = replace(state, tried=tried, rounds=state.rounds + 1)
+    ladder = rungs_of(tried)
+    usable = [rung for rung in ladder if math.isfinite(rung.loss)]
+    found = shortest_good(ladder, level_of(usable)) if usable else 0.0
+    if state.rounds < _MOST_ROUNDS:
+        top, bottom = _exponent(ladder[-1].step), _exponent(ladder[0].step)
+        if len(ladder) < _LEAST_RUNGS and len(usable) == len(ladder):
+            return Findings(replace(state, lowest=top + 1), 0.0)
+        if not usable or min(usable, key=lambda rung: rung.loss).step == ladder[0].step:  # all are too long
+            return Findings(replace(state, lowest=bottom - min(slots, _RUNGS), raised=False), 0.0)
+        level, least = level_of(usable), min(rung.loss for rung in usable)
+        # Noise apart, the longest step must be seen to hurt; a client of one label may never show it.
+        ends = ladder[-1].loss <= level + (level - least) and not state.raised
+        if found == 0.0 or ends or (len(ladder) > 1 and found > ladder[-2].step * 1.001):
+            return Findings(replace(state, lowest=top + 1, raised=True), 0.0)
+    found = found or (usable or ladder)[0].step
+    if slots < len(_FINE):  # one slot each would be no better
+        return _found(state, config, round_, found, tried)
+    return Findings(replace(state, searching="fine", step=found), 0.0)
+
+
+def after_fine(state: StepState, config: RunConfig, round_: int, x: Vector, trials: Sequence[Trial]) -> Findings:
+    """Return what the finer look teaches."""
+    coarse = [rung for rung in rungs_of(state.tried) if math.isfinite(rung.loss)]
+    found = shortest_good(rungs_of(trials), level_of(coarse)) if coarse else 0.0
+    tried = (*state.tried, *trials)
+    if coarse and found:
+        found = _longer_in_noise(found, level_of(coarse), trials, tried, race_length(config) > 0)
+    return _found(state, config, round_, found or state.step * _FINE[0], tried)
+
+
+def _longer_in_noise(found: float, level: float, trials: Sequence[Trial], tried: Sequence[Trial], raced: bool) -> float:
+    """Return ``found`` where the best fall is more than noise; else, before a race, a step near the longest that does
+    not hurt: longer ones are tried soon."""
+    best = min((rung for rung in rungs_of(trials) if math.isfinite(rung.loss)), key=lambda rung: rung.loss)
+    spread = spread_within(trials, max(best.step, found))
+    slots = sum(trial.step == best.step for trial in trials)
+    if not raced or level - best.loss > _SEEN * spread / math.sqrt(slots):
+        return found
+    longest = found
+    for rung in rungs_of(tried):
+        if rung.loss > level + _HURT * spread:
+            break
+        longest = rung.step
+    return max(found, longest / HOLD)
+
+
+def _found(state: StepState, config: RunConfig, round_: int, step: float, tried: Sequence[Trial]) -> Findings:
+    shown = ", ".join(f"{rung.step:.3g}: {rung.loss:.4g}" for rung in rungs_of(tried))
+    note = Intervention("step-size", None, step, f"measured; mean loss by step: {shown}")
+    level = level_of([rung for rung in rungs_of(tried) if math.isfinite(rung.loss)] or [Rung(0.0, math.inf, 0.0)])
+    state = replace(state, step=step, measured=step, tried=(), level=level, best_loss=level)
+    if race_length(config):
+        return Findings(begin_race(state, round_ + 1), 0.0, interventions=(note,))
+    return Findings(replace(state, searching="done", began=round_ + 1), step * 1.001, interventions=(note,))
+
+
+def _exponent(step: float) -> int:
+    return round(math.log(step, _RATIO))
