@@ -124,7 +124,7 @@ def _stepping(header: dict[str, Any] | None, arrays: Mapping[str, Vector]) -> St
         losses = {
             name: tuple((r, client, loss) for r, client, loss in race[name]) for name in ("losses", "best_losses")
         }
-        race = Race(**(race | losses | {"start": arrays["race_start"], "best_x": arrays.get("race_best_x")}))
+        race = Race(**(race | losses | {"start": arrays.get("race_start"), "best_x": arrays.get("race_best_x")}))
     rest = {
         "tried": tuple(Trial(**trial) for trial in header["tried"]),
         "recent": tuple(header["recent"]),

@@ -159,12 +159,16 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
 
 
 def weight_now(state: ServerState, config: RunConfig) -> float:
-    """Return alpha of the state's round; 0 without a basis, as before the first refresh."""
-    if state.rank == 0:
+    """Return alpha of the state's round; 0 without a basis, as before the first refresh, and while steps are raced."""
+    if state.rank == 0 or _races(state):
         return 0.0
     if state.weighing is None:
         return config.weight
     return weight_rule.weight_of_stretch(state.weighing, state.x.shape[0], state.rank)
+
+
+def _races(state: ServerState) -> bool:
+    return state.stepping is not None and state.stepping.racing
 
 
 def _steps(state: ServerState, config: RunConfig, slots: int, follows: bool) -> list[float]:
@@ -216,7 +220,8 @@ def tell(
         failures += [Failure(u.slot, u.client, "the mean of the moves overflows; lower step-size") for u in usable]
         return None, Outcome(0, tuple(failures))
     loss = float(np.mean([u.loss for u in usable])) if usable else math.nan
-    lengths = parts[0].lengths if len(parts) == 1 and learnt.restored is None else None
+    plain = len(parts) == 1 and learnt.restored is None and not _races(state)
+    lengths = parts[0].lengths if plain else None
     totals = replace(state.totals, evaluations=state.totals.evaluations + sum(u.evaluations for u in usable))
     following = replace(
         state,
@@ -226,11 +231,8 @@ def tell(
         stepping=learnt.state if state.stepping else None,
     )
     interventions = learnt.interventions
-    if learnt.restored is not None:
-        move = None  # a way back is none that was travelled
-    if learnt.afresh:
-        weighing = None if state.weighing is None else WeightState()
-        following = replace(following, window=(), basis=None, version=NO_BASIS, weighing=weighing)
+    if learnt.restored is not None or _races(state):
+        move = None  # a way back is none that was travelled, and one on trial may not be
     if config.weight > 0.0:
         following, changes = _remember(following, move, usable, asked, config)
         interventions += changes

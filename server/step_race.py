@@ -23,12 +23,11 @@ from server.step_trials import Trial
 
 __all__ = ["after_race", "begin_race", "falling", "race_length", "raced_step"]
 
-_BETWEEN = float(__import__("os").environ.get("BETW", "3"))  # ratio of neighbouring candidates
+_BETWEEN = 3.0  # ratio of neighbouring schedules
 _LEAST_RUN = 100  # rounds of a run that has the time for a race
 _SHARE = 25  # a candidate has this part of the run's rounds,
 _LEAST, _MOST = 6, 30  # within these
 _SPENT = 4  # no candidate begins that would end after this part of the run
-_MOST_LONGER = float(__import__("os").environ.get("MOSTL", "2"))  # times the step that has won, later
 
 
 def race_length(config: RunConfig) -> int:
@@ -46,13 +45,13 @@ def begin_race(state: StepState, round_: int) -> StepState:
 def raced_step(state: StepState, config: RunConfig) -> float:
     """Return the step of all slots in the present round of the race."""
     assert state.race is not None
-    raced = falling(*_schedule(state.step, state.race.runner), state.race.rounds)
-    return min(raced, state.step) if _is_judged(state.race, race_length(config)) else raced
+    race = state.race
+    index = race.judge if _is_judged(race, race_length(config)) else race.runner
+    return falling(*_schedule(state.step, index), race.rounds)
 
 
 def after_race(state: StepState, config: RunConfig, round_: int, x: Vector, trials: Sequence[Trial]) -> Findings:
-    """Return what a round of the race, from ``x``, (n,), teaches: at the end of a candidate x goes elsewhere, and a
-    trajectory begins anew there."""
+    """Return what a round of the race, from ``x``, (n,), teaches: at the end of a schedule's turn x goes elsewhere."""
     assert state.race is not None
     race, length = state.race, race_length(config)
     race = replace(race, start=x) if race.start is None else race
@@ -66,21 +65,42 @@ def after_race(state: StepState, config: RunConfig, round_: int, x: Vector, tria
     if race.best_x is None or worse < 0.0:
         end, losses = (race.start, ()) if diverged else (x, race.losses)
         race = replace(race, best=race.runner, best_losses=losses, best_x=end)
-    if worse <= error and (race.runner + 2) * length <= config.rounds // _SPENT:
-        note = Intervention("x", None, None, f"back to the start of the race, for schedule {race.runner + 2}")
-        race = replace(race, runner=race.runner + 1, rounds=0, losses=())
-        return Findings(replace(state, race=race), 0.0, race.start, afresh=True, interventions=(note,))
+    if diverged and race.runner == race.judge:
+        race = replace(race, judge=race.judge - 1)
+    following = _following(race, worse, error)
+    if following is not None and (race.turns + 1) * length <= config.rounds // _SPENT:
+        note = Intervention("x", None, None, f"back to the start of the race, for schedule {_shown(following)}")
+        race = replace(race, runner=following, turns=race.turns + 1, rounds=0, losses=())
+        return Findings(replace(state, race=race), 0.0, race.start, interventions=(note,))
     step, hold = _schedule(state.step, race.best)
-    why = f"schedule {race.best + 1} of the {race.runner + 1} raced is the best"
+    why = f"schedule {_shown(race.best)} is the best of the {race.turns} raced"
     notes = (
         Intervention("step-size", state.step, step, why),
         Intervention("x", None, None, "to where the best schedule of the race had led it"),
     )
+    began = round_ + 2 - length
     state = replace(
-        state, searching="done", race=None, step=step, measured=step, hold=hold, began=round_ + 2 - length,
-        followed=True, most=_MOST_LONGER,
-    )  # fmt: skip
-    return Findings(state, 0.0, race.best_x, afresh=True, interventions=notes)
+        state,
+        searching="done",
+        race=None,
+        step=step,
+        hold=hold,
+        began=began,
+        raced=True,
+    )
+    return Findings(state, 0.0, race.best_x, interventions=notes)
+
+
+def _following(race: Race, worse: float, error: float) -> int | None:
+    """Return the schedule that is next after one that was this much ``worse`` than the best before it; None at the end.
+
+    Upwards ties count as better: at a saddle nothing falls before steps are long enough.
+    """
+    if race.runner >= 0 and worse <= error:
+        return race.runner + 1
+    if race.best == 0 and race.runner >= 0:
+        return -1
+    return race.runner - 1 if race.runner < 0 and worse < 0.0 else None
 
 
 def falling(step: float, hold: float, since: int) -> float:
@@ -88,9 +108,16 @@ def falling(step: float, hold: float, since: int) -> float:
     return step * min(1.0, hold / math.sqrt(since + 1))
 
 
-def _schedule(measured: float, runner: int) -> tuple[float, float]:
-    """Return a candidate's first step, and the root of the rounds that it is held for."""
-    return (measured, HOLD) if runner == 0 else (measured * HOLD * _BETWEEN ** (runner - 1), 1.0)
+def _schedule(measured: float, index: int) -> tuple[float, float]:
+    """Return a schedule's first step, and the root of the rounds that it is held for."""
+    if index > 0:
+        return measured * HOLD * _BETWEEN ** (index - 1), 1.0
+    return measured * _BETWEEN**index, HOLD
+
+
+def _shown(index: int) -> str:
+    first, _ = _schedule(1.0, index)
+    return f"{first:.3g} x {'held' if index <= 0 else 'falling'}"
 
 
 def _is_judged(race: Race, length: int) -> bool:

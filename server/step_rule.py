@@ -4,11 +4,12 @@ Nothing is evaluated beyond the rounds' own probes; all that is known of a slot 
 
 1. *Coarse* and 2. *fine* (``step_search``): steps of a ladder on single slots, from the same x.
 3. *Race* (``step_race``), in runs that are long enough: schedules of the step, each for some rounds from the same x.
-4. *Again*, where there was no race, in the first round with a basis: directions are then longer inside the subspace,
-   and the step is shortened to the longest one that is not clearly worse than the best.
+4. *Again*, in the first round with a basis: directions are then longer inside the subspace, and the step is shortened
+   to the longest one that is not clearly worse than the best.
 5. *Steady*: the step is held, then falls as 1/sqrt(rounds since). If the rounds' losses, by their median over several
    rounds, climb half of the way back to where they began, the step is halved and x goes back to where they were lowest.
-6. *Longer*, at rounds that double: some slots take longer steps, and one stays if they lose clearly less.
+6. *Longer*, where there was no race, at rounds that double: some slots take longer steps, and one stays if they lose
+   clearly less.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ def _stage(state: StepState, config: RunConfig, round_: int, follows: bool) -> S
         return "again"
     since = round_ - state.began
     looks = since >= _FIRST_LONGER and since.bit_count() == 1  # at powers of two
-    return "longer" if looks and config.clients_per_round >= 2 * len(_LONGER) else "steady"
+    enough = config.clients_per_round >= 2 * len(_LONGER)
+    return "longer" if looks and enough and not state.raced else "steady"
 
 
 def _planned(state: StepState, config: RunConfig, round_: int) -> float:

@@ -29,7 +29,7 @@ _LEAST_RUNGS = 5  # before the ladder is judged
 _HIGHER = 3  # rungs that a ladder is extended upwards by
 _MOST_ROUNDS = 20  # of the coarse search; then the best step so far must do
 _FINE = (0.25, 0.5, 1.0, 2.0)
-_SEEN = 2.0  # standard errors that a fall must have
+_SEEN = 3.0  # standard errors that a fall must have
 _HURT = 3.0  # standard deviations of a slot that a loss is above the level where a step hurts
 
 

@@ -25,7 +25,9 @@ class Race:
 
     began: int  # round of the run in which the first candidate began
     start: Vector | None = None  # x where all begin: (n,)
-    runner: int = 0  # the candidate that is running
+    runner: int = 0  # the schedule whose turn it is
+    turns: int = 1  # with it
+    judge: int = 0  # the schedule of the steps in the rounds that all are judged by
     rounds: int = 0  # that it has had
     losses: tuple[Judged, ...] = ()  # of its last rounds
     best: int = 0  # the best candidate that has finished,
@@ -54,6 +56,12 @@ class StepState:
     hold: float = HOLD  # the step is held for hold^2 rounds
     most: float = _MOST_LONGER  # times the measured step
     race: Race | None = None  # while it is on
+    raced: bool = False  # the step has won a race
+
+    @property
+    def racing(self) -> bool:
+        """Whether the round is one of a race: its directions are isotropic, and its moves make no trajectory."""
+        return self.race is not None
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,6 @@ class Findings:
     state: StepState
     longest: float  # moves of slots with longer steps are left out
     restored: Vector | None = None  # where x goes back to
-    afresh: bool = False  # the trajectory begins anew there
     interventions: tuple[Intervention, ...] = ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -21,7 +22,7 @@ from server.history import read_history
 from server.inprocess import run
 from server.rounds import ServerState, initial_state
 from server.run_folder import RunFolder
-from server.step_rule import StepState
+from server.step_state import Race, StepState
 from server.step_trials import Trial
 from server.weight_rule import WeightState
 from tests.helpers import small
@@ -83,14 +84,14 @@ def test_a_step_that_makes_the_run_diverge_is_cut_until_it_does_not() -> None:
     assert result.state.stepping.step < 0.3
 
 
-@pytest.mark.parametrize("killed", [1, 2, 4, 9, 14])
+@pytest.mark.parametrize(("rounds", "killed"), [(16, 1), (16, 2), (16, 4), (16, 9), (16, 14), (100, 11)])
 @pytest.mark.parametrize("power_cut", [False, True])
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: int, power_cut: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int, killed: int, power_cut: bool
 ) -> None:
     objectives, wanted = (
         clients(3.0),
-        config(subspace_weight="auto", clients_per_round=8, rounds=16, checkpoint_every=3),
+        config(subspace_weight="auto", clients_per_round=8, rounds=rounds, checkpoint_every=3),
     )
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     whole.begin(wanted, "in-process")
@@ -175,6 +176,24 @@ def test_what_the_rules_remember_is_in_the_checkpoint_bit_for_bit(tmp_path: Path
     assert read.stepping is not None
     assert read.stepping.best_x is not None
     assert read.stepping.best_x.tobytes() == best.tobytes()
+
+
+def test_a_race_is_in_the_checkpoint_bit_for_bit(tmp_path: Path) -> None:
+    start, end = np.array([0.1, -0.0]), np.array([np.pi, 5e-324])
+    race = Race(2, start, -1, 3, -1, 4, ((8, "a", 1 / 3), (8, "b", 1e300)), 0, ((8, "a", 0.1),), end)
+    stepping = StepState("race", step=0.3, race=race)
+    state = ServerState(4, np.zeros(2), stepping=stepping)
+    read, _ = read_checkpoint(write_checkpoint(tmp_path, state, config()))
+    assert read.stepping is not None
+    kept = read.stepping.race
+    assert kept is not None
+    assert kept.start is not None
+    assert kept.best_x is not None
+    assert (kept.start.tobytes(), kept.best_x.tobytes()) == (start.tobytes(), end.tobytes())
+    assert replace(kept, start=None, best_x=None) == replace(race, start=None, best_x=None)
+    before = replace(state, stepping=replace(stepping, race=replace(race, start=None, best_x=None)))
+    read, _ = read_checkpoint(write_checkpoint(tmp_path, before, config()))
+    assert read.stepping == before.stepping
 
 
 def test_slopes_that_run_away_are_lessons_and_not_a_failed_round() -> None:
