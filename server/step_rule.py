@@ -105,7 +105,8 @@ def _planned(state: StepState, config: RunConfig, round_: int) -> float:
 
 def _after_again(state: StepState, trials: Sequence[Trial], planned: float) -> Findings:
     rungs = rungs_of(trials)
-    state = replace(state, followed=True, hold=state.hold * _HOLD_STRETCHED, most=_MOST_STRETCHED)
+    hold = state.hold if state.raced else state.hold * _HOLD_STRETCHED  # a schedule that has won a race stays
+    state = replace(state, followed=True, hold=hold, most=_MOST_STRETCHED)
     best = min(rungs, key=lambda rung: rung.loss) if rungs else Rung(0.0, math.inf, 0.0)
     if not math.isfinite(best.loss):
         return shortened(state, _AGAIN[-1], "every step tried under the first basis diverged")
