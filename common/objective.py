@@ -195,7 +195,8 @@ def checked_loss(value: Any) -> float:
         if math.isfinite(number):
             return number
         raise ObjectiveError(
-            f"the objective returned {number}, not a finite number; a smaller radius or step-size usually cures this"
+            f"the objective returned {number}, not a finite number; away from the starting point a smaller radius or"
+            " step-size usually cures this"
         )
     kind = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
     way_out = "compute the mean in float64 and return float(mean)"

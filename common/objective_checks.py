@@ -65,7 +65,8 @@ def _begin(objective: Objective, findings: list[Finding], radius: float, batch_s
     """Return what all checks use. ``findings`` tells how far it came; one without a text is not shown."""
     name = type(objective).__name__
     samples = len(checked_objective(objective, name))
-    findings.append(Finding("size", "ok", f"{objective.dim} parameters, {samples} samples"))
+    told = f"{samples} samples" if samples > 1 else "no samples: every evaluation is a whole one"
+    findings.append(Finding("size", "ok", f"{objective.dim} parameters, {told}"))
     searched = in_search_units(objective)
     units = units_of(searched)
     bounded = 0 if units is None else int(np.sum(np.isfinite(units.lower) | np.isfinite(units.upper)))

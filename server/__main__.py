@@ -94,7 +94,8 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    # At once, with its end: several threads speak of clients that come and go.
+    print(f"{text}\n", end="", file=sys.stderr, flush=True)
 
 
 def _make_certificates(args: argparse.Namespace) -> int:

@@ -120,7 +120,7 @@ class Roster(SimpleClientManager):
             self.register(proxy)
             self.last_change = time.monotonic()
         rows = (
-            f"{proxy.hello.examples} rows, n = {proxy.hello.dimension}"
+            f"{proxy.hello.examples} row{'' if proxy.hello.examples == 1 else 's'}, n = {proxy.hello.dimension}"
             if proxy.hello.examples
             else "waits for its shard"
         )

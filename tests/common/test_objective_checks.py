@@ -428,5 +428,5 @@ def test_an_objective_without_samples_passes() -> None:
         def value(self, x: Vector, batch: Indices | slice) -> float:
             return float(np.sum((x - 1.0) ** 2))
 
-    assert _findings(Plain())["size"].text == "2 parameters, 1 samples"
+    assert _findings(Plain())["size"].text == "2 parameters, no samples: every evaluation is a whole one"
     assert _faults(Plain()) == {}
