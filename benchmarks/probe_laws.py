@@ -11,6 +11,7 @@ rounds; evaluations of the whole set are not in it.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import time
 from collections.abc import Sequence
@@ -68,6 +69,7 @@ def follow(config: RunConfig) -> Curve:
     curve = Curve(config)
     curve._mark = time.process_time()
     run(config, observers=[curve])
+    gc.collect()  # an engine and its coordinator know each other, and the data set with them
     return curve
 
 
