@@ -178,7 +178,10 @@ def _offline() -> float:
 @pytest.mark.parametrize(
     ("how", "complaint"),
     [
-        (lambda: float("nan"), "the objective returned nan, not a finite number; away from the starting point a smaller"),
+        (
+            lambda: float("nan"),
+            "the objective returned nan, not a finite number; away from the starting point a smaller",
+        ),
         (lambda: np.float32(1.0), "the objective must return one float64 number, got float32"),
         (_offline, "the objective raised TimeoutError: the plant is offline"),
     ],
