@@ -19,7 +19,7 @@ from common.typing import Vector
 from server.interventions import Intervention
 from server.step_race import begin_race, race_length
 from server.step_state import HOLD, Findings, StepState
-from server.step_trials import Rung, Trial, level_of, rungs_of, shortest_good, spread_within
+from server.step_trials import Rung, Trial, level_of, rungs_of, shortest_good, spread_within, throws_about
 
 __all__ = ["after_coarse", "after_fine", "coarse_steps", "fine_steps"]
 
@@ -28,6 +28,8 @@ _RUNGS = 10  # of the coarse ladder, at most in a round
 _LEAST_RUNGS = 5  # before the ladder is judged
 _HIGHER = 3  # rungs that a ladder is extended upwards by
 _MOST_ROUNDS = 20  # of the coarse search; then the best step so far must do
+_WILD_ROUNDS = 15  # in which a ladder whose shortest steps throw x about goes on below,
+_WILD = 3  # rungs lower at least
 _FINE = (0.25, 0.5, 1.0, 2.0)
 _SEEN = 3.0  # standard errors that a fall must have
 _HURT = 3.0  # standard deviations of a slot that a loss is above the level where a step hurts
@@ -57,6 +59,8 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, x: Vector, tr
         top, bottom = _exponent(ladder[-1].step), _exponent(ladder[0].step)
         if len(ladder) < _LEAST_RUNGS and len(usable) == len(ladder):
             return Findings(replace(state, lowest=top + 1), 0.0)
+        if state.rounds < _WILD_ROUNDS and throws_about(ladder):
+            return Findings(replace(state, lowest=bottom - max(_WILD, min(slots, _RUNGS)), raised=False), 0.0)
         if not usable or min(usable, key=lambda rung: rung.loss).step == ladder[0].step:  # all are too long
             return Findings(replace(state, lowest=bottom - min(slots, _RUNGS), raised=False), 0.0)
         level, least = level_of(usable), min(rung.loss for rung in usable)

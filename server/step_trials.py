@@ -15,11 +15,13 @@ __all__ = [
     "rungs_of",
     "shortest_good",
     "spread_within",
+    "throws_about",
     "without_diverged",
 ]
 
 _SHARE = 0.9  # of the best fall that the step must have
 _EXPLAINED = 2.0  # times what the slopes explain is the most that a fall counts: the rest is which client it was
+_MAGNITUDE = 1000.0
 _NOTHING = 0.05  # of the best fall: a step whose slopes explain less is as good as none
 
 
@@ -77,6 +79,13 @@ def shortest_good(rungs: Sequence[Rung], level: float) -> float:
         return ladder[0].step
     share = (wanted - falls[after - 1]) / (falls[after] - falls[after - 1])
     return float(ladder[after - 1].step * (ladder[after].step / ladder[after - 1].step) ** share)
+
+
+def throws_about(rungs: Sequence[Rung]) -> bool:
+    """Whether even the shortest steps lead x anywhere: short ones all tell the loss at their common start, but the
+    losses of these are of other magnitudes. Then nothing is known of the start."""
+    shortest = [abs(rung.loss) for rung in rungs[:3] if rung.loss]
+    return len(shortest) > 1 and max(shortest) > _MAGNITUDE * min(shortest)
 
 
 def without_diverged(trials: Sequence[Trial]) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from scipy.optimize import OptimizeResult
 
 from common.config import RunConfig
 from common.errors import ConfigError, ObjectiveError
+from common.typing import Vector
 from server import load_run, run
 from server.__main__ import main
 from server.inprocess import run as run_in_process
@@ -176,3 +178,21 @@ def test_what_is_no_objective_is_named() -> None:
         run(3)  # type: ignore[arg-type]
     with pytest.raises(ObjectiveError, match=r"the same number of parameters, got \[12, 13\]"):
         run([quadratics()[0], quadratics(dimension=13)[1]])
+
+
+@pytest.mark.parametrize("rounds", [60, 120])
+@pytest.mark.parametrize(
+    ("function", "dimension"),
+    [
+        (lambda x: 1e6 * float(np.sum((x - 3.0) ** 2)), 20),
+        (lambda x: float(np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)), 4),
+    ],
+    ids=["steep", "rosenbrock"],
+)
+def test_functions_of_any_steepness_need_no_step(
+    function: Callable[[Vector], float], dimension: int, rounds: int
+) -> None:
+    start = np.zeros(dimension)
+    result = run(function, start, rounds=rounds)
+    assert result.success, result.message
+    assert result.fun < function(start)

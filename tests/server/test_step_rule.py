@@ -85,7 +85,7 @@ def test_x_moves_by_the_slots_whose_steps_were_not_too_long() -> None:
 
 def test_where_longer_steps_never_hurt_it_takes_one_that_has_most_of_the_fall() -> None:
     """As on a client with rows of one label: its loss falls to nothing, the longer the steps the faster."""
-    state, _, _ = search(lambda step, _: Trial(step, 1.0 / (1.0 + step)))
+    state, _, _ = search(lambda step, _: Trial(step, 1.0 / (1.0 + step), step / (1.0 + step)))
     assert 4.0 < state.step < 64.0
 
 
@@ -196,3 +196,12 @@ def test_slots_that_are_lost_are_no_reason_for_a_longer_step() -> None:
     few = [parabola(0.01)(step, i) for i, step in enumerate(asked[:5])]  # one of each, and two of the present one
     assert learn(LOOKING, CONFIG, 8, X, few, follows=False).state.step == 0.8
     assert learn(LOOKING, CONFIG, 8, X, [], follows=False).state.step == 0.8
+
+
+@pytest.mark.parametrize("slots", [1, 4, 10])
+def test_a_ladder_whose_shortest_steps_throw_x_about_goes_on_below(slots: int) -> None:
+    """With few local steps they do not overflow, and tell losses of any size: nothing of the loss at the start."""
+    config = CONFIG.replace(clients_per_round=slots, local_steps=10)
+    state, rounds, _ = search(parabola(1e6, steps=10), config)
+    assert 0.03 < state.step * 1e6 < 1.6
+    assert rounds <= 20
