@@ -68,9 +68,9 @@ def learn(
     """Return what the slots of a round teach; ``x`` is where they began, (n,)."""
     match _stage(state, config, round_, follows):
         case "coarse":
-            return after_coarse(state, config, round_, x, trials)
+            return after_coarse(state, config, round_, trials)
         case "fine":
-            return after_fine(state, config, round_, x, trials)
+            return after_fine(state, config, round_, trials)
         case "race":
             return after_race(state, config, round_, x, trials)
         case "again":

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from common.config import RunConfig
-from common.typing import Vector
 from server.interventions import Intervention
 from server.step_race import begin_race, race_length
 from server.step_state import HOLD, Findings, StepState
@@ -47,8 +46,8 @@ def fine_steps(state: StepState, slots: int) -> list[float]:
     return [state.step * _FINE[slot % len(_FINE)] for slot in range(slots)]
 
 
-def after_coarse(state: StepState, config: RunConfig, round_: int, x: Vector, trials: Sequence[Trial]) -> Findings:
-    """Return what a round on the ladder teaches; ``x`` is where the slots began, (n,)."""
+def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Sequence[Trial]) -> Findings:
+    """Return what a round on the ladder teaches; x stays."""
     slots = config.clients_per_round
     tried = (*state.tried, *trials)
     state = replace(state, tried=tried, rounds=state.rounds + 1)
@@ -74,8 +73,8 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, x: Vector, tr
     return Findings(replace(state, searching="fine", step=found), 0.0)
 
 
-def after_fine(state: StepState, config: RunConfig, round_: int, x: Vector, trials: Sequence[Trial]) -> Findings:
-    """Return what the finer look teaches."""
+def after_fine(state: StepState, config: RunConfig, round_: int, trials: Sequence[Trial]) -> Findings:
+    """Return what the finer look teaches; before a race x stays."""
     coarse = [rung for rung in rungs_of(state.tried) if math.isfinite(rung.loss)]
     found = shortest_good(rungs_of(trials), level_of(coarse)) if coarse else 0.0
     tried = (*state.tried, *trials)
