@@ -176,6 +176,7 @@ def test_clients_bring_a_black_box_that_the_server_never_has(deployment: Deploym
         "COMPOSE_FILE": "docker-compose.yml:docker/objective.yml", "OBJECTIVE": "lathe:Lathe", "MODULES": str(tmp_path),
         "CLIENTS": "2", "SETTLE": "1", "LINGER": "1", "ROUNDS": "20",
     }  # fmt: skip
+    deployment.compose("down", "--remove-orphans", **own)  # else replicas 1 and 5 of the test above would stay
     deployment.compose("up", timeout=120.0, **own)
 
     rows = check_result(deployment.folder)
@@ -202,6 +203,7 @@ def test_clients_bring_a_black_box_that_the_server_never_has(deployment: Deploym
     with (deployment.folder / "x.csv").open(encoding="utf-8") as file:
         exported = [float(row["x"]) for row in csv.DictReader(file)]
     assert exported == load_run(deployment.folder).x.tolist()
+    deployment.compose("down", "--remove-orphans", **own)
 
 
 def test_seven_replicas_survive_a_kill_a_pause_a_restart_a_crash_and_a_move(deployment: Deployment):
