@@ -1,6 +1,7 @@
 """The streams of ``common.streams`` without NumPy's objects: the same numbers, bit for bit, from compiled code.
 
-A slot needs three streams, and making one by NumPy costs as much as some steps of a linear model.
+A slot needs three streams, and making one by NumPy costs as much as some steps of a linear model. Names must be made of
+words (``streams.fits_words``).
 
 The hash is that of ``numpy.random.SeedSequence`` (O'Neill, "Developing a seed_seq alternative", 2015), whose words
 NumPy promises to keep; the generator and its normal numbers are in ``compiled_pcg``.
@@ -20,7 +21,7 @@ from common.jit import compiled, high_product
 from common.streams import CODES, Purpose
 from common.typing import Indices, Matrix
 
-__all__ = ["Stream", "gives_numpys", "key", "names"]
+__all__ = ["Stream", "gives_numpys", "key"]
 
 _U = np.uint64
 _MASK, _ONE, _16, _32, _63 = _U(0xFFFFFFFF), _U(1), _U(16), _U(32), _U(63)
@@ -29,11 +30,6 @@ _SECOND, _SECOND_FACTOR = _U(0x8B51F9DD), _U(0x58F38DED)
 _LEFT, _RIGHT = _U(0xCA01F9DD), _U(0x4973F715)
 _SEEDING_HIGH, _SEEDING_LOW = _U(0x2360ED051FC65DA4), _U(0x4385DF649FCCF645)
 """The multiplier of PCG's first step."""
-
-
-def names(seed: int, _purpose: Purpose, round_: int, slot: int) -> bool:
-    """Whether the name is made of numbers of 32 bits, as these streams need."""
-    return 0 <= min(seed, round_, slot) <= max(seed, round_, slot) < 2**32
 
 
 def key(seed: int, purpose: Purpose, round_: int, slot: int) -> NDArray[np.uint32]:

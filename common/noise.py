@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from common import philox
 from common.kernels import runs_compiled
-from common.streams import BIT_GENERATOR, Purpose, key, stream
+from common.streams import BIT_GENERATOR, Purpose, fits_words, key, stream
 from common.typing import Indices, Matrix
 
 if TYPE_CHECKING:
@@ -33,30 +33,22 @@ class Noise(Protocol):
 
 
 class Sequential:
-    """NumPy's stream, read in order."""
+    """NumPy's stream, read in order, from NumPy's generator or its compiled twin."""
 
-    def __init__(self, generator: np.random.Generator) -> None:
+    def __init__(self, generator: np.random.Generator | Stream) -> None:
         self._generator = generator
 
     def normals(self, rows: int, columns: int) -> Matrix:
         return self._generator.standard_normal((rows, columns))
 
     def bits(self, rows: int, columns: int) -> NDArray[np.uint8]:
-        words = self._generator.integers(0, 2**64, size=(rows, -(-columns // 64)), dtype=np.uint64)
-        return _unpacked(words, columns)
-
-
-class _Compiled:
-    """The same stream, without NumPy's objects."""
-
-    def __init__(self, generator: Stream) -> None:
-        self._generator = generator
-
-    def normals(self, rows: int, columns: int) -> Matrix:
-        return self._generator.standard_normal((rows, columns))
-
-    def bits(self, rows: int, columns: int) -> NDArray[np.uint8]:
-        return _unpacked(self._generator.words((rows, -(-columns // 64))), columns)
+        size = (rows, -(-columns // 64))
+        if isinstance(self._generator, np.random.Generator):
+            words = self._generator.integers(0, 2**64, size=size, dtype=np.uint64)
+        else:
+            words = self._generator.words(size)
+        packed = np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
+        return np.unpackbits(packed, axis=1, count=columns, bitorder="little")
 
 
 class _Addressed:
@@ -68,7 +60,7 @@ class _Addressed:
             from common import compiled_philox, compiled_streams  # numba is there only with the extra ``fast``
 
             self._normals, self._bits = compiled_philox.normals, compiled_philox.bits
-            name_of = compiled_streams.key if compiled_streams.names(seed, purpose, round_, slot) else key
+            name_of = compiled_streams.key if fits_words(seed, round_, slot) else key
         else:
             self._normals, self._bits = philox.normals, philox.bits
             name_of = key
@@ -85,25 +77,20 @@ class _Addressed:
         return first
 
 
-def _unpacked(words: NDArray[np.uint64], columns: int) -> NDArray[np.uint8]:
-    packed = np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
-    return np.unpackbits(packed, axis=1, count=columns, bitorder="little")
-
-
 def _compiled_stream(kernel: str, seed: int, purpose: Purpose, round_: int, slot: int) -> Stream | None:
     """Return the compiled twin of ``stream``, or None where NumPy's own is to be used."""
     if not runs_compiled(kernel):
         return None
     from common import compiled_streams  # numba is there only with the extra ``fast``
 
-    if not compiled_streams.names(seed, purpose, round_, slot) or not compiled_streams.gives_numpys():
+    if not fits_words(seed, round_, slot) or not compiled_streams.gives_numpys():
         return None
     return compiled_streams.Stream(seed, purpose, round_, slot)
 
 
 def _sequential(kernel: str, seed: int, purpose: Purpose, round_: int, slot: int) -> Noise:
     twin = _compiled_stream(kernel, seed, purpose, round_, slot)
-    return _Compiled(twin) if twin else Sequential(stream(seed, purpose, round_, slot))
+    return Sequential(twin or stream(seed, purpose, round_, slot))
 
 
 def indices(

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BIT_GENERATOR", "CODES", "Purpose", "key", "stream"]
+__all__ = ["BIT_GENERATOR", "CODES", "Purpose", "fits_words", "key", "stream"]
 
 BIT_GENERATOR = "PCG64DXSM"
 """Both ends must use this generator to draw the same directions."""
@@ -45,11 +45,16 @@ def key(seed: int, purpose: Purpose, round_: int = 0, slot: int = 0) -> NDArray[
     return _sequence(seed, purpose, round_, slot).generate_state(4).astype(np.uint32)
 
 
+def fits_words(seed: int, round_: int, slot: int) -> bool:
+    """Whether a name is made of numbers of 32 bits, one word each."""
+    return 0 <= min(seed, round_, slot) <= max(seed, round_, slot) < 2**32
+
+
 def _sequence(seed: int, purpose: Purpose, round_: int, slot: int) -> np.random.SeedSequence:
     # All fields go into the spawn key, because an entropy list is padded with zeros and (1, 2) would then
     # name the same stream as (1, 2, 0).
     path = (CODES[purpose], round_, slot)
-    if not 0 <= min(seed, *path) <= max(seed, *path) < 2**32:
+    if not fits_words(seed, round_, slot):
         return np.random.SeedSequence(entropy=seed, spawn_key=path)
     # The same, in the words that NumPy would make of it: half the time of a stream went into that.
     return np.random.SeedSequence(np.array([seed, 0, 0, 0, *path], dtype=np.uint32))
