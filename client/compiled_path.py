@@ -19,7 +19,7 @@ from common.typing import Vector
 if TYPE_CHECKING:
     from client.local_steps import Plan
 
-__all__ = ["covers", "steps"]
+__all__ = ["covers", "prepare", "steps"]
 
 _BLOCK_BYTES = 2**21
 """Directions with a subspace: a block reads the basis once."""
@@ -42,9 +42,11 @@ def covers(objective: LinearObjective | MlpObjective) -> bool:
 
 def prepare(objective: LinearObjective | MlpObjective) -> None:
     """Make what the loops read of an objective, which its first slot would make otherwise."""
-    if covers(objective) and isinstance(objective, LinearObjective):
+    if not covers(objective):
+        return
+    if isinstance(objective, LinearObjective):
         rows_of(objective)
-    elif covers(objective):
+    else:
         _ = objective.rows
 
 

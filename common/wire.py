@@ -119,7 +119,7 @@ def _trail_step(step: TrailStep) -> bytes:
 
 def encode_basis(basis: Matrix, dtype: str = "float64") -> bytes:
     """Return Q as little-endian bytes, row by row."""
-    return np.ascontiguousarray(basis, dtype=np.dtype(dtype).newbyteorder("<")).tobytes()
+    return _to_bytes(basis, dtype)
 
 
 def _narrowed(array: Vector, dtype: str) -> Vector:
@@ -127,8 +127,8 @@ def _narrowed(array: Vector, dtype: str) -> Vector:
     return array.astype(dtype, copy=False)
 
 
-def _to_bytes(array: Matrix) -> bytes:
-    return np.ascontiguousarray(array, dtype="<f8").tobytes()
+def _to_bytes(array: Matrix, dtype: str = "float64") -> bytes:
+    return np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("<")).tobytes()
 
 
 def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadcast:

@@ -119,7 +119,7 @@ def _stepping_arrays(state: StepState) -> dict[str, Vector]:
 def _stepping(header: dict[str, Any] | None, arrays: Mapping[str, Vector]) -> StepState | None:
     if header is None:
         return None
-    race = header["race"]
+    race = header.get("race")  # older checkpoints know of none
     if race is not None:
         losses = {
             name: tuple((r, client, loss) for r, client, loss in race[name]) for name in ("losses", "best_losses")

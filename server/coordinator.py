@@ -59,9 +59,7 @@ class RoundRecord:
     skipped: list[dict[str, object]] = field(default_factory=list)
     subspace_weight: float = 0.0  # alpha of the round's directions
     interventions: list[dict[str, object]] = field(default_factory=list)  # what auto changed, from the next round on
-    fallbacks: list[dict[str, object]] = field(
-        default_factory=list
-    )  # slots along other directions, whose move is taken
+    fallbacks: list[dict[str, object]] = field(default_factory=list)  # slots along other directions: moves are taken
 
 
 Observer = Callable[[ServerState, RoundRecord], None]

@@ -220,8 +220,9 @@ def tell(
         failures += [Failure(u.slot, u.client, "the mean of the moves overflows; lower step-size") for u in usable]
         return None, Outcome(0, tuple(failures))
     loss = float(np.mean([u.loss for u in usable])) if usable else math.nan
-    plain = len(parts) == 1 and learnt.restored is None and not _races(state)
-    lengths = parts[0].lengths if plain else None
+    # A way back is none that was travelled, and one on trial may not be.
+    off_trail = learnt.restored is not None or _races(state)
+    lengths = parts[0].lengths if len(parts) == 1 and not off_trail else None
     totals = replace(state.totals, evaluations=state.totals.evaluations + sum(u.evaluations for u in usable))
     following = replace(
         state,
@@ -231,8 +232,8 @@ def tell(
         stepping=learnt.state if state.stepping else None,
     )
     interventions = learnt.interventions
-    if learnt.restored is not None or _races(state):
-        move = None  # a way back is none that was travelled, and one on trial may not be
+    if off_trail:
+        move = None
     if config.weight > 0.0:
         following, changes = _remember(following, move, usable, asked, config)
         interventions += changes

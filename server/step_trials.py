@@ -21,7 +21,7 @@ __all__ = [
 
 _SHARE = 0.9  # of the best fall that the step must have
 _EXPLAINED = 2.0  # times what the slopes explain is the most that a fall counts: the rest is which client it was
-_MAGNITUDE = 1000.0
+_MAGNITUDE = 1000.0  # ratio of losses that no common start explains
 _NOTHING = 0.05  # of the best fall: a step whose slopes explain less is as good as none
 
 

@@ -81,9 +81,8 @@ class ZofedhtStrategy(Strategy):
 
     def configure_resend(self, results: Sequence[tuple[ClientProxy, FitRes]]) -> Instructions:
         """Return the FitIns, now with Q, for the slots whose process has lost it."""
-        read, _ = _read(
-            [each for each in results if each[1].metrics.get("status") in MISSING]
-        )  # moves are long to read
+        # The others may hold moves, which are long to read.
+        read, _ = _read([each for each in results if each[1].metrics.get("status") in MISSING])
         proxies = {update.client: proxy for proxy, update in read}
         broadcasts = self.coordinator.resend([update for _, update in read])
         return [self._instruction(proxies[broadcast.client], broadcast) for broadcast in broadcasts]
