@@ -110,10 +110,11 @@ class RunConfig:
         1.0, "first step size; auto: measured in the first rounds", symbol="eta_0", rule=auto_or(positive())
     )
     step_schedule: str = _key(
-        "inverse-sqrt",
-        "eta_0/sqrt(r+1), or constant",
+        AUTO,
+        "eta_0/sqrt(r+1), eta_0 (1-p) with p the part of the rounds or the budget that is over, or constant; auto:"
+        " linear where step-size is auto, else inverse-sqrt",
         symbol="eta_r",
-        rule=one_of(("inverse-sqrt", "constant")),
+        rule=one_of((AUTO, "inverse-sqrt", "linear", "constant")),
     )
     local_steps: int = _key(50, "steps of a slot", symbol="K", unit="steps", rule=at_least(1))
     batch_size: int = _key(
@@ -316,11 +317,39 @@ class RunConfig:
         """The minibatch that the algorithm really uses: 0 (the whole shard) for the full-batch rows."""
         return 0 if self.row.data == "shard" else self.batch_size
 
-    def step(self, round_: int) -> float:
-        """Return eta_r, the step size of 0-based round r, where step-size is a number."""
+    @property
+    def schedule(self) -> str:
+        """The step schedule that the run really uses: inverse-sqrt, linear or constant."""
+        if self.step_schedule != AUTO:
+            return self.step_schedule
+        return "linear" if self.step_is_auto else "inverse-sqrt"
+
+    def progress(self, round_: int, evaluations: int) -> float:
+        """Return the part of the run that is over before 0-based round r, with so many evaluations spent until then.
+
+        The larger of the parts of rounds and budget, where both are set: the first to be used up ends the run. It is
+        in [0, 1) in every round that is run, since a run ends as soon as either is used up.
+        """
+        of_rounds = round_ / self.rounds if self.rounds else 0.0
+        of_budget = evaluations / self.budget if self.budget else 0.0
+        return max(of_rounds, of_budget)
+
+    def step(self, round_: int, evaluations: int = 0) -> float:
+        """Return eta_r, the step size of 0-based round r, where step-size is a number.
+
+        ``evaluations`` are those that the run has spent before the round; only the linear schedule looks at them.
+
+        Raises ValueError where step-size is auto.
+        """
         if isinstance(self.step_size, str):
             raise ValueError("step-size is auto: the step of a round depends on the rounds before it")
-        return self.step_size / math.sqrt(round_ + 1) if self.step_schedule == "inverse-sqrt" else self.step_size
+        match self.schedule:
+            case "inverse-sqrt":
+                return self.step_size / math.sqrt(round_ + 1)
+            case "linear":
+                return self.step_size * (1.0 - self.progress(round_, evaluations))
+            case _:
+                return self.step_size
 
     def to_mapping(self) -> dict[str, Scalar]:
         """Return all keys, dashed, in the order of the table."""
@@ -366,7 +395,10 @@ FREE_KEYS = frozenset(
         "downlink",
     }
 )
-"""Keys that may change when a run is resumed: they do not enter any number of a round."""
+"""Keys that may change when a run is resumed: they enter no number of the rounds that were run.
+
+Rounds and budget enter those to come where the step schedule is linear: with more of them it is longer.
+"""
 
 
 CLIENTS_HOLD_DATA = "clients"

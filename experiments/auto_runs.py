@@ -128,7 +128,10 @@ def _config(
         1, rounds=grid.rounds, train_rows=grid.train_rows, data_dir=grid.data_dir,
     )  # fmt: skip
     config = cell_config(study, Cell(panel, algorithm, 1.0, START_WEIGHT if follows else None, seed))
-    return config.replace(step_size=step, subspace_weight=weight) if follows else config.replace(step_size=step)
+    if follows:
+        config = config.replace(subspace_weight=weight)
+    # The grid has the authors' schedule, a step that is auto its own.
+    return config.replace(step_size=step, step_schedule=AUTO) if step == AUTO else config.replace(step_size=step)
 
 
 def _result(

@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     resume = commands.add_parser("resume", help="continue a run from its newest checkpoint")
     resume.add_argument("folder", metavar="DIR", type=Path, help="result folder of the run")
     resume.add_argument("--engine", choices=("in-process", "simulation"), help="another engine than the run's")
-    _set(resume, "change a key that enters no number, such as rounds=500 to go on")
+    _set(resume, "change a key that enters no number of the rounds that were run, such as rounds=500 to go on")
 
     compare = commands.add_parser("compare", help="run several algorithms on the same draws and plot them")
     compare.add_argument("--algorithms", required=True, metavar="A,B,C", help="rows of the algorithm table")

@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Totals:
-    """What the run has cost so far; no number of a round depends on it but the budget's."""
+    """What the run has cost so far; a round depends on nothing of it but the evaluations, by budget and schedule."""
 
     evaluations: int = 0  # single-sample evaluations that the algorithm asked for
     bytes_up: int = 0
@@ -173,7 +173,7 @@ def _races(state: ServerState) -> bool:
 
 def _steps(state: ServerState, config: RunConfig, slots: int, follows: bool) -> list[float]:
     if state.stepping is None:
-        return [config.step(state.round)] * slots
+        return [config.step(state.round, state.totals.evaluations)] * slots
     return step_rule.steps(state.stepping, config, state.round, slots, follows)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,38 @@ def test_the_algorithms_row_decides_weight_and_batch(algorithm: str, weight: flo
 def test_step_sizes_follow_the_schedule() -> None:
     assert [RunConfig(step_size=6.0).step(r) for r in (0, 3, 8)] == [6.0, 3.0, 2.0]
     assert [RunConfig(step_size=6.0, step_schedule="constant").step(r) for r in (0, 3, 8)] == [6.0] * 3
+
+
+def test_a_linear_step_falls_to_one_round_s_share_in_the_last_round() -> None:
+    config = RunConfig(step_size=6.0, step_schedule="linear", rounds=24)
+    steps = [config.step(r, 10**9) for r in range(24)]  # without a budget evaluations are nothing to it
+    assert steps[0] == 6.0
+    assert steps[-1] == pytest.approx(6.0 / 24, rel=1e-12)
+    assert [before - after for before, after in pairwise(steps)] == pytest.approx([6.0 / 24] * 23)
+
+
+def test_without_rounds_a_linear_step_falls_by_the_budget() -> None:
+    config = RunConfig(step_size=6.0, step_schedule="linear", rounds=0, budget=1000)
+    assert [config.step(r, spent) for r, spent in ((0, 0), (7, 250), (900, 750))] == [6.0, 4.5, 1.5]
+    assert config.step(950, 999) > 0.0
+
+
+@pytest.mark.parametrize(("round_", "evaluations", "share"), [(5, 100, 0.5), (5, 700, 0.7), (5, 500, 0.5), (0, 0, 0.0)])
+def test_the_progress_of_a_run_is_that_of_what_ends_it_first(round_: int, evaluations: int, share: float) -> None:
+    config = RunConfig(rounds=10, budget=1000)
+    assert config.progress(round_, evaluations) == share
+    assert config.replace(budget=0).progress(round_, evaluations) == round_ / 10
+    assert config.replace(rounds=0).progress(round_, evaluations) == evaluations / 1000
+    linear = config.replace(step_schedule="linear", step_size=2.0)
+    assert linear.step(round_, evaluations) == 2.0 * (1.0 - share)
+
+
+def test_the_schedule_is_linear_where_the_step_size_is_auto() -> None:
+    assert RunConfig().step_schedule == "auto"
+    assert RunConfig(step_size=6.0).schedule == "inverse-sqrt"
+    assert RunConfig(step_size="auto").schedule == "linear"
+    for named in ("inverse-sqrt", "linear", "constant"):
+        assert {RunConfig(step_size=size, step_schedule=named).schedule for size in (6.0, "auto")} == {named}
 
 
 def test_step_size_and_weight_may_be_auto() -> None:

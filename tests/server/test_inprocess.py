@@ -58,16 +58,19 @@ class TestTheTable:
         assert result.final["train_loss"] < 0.9 * result.initial["train_loss"]
 
 
-@pytest.mark.parametrize("key", ["covariance", "sampling", "weighting", "slope", "step_schedule"])
-def test_each_choice_makes_a_difference(key: str):
-    other = {
-        "covariance": "paper",
-        "sampling": "without-replacement",
-        "weighting": "examples",
-        "slope": "forward",
-        "step_schedule": "constant",
-    }
-    assert end(small(**{key: other[key]})) != end(small())
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [
+        ("covariance", "paper"),
+        ("sampling", "without-replacement"),
+        ("weighting", "examples"),
+        ("slope", "forward"),
+        ("step_schedule", "constant"),
+        ("step_schedule", "linear"),
+    ],
+)
+def test_each_choice_makes_a_difference(key: str, other: str):
+    assert end(small(**{key: other})) != end(small())
 
 
 def test_what_enters_no_number_changes_nothing():

@@ -88,6 +88,31 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     assert rows(broken) == rows(whole)  # each round once, with the same losses and evaluations
 
 
+@pytest.mark.parametrize("limits", [{"rounds": 8}, {"rounds": 0, "budget": 500}, {"rounds": 12, "budget": 500}])
+def test_a_linear_schedule_goes_on_where_it_was(folder: RunFolder, limits: dict[str, int]):
+    config = small(step_schedule="linear", **limits)
+    expected = run(config, QUADRATICS)
+    with pytest.raises(KilledError):
+        start(folder, config, observers=[kill_after(3)])
+    assert resume(folder).state.x.tobytes() == expected.state.x.tobytes()
+    steps = [row["step_size"] for row in rows(folder)]
+    assert len(steps) == expected.state.round > 4
+    assert steps == sorted(steps, reverse=True)
+    assert 0.0 < steps[-1] < 0.3 * steps[0]
+
+
+def test_with_more_rounds_a_linear_schedule_is_longer(folder: RunFolder):
+    start(folder, small(step_schedule="linear", step_size=0.05, rounds=5))
+    resume(folder, rounds=10)
+    steps = [row["step_size"] / 0.05 for row in rows(folder)]
+    assert steps == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2, 0.5, 0.4, 0.3, 0.2, 0.1])
+
+
+def test_a_folder_of_before_the_linear_schedule_goes_on_with_its_own(folder: RunFolder):
+    start(folder, small(step_schedule="inverse-sqrt", rounds=5))
+    assert resume(folder, rounds=9).state.x.tobytes() == run(small(rounds=9), QUADRATICS).state.x.tobytes()
+
+
 def test_history_rows_after_the_checkpoint_are_dropped(folder: RunFolder, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(KilledError), without_last_words(monkeypatch):
         start(folder, small(checkpoint_every=3), observers=[kill_after(5)])

@@ -110,6 +110,14 @@ def test_step_sizes_fall_with_the_root_of_the_round():
     np.testing.assert_allclose(sizes, [0.3, 0.15, 0.1], rtol=1e-15)
 
 
+def test_a_linear_step_falls_with_the_evaluations_that_replies_have_cost():
+    config = small(step_schedule="linear", step_size=0.5, rounds=0, budget=60)
+    states = play(config, start(config), random_moves(3))
+    assert [state.totals.evaluations for state in states] == [0, 12, 24, 36]  # 3 replies of 4
+    sizes = [ask(state, config, MEMBERS)[0].step_size for state in states]
+    np.testing.assert_allclose(sizes, 0.5 * np.array([60, 48, 36, 24]) / 60, rtol=1e-15)
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
