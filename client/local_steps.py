@@ -70,11 +70,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class SlotResult:
-    """move: w_K - x_r, (n,). slopes: c_1..c_K, (K,), 0 for a skipped step. loss: mean loss of the probes."""
+    """move: w_K - x_r, (n,). slopes: c_1..c_K, (K,), 0 for a skipped step. loss: mean loss of the probes.
+
+    start_loss: of the first probe that was not skipped, the mean of its two ends; until then w is still x_r.
+    """
 
     move: Vector
     slopes: Vector
     loss: float
+    start_loss: float
     evaluations: int
     skipped: int = 0
     reason: str = ""  # why the first skipped step was
@@ -100,11 +104,12 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
         if len(reasons) == plan.steps:
             raise ObjectiveError(f"{reasons[0]}; so it went in all {plan.steps} steps")
         if reasons:
-            losses = losses[np.isfinite(losses)]
+            losses = losses[~np.isnan(losses)]  # those of the steps that were taken
     samples = plan.samples(len(objective))
     # Counted as the algorithm asks for them: two ends, each on the samples of the step.
     evaluations = 2 * samples * plan.steps
-    return SlotResult(move, slopes, float(np.mean(losses)), evaluations, len(reasons), reasons[0] if reasons else "")
+    loss, start_loss = float(np.mean(losses)), float(losses[0])
+    return SlotResult(move, slopes, loss, start_loss, evaluations, len(reasons), reasons[0] if reasons else "")
 
 
 def _fused_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector] | None:

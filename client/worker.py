@@ -106,6 +106,7 @@ class Worker:
             examples=len(objective),
             evaluations=result.evaluations,
             loss=result.loss,
+            start_loss=result.start_loss,
             reason=result.reason,
             skipped=result.skipped,
         )

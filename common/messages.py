@@ -69,8 +69,9 @@ def vector_digest(x: Vector) -> str:
     return hashlib.blake2b(np.ascontiguousarray(x, dtype="<f8").tobytes(), digest_size=16).hexdigest()
 
 
-PROTOCOL = 3
-"""Raised when the messages change so that older clients and servers cannot understand each other."""
+PROTOCOL = 4
+"""Raised when the messages change so that older clients and servers cannot understand each other. Since 4 every answer
+carries the loss where its slot began."""
 
 OWN_ROWS = -1
 """The partition of a client that brings its own rows, or has not been dealt any yet."""
@@ -192,5 +193,6 @@ class Update:
     sketch: Vector | None = None  # sums of the move that go with the slopes: (PARTS,)
     examples: int = 0  # rows of the shard
     evaluations: int = 0  # single-sample evaluations that the algorithm asked for
-    loss: float = float("nan")  # mean loss of all probes of the slot
+    loss: float = float("nan")  # mean loss of all probes of the slot, which its own steps lower
+    start_loss: float = float("nan")  # loss of the first probe: that at x_r, up to the radius
     skipped: int = 0  # steps whose evaluation failed under on-error = skip-step: their slope is 0

@@ -188,6 +188,7 @@ def encode_update(message: Update) -> tuple[list[Vector], int, Config]:
         "reason": message.reason,
         "evaluations": message.evaluations,
         "loss": message.loss,
+        "start-loss": message.start_loss,
     }
     if message.skipped:
         metrics["skipped"] = message.skipped
@@ -223,6 +224,7 @@ def decode_update(arrays: Sequence[Any], examples: int, metrics: Mapping[str, An
         examples=examples,
         evaluations=read.integer("evaluations", least=0),
         loss=read.number("loss"),
+        start_loss=read.number("start-loss"),
         skipped=read.integer("skipped", least=0) if "skipped" in metrics else 0,
     )
 

@@ -60,6 +60,7 @@ class RoundRecord:
     subspace_weight: float = 0.0  # alpha of the round's directions
     interventions: list[dict[str, object]] = field(default_factory=list)  # what auto changed, from the next round on
     fallbacks: list[dict[str, object]] = field(default_factory=list)  # slots along other directions: moves are taken
+    start_loss: float = math.nan  # clients' mean loss at the x that the round began from, of each slot's first probe
 
 
 Observer = Callable[[ServerState, RoundRecord], None]
@@ -319,6 +320,7 @@ class Coordinator:
             subspace_weight=weight_now(previous, self.config),
             interventions=[asdict(i) for i in (*self._changes, *outcome.interventions)],
             fallbacks=[asdict(f) for f in self._fallbacks.take()],
+            start_loss=outcome.start_loss,
         )
         self._attempt, self._failures, self._changes = 0, [], ()
         if self.config.downlink == "slopes":

@@ -83,6 +83,7 @@ class Outcome:
     skipped: tuple[Skipped, ...] = ()
     interventions: tuple[Intervention, ...] = ()
     lengths: Vector | None = None  # mean of eta c, where x moved along nothing else: (K,)
+    start_loss: float = math.nan  # mean over the usable slots of the loss at x_r, that no local step has touched
 
 
 def initial_vector(config: RunConfig, dimension: int, own: Vector | None) -> Vector:
@@ -219,7 +220,7 @@ def tell(
     if not np.all(np.isfinite(x)):
         failures += [Failure(u.slot, u.client, "the mean of the moves overflows; lower step-size") for u in usable]
         return None, Outcome(0, tuple(failures))
-    loss = float(np.mean([u.loss for u in usable])) if usable else math.nan
+    loss, start_loss = _mean([u.loss for u in usable]), _mean([u.start_loss for u in usable])
     # A way back is none that was travelled, and one on trial may not be.
     off_trail = learnt.restored is not None or _races(state)
     lengths = parts[0].lengths if len(parts) == 1 and not off_trail else None
@@ -237,7 +238,12 @@ def tell(
     if config.weight > 0.0:
         following, changes = _remember(following, move, usable, asked, config)
         interventions += changes
-    return following, Outcome(len(usable), tuple(failures), loss, skipped_steps(usable), interventions, lengths)
+    skipped = skipped_steps(usable)
+    return following, Outcome(len(usable), tuple(failures), loss, skipped, interventions, lengths, start_loss)
+
+
+def _mean(losses: Sequence[float]) -> float:
+    return float(np.mean(losses)) if losses else math.nan
 
 
 def _learn(
@@ -258,13 +264,14 @@ def _learn(
 
 def _trial(update: Update, asked: Broadcast) -> Trial:
     assert update.move is not None  # screened
-    if not math.isfinite(update.loss):
-        return Trial(asked.step_size, math.inf, client=update.client)
+    start_loss = update.start_loss if math.isfinite(update.start_loss) else math.inf
+    if not (math.isfinite(update.loss) and math.isfinite(start_loss)):
+        return Trial(asked.step_size, math.inf, client=update.client, start_loss=start_loss)
     # |move|^2 = eta^2 sum_k c_k^2 |v_k|^2, up to products of different directions, and |v|^2 is about n.
     with np.errstate(over="ignore"):
         squares = float(update.move @ update.move) / (asked.step_size**2 * update.move.shape[0])
     explained = asked.step_size * squares * (1.0 - 1.0 / asked.local_steps) / 2.0
-    return Trial(asked.step_size, update.loss, explained, update.client)
+    return Trial(asked.step_size, update.loss, explained, update.client, start_loss)
 
 
 def _remember(

@@ -28,12 +28,14 @@ _NOTHING = 0.05  # of the best fall: a step whose slopes explain less is as good
 @dataclass(frozen=True)
 class Trial:
     """What one slot says: the step it took, the mean loss of its probes (inf where it diverged), and how far that
-    may have fallen by its slopes: eta (K - 1)/2 times their mean square, to first order."""
+    may have fallen by its slopes: eta (K - 1)/2 times their mean square, to first order. ``start_loss`` is the loss at
+    the x where it began, whatever its step; inf where it told none."""
 
     step: float
     loss: float
     explained: float = math.inf
     client: str = ""
+    start_loss: float = math.inf
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def reply(asked: Broadcast, move: Sequence[float] | None = (1.0, 2.0, 3.0), **ch
     """Return a usable answer to a broadcast, with some fields changed."""
     fields = {"round": asked.round, "slot": asked.slot, "client": asked.client, "examples": 1, "evaluations": 4}
     moved = None if move is None else np.array(move)
-    return Update(**(fields | {"move": moved, "draws": draw_check(), "loss": 0.5} | changes))  # type: ignore[arg-type]
+    return Update(**(fields | {"move": moved, "draws": draw_check(), "loss": 0.5, "start_loss": 0.75} | changes))  # type: ignore[arg-type]
 
 
 class Fleet:

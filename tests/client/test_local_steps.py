@@ -154,6 +154,73 @@ def test_steps_from_a_start_go_down_and_leave_the_start_alone(name: str) -> None
     assert objective.value(x + result.move, slice(None)) < objective.value(x, slice(None))
 
 
+@pytest.fixture(params=["compiled", "numpy", "any exact", "any black box"])
+def path(request: pytest.FixtureRequest) -> Callable[[str], tuple[Objective, str]]:
+    """Return a function from a model's name to an objective and the kernel, by which its steps take this path."""
+    if request.param == "compiled":
+        pytest.importorskip("numba", reason="the extra `fast` is not installed")
+    wrap = {"any exact": Exact, "any black box": BlackBox}.get(request.param, lambda inner: inner)
+    return lambda name: (wrap(model(name)), "compiled" if request.param == "compiled" else "numpy")
+
+
+_MODELS = ["logistic", "svm-hinge", "svm-squared-hinge", "mlp", "quadratic"]
+
+
+@pytest.mark.parametrize("name", _MODELS)
+@pytest.mark.parametrize("slope", ["central", "forward"])
+@pytest.mark.parametrize("batch_size", [0, 8])
+def test_the_start_loss_is_that_at_x_up_to_the_radius(
+    path: Callable[[str], tuple[Objective, str]], name: str, slope: str, batch_size: int
+) -> None:
+    objective, kernel = path(name)
+    plan = _plan(objective.dim, step_size=0.3, radius=1e-6, batch_size=batch_size, slope=slope, kernel=kernel)
+    x = np.full(objective.dim, 0.5)
+    at_x = objective.value(x, plan.batches(40)[0])
+    result = local_steps(objective, x, plan)
+    assert result.start_loss == pytest.approx(at_x, abs=100.0 * plan.radius)  # slopes here are below 100
+    assert abs(result.loss - at_x) > 1000.0 * plan.radius  # where the steps led
+
+
+@pytest.mark.parametrize("slope", ["central", "forward"])
+def test_of_a_linear_function_the_start_loss_is_that_of_the_middle_of_the_probe(slope: str) -> None:
+    class Linear(BlackBox):
+        def value(self, x: Vector, batch: Indices | slice) -> float:
+            return float(np.arange(1.0, 8.0) @ x)
+
+    objective, radius = Linear(_quadratic()), 0.25
+    result = _run(objective, slope=slope, radius=radius)
+    middle = 0.0 if slope == "central" else 0.5 * radius
+    assert result.start_loss == pytest.approx(14.0 + middle * result.slopes[0], rel=1e-14)
+
+
+@pytest.mark.parametrize("name", _MODELS)
+@pytest.mark.parametrize("batch_size", [0, 8])
+def test_the_start_loss_knows_nothing_of_the_step_size_and_the_loss_does(
+    path: Callable[[str], tuple[Objective, str]], name: str, batch_size: int
+) -> None:
+    objective, kernel = path(name)
+    one, other = (
+        _run(objective, step_size=step, batch_size=batch_size, kernel=kernel, slope="central") for step in (0.01, 0.3)
+    )
+    assert one.start_loss == other.start_loss
+    assert one.loss != other.loss
+
+
+@pytest.mark.parametrize("failing", [1, 2, 7])
+def test_the_start_loss_is_that_of_the_first_step_that_was_not_skipped(failing: int) -> None:
+    class Late(BlackBox):
+        def value(self, x: Vector, batch: Indices | slice) -> float:
+            loss = super().value(x, batch)
+            return loss if len(self.points) > failing else _offline()
+
+    result = _run(Late(_quadratic()), skips=True)  # of a step whose first end fails the second is not asked for
+    plan = _plan(7)
+    batch, v = plan.batches(40)[failing], _v(plan)[failing]
+    first = probe(BlackBox(_quadratic()), np.full(7, 0.5), v, plan.radius, batch, "central")
+    assert result.skipped == failing
+    assert result.start_loss == first.loss
+
+
 class _Breaks(Objective):
     """Fails at evaluation number ``at``, from 0."""
 

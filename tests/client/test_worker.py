@@ -50,6 +50,7 @@ def test_an_update_is_the_local_steps_of_the_broadcast(broadcast: Broadcast, bas
     assert (update.round, update.slot, update.client, update.status, update.reason) == (12, 3, "5", "ok", "")
     np.testing.assert_array_equal(update.move, wanted.move)  # type: ignore[arg-type]
     assert (update.examples, update.evaluations, update.loss) == (40, 2 * 8 * 10, wanted.loss)
+    assert update.start_loss == wanted.start_loss
 
 
 def test_the_basis_changes_the_work_and_is_remembered() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,14 @@ _ISOTROPIC = Broadcast(
 _ALONG = dataclasses.replace(_ISOTROPIC, version=10, rank=3, digest=basis_digest(_Q))
 _WITH_BASIS = dataclasses.replace(_ALONG, basis=_Q)
 _EMPTY_BASIS = dataclasses.replace(_ALONG, rank=0, digest=basis_digest(_Q[:, :0]), basis=_Q[:, :0])
-_DONE = Update(round=11, slot=2, client="3", move=_X, draws="5d0c", examples=40, evaluations=6_400, loss=0.1)
-_SLOPES = Update(round=11, slot=2, client="3", slopes=_X[2:], sketch=_X[:4], examples=40, evaluations=6_400, loss=0.1)
+_DONE = Update(
+    round=11, slot=2, client="3", move=_X, draws="5d0c", examples=40, evaluations=6_400, loss=0.1,
+    start_loss=1.0 / 3.0,
+)  # fmt: skip
+_SLOPES = Update(
+    round=11, slot=2, client="3", slopes=_X[2:], sketch=_X[:4], examples=40, evaluations=6_400, loss=0.1,
+    start_loss=5e-324,
+)  # fmt: skip
 _SHARED = dataclasses.replace(_ISOTROPIC, uplink="slopes", direction_slot=0)
 _TRAIL = dataclasses.replace(
     _SHARED, x=np.empty(0), size=7, local_steps=6, x_digest="0a1b", memory=5,
@@ -45,6 +52,7 @@ _SINGLE = dataclasses.replace(
     _ALONG, x=_F32, dtype="float32", basis=_Q32, digest=basis_digest(_Q32),
 )  # fmt: skip
 _SINGLE_MOVE = dataclasses.replace(_DONE, move=_F32, dtype="float32")
+_RAN_AWAY = dataclasses.replace(_DONE, loss=math.inf, start_loss=-math.inf)
 _EMPTY_TRAIL = dataclasses.replace(_TRAIL, trail=(), basis=_Q, version=10, rank=3, digest=basis_digest(_Q))
 _FAILED = Update(round=11, slot=2, client="3", status="failed", reason="round 11, step 4: NaN")
 _QUESTION = Question("3", 5, 2**63 - 1, '{"seed": 1}', 785)
@@ -71,7 +79,7 @@ def test_a_broadcast_arrives_bit_for_bit(message: Broadcast) -> None:
     _assert_same(decode_broadcast(*encode_broadcast(message)), message)
 
 
-@pytest.mark.parametrize("message", [_DONE, _SLOPES, _SINGLE_MOVE, _FAILED, _BASIS_MISSING])
+@pytest.mark.parametrize("message", [_DONE, _SLOPES, _SINGLE_MOVE, _RAN_AWAY, _FAILED, _BASIS_MISSING])
 def test_an_update_arrives_bit_for_bit(message: Update) -> None:
     _assert_same(decode_update(*encode_update(message)), message)
 

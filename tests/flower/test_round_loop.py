@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from flwr.common import (
     EvaluateIns,
@@ -79,6 +80,7 @@ def test_losses_and_evaluations_are_those_of_the_run_in_process(tmp_path: Path):
     assert [{k: v for k, v in row.items() if k not in drop} for row in rows[0]] == [
         {k: v for k, v in row.items() if k not in drop} for row in rows[1]
     ]
+    assert rows[0][0]["start_loss"] == pytest.approx(np.log(2.0), abs=1e-6)  # of every row at x_0 = 0
 
 
 def test_a_run_begun_in_process_goes_on_over_flower(tmp_path: Path):

@@ -49,6 +49,7 @@ def test_nothing_is_held_against_the_first_client_where_the_server_knows_nothing
     ("changes", "sentence"),
     [
         ({"protocol": PROTOCOL + 1}, f"speaks protocol {PROTOCOL + 1} .*the server protocol {PROTOCOL}; install"),
+        ({"protocol": PROTOCOL - 1}, f"speaks protocol {PROTOCOL - 1} .*the server protocol {PROTOCOL}; install"),
         ({"dimension": 64}, "n = 65 parameters, this client's objective has 64; check model"),
         ({"partitions": 5}, "dealt to 3 clients, this client wants one of 5"),
         ({"source": "data"}, "the server deals its own data set; join with --partition I/N"),

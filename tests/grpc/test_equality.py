@@ -50,10 +50,12 @@ def test_draws_with_replacement_equal_in_process_too(site: Site):
     assert site.summary()["x_sha256"] == in_process(**keys, hidden_units=3)
 
 
-def test_x_and_q_cost_the_same_bytes_as_in_process(site: Site):
+def test_the_history_has_the_bytes_and_the_losses_of_the_run_in_process(site: Site):
     server = site.server()
     all_end_well(server, site.clients())
-    result = run(RunConfig.from_mapping(SMALL))
+    start_losses: list[float] = []
+    result = run(RunConfig.from_mapping(SMALL), observers=[lambda _, row: start_losses.append(row.start_loss)])
+    assert [row["start_loss"] for row in site.history()] == start_losses
     # Names and reasons are a few bytes; x and Q are thousands.
     assert site.summary()["bytes_down"] == pytest.approx(result.state.totals.bytes_down, rel=0.02)
 

@@ -67,6 +67,12 @@ def test_slopes_that_cannot_be_used_are_left_out_with_the_reason(changes: dict[s
     assert re.search(reason, failure.reason)
 
 
+@pytest.mark.parametrize("losses", [{"loss": np.inf}, {"start_loss": np.nan}, {"loss": np.nan, "start_loss": -np.inf}])
+def test_losses_that_are_not_finite_do_not_cost_a_slot_its_move(losses: dict[str, float]):
+    strange = reply(ASKED[0], **losses)
+    assert screen([strange], ASKED) == ([strange], [])
+
+
 def test_a_second_reply_for_a_slot_is_left_out():
     first, second = reply(ASKED[1]), reply(ASKED[1])
     usable, failures = screen([first, second], ASKED)

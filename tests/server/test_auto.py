@@ -160,7 +160,7 @@ def test_what_the_rules_remember_is_in_the_checkpoint_bit_for_bit(tmp_path: Path
         3,
         -7,
         True,
-        (Trial(0.1, float("inf")), Trial(1 / 3, 0.1, 2e-308)),
+        (Trial(0.1, float("inf")), Trial(1 / 3, 0.1, 2e-308, "ü", -5e-324)),
         0.3,
         9,
         True,

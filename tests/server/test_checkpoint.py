@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from common.errors import CheckpointError, DataError
+from server import checkpoint
 from server.checkpoint import CheckpointWriter, check_dimension, load_newest, read_checkpoint, write_checkpoint
 from server.rounds import ServerState, Totals
+from server.step_state import StepState
+from server.step_trials import Trial
 from tests.helpers import small
 
 CONFIG = small()
@@ -139,6 +143,15 @@ def test_the_observer_writes_every_so_many_rounds(tmp_path: Path):
     for round_ in range(1, 9):
         write(state_of(round_), None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["round-00000003.ckpt", "round-00000006.ckpt"]
+
+
+def test_a_checkpoint_from_before_the_start_losses_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    now = StepState(tried=(Trial(0.1, 0.5, 0.2, "a", 0.75),))
+    before = {"step": 0.1, "loss": 0.5, "explained": 0.2, "client": "a"}
+    header = asdict(replace(now, best_x=None)) | {"tried": [before]}
+    monkeypatch.setattr(checkpoint, "_stepping_header", lambda stepping: header)
+    read, _ = read_checkpoint(write_checkpoint(tmp_path, replace(state_of(3), stepping=now), CONFIG))
+    assert read.stepping == StepState(tried=(Trial(0.1, 0.5, 0.2, "a", math.inf),))
 
 
 def test_a_full_disk_leaves_the_old_files_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -52,13 +52,14 @@ def test_rows_are_read_back_as_written(history: Path):
 
 def test_every_row_is_strict_json_even_when_the_loss_is_not_finite(history: Path):
     HistoryWriter(history)(STATE, replace(RECORD, round=4, train_loss=math.nan))
-    HistoryWriter(history)(STATE, replace(RECORD, round=5, train_loss=math.inf))
+    HistoryWriter(history)(STATE, replace(RECORD, round=5, train_loss=math.inf, start_loss=math.inf))
 
     def refuse(name: str) -> None:
         raise AssertionError(name)
 
     rows = [json.loads(line, parse_constant=refuse) for line in history.read_text().splitlines()]
     assert [row["train_loss"] for row in rows[4:]] == [None, None]
+    assert [row["start_loss"] for row in rows[4:]] == [None, None]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 40, 200])

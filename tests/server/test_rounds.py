@@ -157,6 +157,38 @@ def test_evaluations_of_the_usable_replies_are_counted():
     assert following.totals.evaluations == 3 * 24
 
 
+def test_the_start_loss_of_a_round_is_the_mean_of_its_usable_slots():
+    config = small()
+    asked = {b.slot: b for b in ask(start(config), config, MEMBERS)}
+    first, second, third = asked.values()
+    replies = [reply(first, [1.0] * 6, start_loss=0.25), reply(second, [1.0] * 6, start_loss=0.5)]
+    lost = reply(third, None, status="failed", reason="broken", start_loss=9.0)
+    _, outcome = tell(start(config), [*replies, lost], asked, config)
+    assert (outcome.usable, outcome.start_loss) == (2, 0.375)
+    _, outcome = tell(start(config), [lost], asked, config)
+    assert np.isnan(outcome.start_loss)
+
+
+@pytest.mark.parametrize(
+    ("losses", "told"),
+    [
+        ({"loss": 0.5, "start_loss": 0.75}, (0.5, 0.75)),
+        ({"loss": np.inf, "start_loss": 0.75}, (np.inf, 0.75)),
+        ({"loss": 0.5, "start_loss": np.nan}, (np.inf, np.inf)),
+        ({"loss": 0.5, "start_loss": -np.inf}, (np.inf, np.inf)),
+    ],
+)
+def test_the_rule_of_the_step_is_told_the_start_loss_and_a_loss_without_end_is_a_slot_that_diverged(
+    losses: dict[str, float], told: tuple[float, float]
+):
+    config = small(step_size="auto", clients_per_round=1, local_steps=5)
+    asked = {b.slot: b for b in ask(start(config), config, MEMBERS)}
+    state, _ = tell(start(config), [reply(b, [1.0] * 6, **losses) for b in asked.values()], asked, config)
+    assert state is not None
+    assert state.stepping is not None
+    assert {(trial.loss, trial.start_loss) for trial in state.stepping.tried} == {told}
+
+
 def test_a_trajectory_longer_than_x_is_refused():
     with pytest.raises(ConfigError, match="memory must be at most n = 6, the number of parameters, got 7"):
         start(small(memory=7))

@@ -74,7 +74,7 @@ def test_each_history_row_holds_what_the_readme_promises(folder: RunFolder):
     start(folder, small())
     rows = [json.loads(line) for line in folder.history_file.read_text().splitlines()]
     promised = {"round", "evaluations", "train_loss", "step_size", "basis_version", "basis_rank"}
-    promised |= {"bytes_up", "bytes_down", "seconds", "failures"}
+    promised |= {"bytes_up", "bytes_down", "seconds", "failures", "start_loss"}
     assert all(promised <= set(row) for row in rows)
     for total in ("round", "evaluations", "bytes_up", "bytes_down", "seconds"):
         column = [row[total] for row in rows]
