@@ -106,7 +106,7 @@ def _config(data_dir: str, model: str, algorithm: str, probe: str, generator: st
     keys: dict[str, Scalar] = {
         "model": model, "algorithm": algorithm, "probe": probe, "generator": generator, "rounds": rounds, "seed": seed,
         "step-size": _STEP_SIZES[model], "evaluate-every": 0,
-        "init": "ones" if model == "svm-squared-hinge" else "auto",
+        "init": "ones" if model == "svm-squared-hinge" else "zeros",
     }  # fmt: skip
     if data_dir:
         keys |= {

@@ -126,7 +126,7 @@ class RunConfig:
     )
     init: str = _key(
         "auto",
-        "start: zeros, ones, random (normal, sd 1/sqrt(n)); auto: the objective's own, else zeros",
+        "start: zeros, ones, random (normal, sd 1/sqrt(n)); auto: the objective's own, which the mlp has, else zeros",
         symbol="x_0",
         rule=one_of(("auto", "zeros", "ones", "random")),
     )

@@ -14,6 +14,7 @@ from common.messages import Member
 from common.objective import Objective, Shard, load_objective
 from common.objectives import ModelOptions, build_model
 from common.partition import split
+from common.preprocessing import parse_steps
 from common.search_units import in_search_units
 from common.typing import Indices, Vector
 
@@ -137,7 +138,8 @@ def _deal(config: RunConfig, labels: Indices, target: Vector) -> list[Indices]:
 
 
 def _options(config: RunConfig) -> ModelOptions:
-    return ModelOptions(hidden_units=config.hidden_units, mlp_bias=config.mlp_bias, l2=config.l2)
+    unit_rows = "unit-norm" in parse_steps(config.preprocess)
+    return ModelOptions(config.hidden_units, config.mlp_bias, config.l2, unit_rows)
 
 
 @functools.lru_cache(maxsize=1)

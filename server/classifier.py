@@ -150,13 +150,12 @@ class ZOFedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "seed": int(seed),
             "num-clients": min(self.num_clients, rows.shape[0]),
             "step-size": _STEP_SIZES[self.model] if self.step_size is None else self.step_size,
-            "init": "random" if self.model == "mlp" else "zeros",  # a network at zero is symmetric
             "evaluate-every": 0,
         }
         return RunConfig.from_mapping(named)
 
     def _options(self) -> ModelOptions:
-        return ModelOptions(self.hidden_units, mlp_bias=self.fit_intercept, l2=self.l2)
+        return ModelOptions(self.hidden_units, mlp_bias=self.fit_intercept, l2=self.l2)  # rows have norm 1: _rows
 
     def _rows(self, X: Features) -> Features:
         """Return rows of mean square length 1 on the training set, with the column of ones if there is one."""

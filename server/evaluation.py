@@ -8,6 +8,7 @@ import numpy as np
 
 from common.blas import one_thread
 from common.config import CLIENTS_HOLD_DATA, RunConfig
+from common.objective import starting_point
 from common.shards import held_out_objective, train_objective
 from common.typing import Vector
 from server.coordinator import Metrics
@@ -16,12 +17,17 @@ __all__ = ["CentralEvaluator", "central_evaluator", "mean_over_clients"]
 
 
 class CentralEvaluator:
-    """Evaluates a built-in objective on the whole training set, and accuracy on the test set."""
+    """Evaluates a built-in objective on the whole training set, and accuracy on the test set; knows where it begins."""
 
     def __init__(self, config: RunConfig) -> None:
         self._train = train_objective(config)
         self._test = held_out_objective(config)
         self.dim = self._train.dim
+        self._seed = config.seed
+
+    def starting_point(self) -> Vector | None:
+        """Return the start that every client's objective has as its own, (n,), or None if it has none."""
+        return starting_point(self._train, self._seed)
 
     def __call__(self, x: Vector) -> Metrics:
         """Return train_loss, and train_accuracy where the model classifies."""

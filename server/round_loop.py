@@ -98,7 +98,7 @@ class FlowerRounds(Server):
         """Return n, the starting point and the units: known for a built-in model, else asked of the first client."""
         homes = self._wait_for_homes()
         if self._central:
-            return Start(self._central.dim)
+            return Start(self._central.dim, self._central.starting_point())
         complaints = []
         for member in in_turn(list(homes)):
             ins = GetParametersIns(config=question(self._config, member, self._dimension))

@@ -17,18 +17,23 @@ __all__ = ["MODELS", "ModelOptions", "build_model"]
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What a model may be told: width of the hidden layer, biases, weight of the penalty."""
+    """What a model may be told: width of the hidden layer, biases, weight of the penalty, whether rows have norm 1."""
 
     hidden_units: int = 50
     mlp_bias: bool = False
     l2: float = 0.0
+    unit_rows: bool = True
+
+
+def _mlp(data: Dataset, options: ModelOptions) -> MlpObjective:
+    return MlpObjective(data, options.hidden_units, options.mlp_bias, options.l2, unit_rows=options.unit_rows)
 
 
 MODELS: dict[str, Callable[[Dataset, ModelOptions], ExactObjective]] = {
     "logistic": lambda data, options: LinearObjective(data, LOGISTIC, options.l2),
     "svm-hinge": lambda data, options: LinearObjective(data, HINGE, options.l2),
     "svm-squared-hinge": lambda data, options: LinearObjective(data, SQUARED_HINGE, options.l2),
-    "mlp": lambda data, options: MlpObjective(data, options.hidden_units, options.mlp_bias, options.l2),
+    "mlp": _mlp,
     "quadratic": lambda data, options: QuadraticObjective(data.features, l2=options.l2),
 }
 """Builders by name."""

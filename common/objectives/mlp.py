@@ -24,12 +24,19 @@ class MlpObjective(ExactObjective):
     n = 785 * 50 + 50 = 39,300 without biases and 39,351 with them on MNIST.
     """
 
-    def __init__(self, data: Dataset, hidden_units: int, bias: bool, l2: float = 0.0) -> None:
+    def __init__(
+        self, data: Dataset, hidden_units: int, bias: bool, l2: float = 0.0, *, unit_rows: bool = True
+    ) -> None:
+        """``unit_rows``: whether rows have a norm of about 1, else of about sqrt(columns); ``initial`` follows it.
+
+        It is told, not measured: the rows are those of one client, and the start must be the same for all.
+        """
         self.features = data.features
         self.target = data.target
         self.hidden = hidden_units
         self.bias = bias
         self.l2 = l2
+        self._unit_rows = unit_rows
         self._columns = int(data.features.shape[1])
         self.dim = self._columns * hidden_units + hidden_units + (hidden_units + 1 if bias else 0)
 
@@ -40,6 +47,17 @@ class MlpObjective(ExactObjective):
 
     def __len__(self) -> int:
         return int(self.target.shape[0])
+
+    def initial(self, rng: np.random.Generator) -> Vector:
+        """Return W ~ N(0, 1), or N(0, 1/columns) where rows are not of unit norm, u ~ N(0, 1/hidden), biases 0: (n,).
+
+        So rows W is of order 1. At zero all hidden units would be alike, and the gradient of W zero: a saddle.
+        """
+        x = self.zeros()
+        weights, _, u, _ = self._layers(x)
+        weights[:] = rng.standard_normal(weights.shape) * (1.0 if self._unit_rows else self._columns**-0.5)
+        u[:] = rng.standard_normal(u.shape) * self.hidden**-0.5
+        return x
 
     def _layers(self, w: Vector) -> tuple[Matrix, Vector | float, Vector, float]:
         """Return W, b, u and d as views of w."""

@@ -9,6 +9,7 @@ import pytest
 
 from common.objectives import MODELS, ModelOptions, build_model
 from common.objectives.losses import HINGE, LOGISTIC, SQUARED_HINGE, ScoreLoss, softplus
+from common.objectives.mlp import MlpObjective
 from common.objectives.quadratic import QuadraticObjective
 from common.typing import Matrix, Vector
 from tests.common.samples import MODEL_CASES, model, samples
@@ -82,6 +83,59 @@ def test_models_of_one_score_have_one_parameter_for_each_column(name: str, dim: 
 def test_mlp_has_the_papers_number_of_parameters_on_mnist(bias: bool, dim: int) -> None:
     data = samples(rows=2, columns=785)
     assert build_model("mlp", data, ModelOptions(hidden_units=50, mlp_bias=bias)).dim == dim
+
+
+def _network(columns: int, hidden: int, *, bias: bool = True, unit_rows: bool = True, rows: int = 60) -> MlpObjective:
+    data = samples(rows=rows, columns=columns)
+    objective = build_model("mlp", data, ModelOptions(hidden, bias, unit_rows=unit_rows))
+    assert isinstance(objective, MlpObjective)
+    return objective
+
+
+def _parts(objective: MlpObjective, x: Vector, columns: int) -> tuple[Matrix, Vector, Vector]:
+    """Return W, u and all biases of x."""
+    first, hidden, biases = columns * objective.hidden, objective.hidden, objective.hidden if objective.bias else 0
+    rest = x[first:]
+    u = rest[biases : biases + hidden]
+    return x[:first].reshape(columns, hidden), u, np.concatenate([rest[:biases], rest[biases + hidden :]])
+
+
+@pytest.mark.parametrize(("unit_rows", "variance"), [(True, 1.0), (False, 1 / 90)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_network_s_start_has_weights_of_the_documented_law_and_no_biases(
+    bias: bool, unit_rows: bool, variance: float
+) -> None:
+    objective = _network(90, 1000, bias=bias, unit_rows=unit_rows)
+    weights, u, biases = _parts(objective, objective.initial(np.random.default_rng(8)), 90)
+    for entries, wanted in ((weights.ravel(), variance), (u, 1 / 1000)):
+        count = entries.size  # tolerances: five standard errors of normal entries
+        assert np.mean(entries**2) == pytest.approx(wanted, rel=5 * np.sqrt(2 / count))
+        assert abs(np.mean(entries)) < 5 * np.sqrt(wanted / count)
+    assert biases.shape == ((1001,) if bias else (0,))
+    assert not biases.any()
+
+
+def test_hidden_units_differ_at_the_start_and_are_moved_in_different_ways() -> None:
+    objective = _network(7, 5)
+    x = objective.initial(np.random.default_rng(8))
+    weights, u, _ = _parts(objective, x, 7)
+    assert len(np.unique(weights[0])) == len(np.unique(u)) == 5
+    along = np.eye(objective.dim)[:5]  # the first column's weight of each unit
+    slopes = [objective.difference(x, v, 1e-4, -1e-4, slice(None))[0] / 2e-4 for v in along]
+    assert np.min(np.abs(np.diff(np.sort(slopes)))) > 1e-6
+    zero = [objective.difference(objective.zeros(), v, 1e-4, -1e-4, slice(None))[0] for v in along]
+    assert zero == [0.0] * 5  # the saddle that the start is there to avoid
+
+
+@pytest.mark.parametrize("columns", [3, 785])
+@pytest.mark.parametrize("unit_rows", [True, False])
+def test_what_the_hidden_units_see_first_is_of_order_one(columns: int, unit_rows: bool) -> None:
+    rows = np.random.default_rng(1).standard_normal((60, columns))  # standardised columns
+    if unit_rows:
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    objective = _network(columns, 50, unit_rows=unit_rows)
+    weights, _, _ = _parts(objective, objective.initial(np.random.default_rng(8)), columns)
+    assert 0.7 < np.std(rows @ weights) < 1.4
 
 
 def test_every_model_can_be_built_without_options() -> None:

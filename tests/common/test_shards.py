@@ -14,6 +14,7 @@ from common.dataset import Dataset
 from common.datasets import DataSpec, load_dataset
 from common.errors import ConfigError, DataError, ObjectiveError
 from common.messages import Member
+from common.objective import starting_point
 from common.objectives import ModelOptions, build_model
 from common.objectives.linear import LinearObjective
 from common.objectives.mlp import MlpObjective
@@ -86,6 +87,29 @@ def test_the_task_says_which_model_and_how() -> None:
     objective = objective_of(config.task, 0)
     assert isinstance(objective, MlpObjective)
     assert (objective.dim, objective.l2) == (65 * 3 + 3 + 3 + 1, 0.1)
+
+
+@pytest.mark.parametrize("preprocess", ["bias,unit-norm", "unit-norm,bias", "bias", "none"])
+def test_the_network_starts_at_the_same_point_for_every_client_and_for_the_server(preprocess: str) -> None:
+    config = _CONFIG.replace(model="mlp", hidden_units=3, mlp_bias=True, preprocess=preprocess, partition="sorted")
+    everywhere = [objective_of(config.task, member.partition) for member in members_of(config)]
+    everywhere += [lone_objective(config, 2), train_objective(config), held_out_objective(config)]
+    points = [starting_point(objective, config.seed) for objective in everywhere]
+    assert len({point.tobytes() for point in points if point is not None}) == 1
+    assert points[0] is not None
+    columns = 65 if "bias" in preprocess else 64
+    wanted = 1.0 if "unit-norm" in preprocess else columns**-0.5
+    assert np.std(points[0][: columns * 3]) == pytest.approx(wanted, rel=5 / np.sqrt(2 * columns * 3))
+
+
+def test_clients_with_rows_of_their_own_start_the_network_at_the_same_point(tmp_path: Path) -> None:
+    config = RunConfig(dataset="clients", model="mlp", hidden_units=3, preprocess="bias", positive_labels="1")
+    points = []
+    for index, scale in enumerate((1.0, 1e6)):
+        rows = scale * np.random.default_rng(index).standard_normal((9 + index, 4))
+        np.savez(tmp_path / f"{index}.npz", X=rows, y=np.arange(9 + index) % 2)
+        points.append(starting_point(own_objective(config, str(tmp_path / f"{index}.npz"), 0), config.seed))
+    np.testing.assert_array_equal(*points)
 
 
 @pytest.mark.parametrize("partition", [6, -1, -6, 2**40])

@@ -97,7 +97,8 @@ def test_scale_and_bounds_that_only_the_clients_know_reach_what_is_exported(
     assert x[4] == 0.0
 
 
-def test_own_csv_files_equal_in_process_on_the_same_rows(site: Site):
+@pytest.mark.parametrize("model", [{}, {"model": "mlp", "hidden_units": 3, "preprocess": "bias"}], ids=str)
+def test_own_csv_files_equal_in_process_on_the_same_rows(site: Site, model: dict[str, Any]):
     rng = np.random.default_rng(1)
     files = []
     for index in range(3):
@@ -105,11 +106,12 @@ def test_own_csv_files_equal_in_process_on_the_same_rows(site: Site):
         file = site.folder / f"rows{index}.csv"
         file.write_text("label,a,b,c,d\n" + "\n".join(",".join(f"{v:.17g}" for v in row) for row in rows) + "\n")
         files.append(file)
-    server = site.server(dataset="clients", positive_labels="1")
+    keys = {"positive_labels": "1", **model}
+    server = site.server(dataset="clients", **keys)
     all_end_well(server, [site.client(f"c{i}", "--data", file) for i, file in enumerate(files)])
-    config = RunConfig.from_mapping(SMALL | {"positive-labels": "1"})
+    config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
     objectives = [own_objective(config, str(file), 0) for file in files]
-    assert site.summary()["x_sha256"] == in_process(objectives, positive_labels="1")
+    assert site.summary()["x_sha256"] == in_process(objectives, **keys)
 
 
 def test_partition_auto_deals_each_once_and_the_same_again_on_resume(site: Site):

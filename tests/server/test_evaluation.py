@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from common.objective import starting_point
 from common.shards import members_of, objective_of, train_objective
 from server.evaluation import CentralEvaluator, mean_over_clients
 from tests.helpers import small
@@ -22,6 +23,14 @@ def test_at_zero_the_logistic_loss_is_log_2_on_both_sets():
     x = np.zeros(evaluate.dim)
     assert evaluate(x)["train_loss"] == pytest.approx(np.log(2), rel=1e-14)
     assert evaluate.test(x)["test_loss"] == pytest.approx(np.log(2), rel=1e-14)
+
+
+def test_the_server_knows_the_start_that_clients_have():
+    assert CentralEvaluator(small()).starting_point() is None
+    config = small(model="mlp", hidden_units=3)
+    start = starting_point(objective_of(config.task, 1), config.seed)
+    assert start is not None
+    np.testing.assert_array_equal(CentralEvaluator(config).starting_point(), start)
 
 
 def test_test_rows_are_not_training_rows():

@@ -11,8 +11,8 @@ import pytest
 
 from common.config import RunConfig
 from common.errors import DataError, ObjectiveError, RoundError
-from common.objective import Objective
-from common.shards import members_of
+from common.objective import Objective, starting_point
+from common.shards import members_of, objective_of
 from server.coordinator import RoundRecord
 from server.inprocess import run
 from server.rounds import ServerState, ask, initial_state
@@ -103,6 +103,13 @@ def test_a_black_box_trains_by_its_values_alone(tmp_path: Path, monkeypatch: pyt
     module = black_box(tmp_path, monkeypatch)
     result = run(small(objective=f"{module}:Valve", rounds=40, local_steps=10, init="ones", step_size=0.02))
     assert result.final["train_loss"] < result.initial["train_loss"] - 0.5
+
+
+def test_a_network_starts_where_it_says_unless_told_otherwise():
+    keys = {"model": "mlp", "hidden_units": 3, "rounds": 1, "step_size": 1e-300}  # so the end is the start
+    own = starting_point(objective_of(small(**keys).task, 0), 11)
+    np.testing.assert_array_equal(run(small(**keys)).state.x, own)
+    assert not np.any(np.abs(run(small(init="zeros", **keys)).state.x) > 1e-290)
 
 
 def test_a_black_box_starts_where_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
