@@ -8,7 +8,7 @@ import json
 import struct
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,9 @@ def read_checkpoint(path: Path) -> tuple[ServerState, RunConfig]:
     return state, RunConfig.from_mapping(header["config"])
 
 
+_STEPPING = frozenset(field.name for field in fields(StepState))
+
+
 def _stepping_header(state: StepState) -> dict[str, Any]:
     """All but the vectors; JSON keeps every bit of a finite number, and Python's knows Infinity."""
     plain = asdict(replace(state, best_x=None, race=None))
@@ -119,11 +122,13 @@ def _stepping_arrays(state: StepState) -> dict[str, Vector]:
 def _stepping(header: dict[str, Any] | None, arrays: Mapping[str, Vector]) -> StepState | None:
     if header is None:
         return None
-    race = header.get("race")  # older checkpoints know of none
-    if race is not None:
-        losses = {
-            name: tuple((r, client, loss) for r, client, loss in race[name]) for name in ("losses", "best_losses")
-        }
+    # Versions before remember more of a search and race otherwise: what they measured is kept, their race begins anew.
+    header = {name: value for name, value in header.items() if name in _STEPPING}
+    race = header.get("race")
+    if race is not None and "seen" not in race:
+        race = Race(race["began"])
+    elif race is not None:
+        losses = {name: tuple((r, client, loss) for r, client, loss in race[name]) for name in ("seen", "least")}
         race = Race(**(race | losses | {"start": arrays.get("race_start"), "best_x": arrays.get("race_best_x")}))
     rest = {
         "tried": tuple(Trial(**trial) for trial in header["tried"]),

@@ -175,7 +175,11 @@ def _races(state: ServerState) -> bool:
 def _steps(state: ServerState, config: RunConfig, slots: int, follows: bool) -> list[float]:
     if state.stepping is None:
         return [config.step(state.round, state.totals.evaluations)] * slots
-    return step_rule.steps(state.stepping, config, state.round, slots, follows)
+    return step_rule.steps(state.stepping, config, state.round, slots, follows, _progress(state, config))
+
+
+def _progress(state: ServerState, config: RunConfig) -> float:
+    return config.progress(state.round, state.totals.evaluations)
 
 
 def given_to(broadcast: Broadcast, member: Member, config: RunConfig) -> Broadcast:
@@ -236,7 +240,7 @@ def tell(
     if off_trail:
         move = None
     if config.weight > 0.0:
-        following, changes = _remember(following, move, usable, asked, config)
+        following, changes = _remember(following, move, usable, asked, config, math.nan if off_trail else start_loss)
         interventions += changes
     skipped = skipped_steps(usable)
     return following, Outcome(len(usable), tuple(failures), loss, skipped, interventions, lengths, start_loss)
@@ -259,7 +263,7 @@ def _learn(
     trials |= {failure.slot: Trial(asked[failure.slot].step_size, math.inf, client=failure.client) for failure in lost}
     in_order = [trials[slot] for slot in sorted(trials)]
     follows = weight_now(state, config) > 0.0
-    return step_rule.learn(state.stepping, config, state.round, state.x, in_order, follows)
+    return step_rule.learn(state.stepping, config, state.round, state.x, in_order, follows, _progress(state, config))
 
 
 def _trial(update: Update, asked: Broadcast) -> Trial:
@@ -275,11 +279,18 @@ def _trial(update: Update, asked: Broadcast) -> Trial:
 
 
 def _remember(
-    state: ServerState, move: Vector | None, usable: Sequence[Update], asked: Mapping[int, Broadcast], config: RunConfig
+    state: ServerState,
+    move: Vector | None,
+    usable: Sequence[Update],
+    asked: Mapping[int, Broadcast],
+    config: RunConfig,
+    loss: float,
 ) -> tuple[ServerState, tuple[Intervention, ...]]:
     """Add the move to the trajectory, and every tau rounds make the basis anew; ``state`` is the next round's."""
     weighing = state.weighing
     pulls = [Pull(u.client, u.move / asked[u.slot].step_size) for u in usable if u.move is not None]
+    if weighing is not None:
+        weighing = weight_rule.hear(weighing, loss)
     if weighing is not None and state.basis is not None:
         weighing = weight_rule.observe(weighing, state.basis, pulls)
     window = state.window if move is None else (*state.window, move)[-config.memory :]

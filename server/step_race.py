@@ -1,11 +1,11 @@
-"""The third part of the search: whole schedules of the step, raced against each other. Pure.
+"""The third part of the search: steps, raced against each other over rounds. Pure.
 
-What single slots lose in a round tells neither how far the mean over slots may go nor what long first steps are good
-for: a network begun at zero, a saddle, ends far lower when they throw it far. So schedules are tried: the measured
-step, held and then lowered, and schedules that begin 3, 9, 27... times as long and fall as 1/sqrt(round) at once. All
-begin at the same x and meet the clients of the same rounds. In its last third a candidate takes the measured step, and
-is judged by the losses there: by where its moves have led x, not by what its own steps fit or stir up. The next longer
-one is tried until one is worse than the best by more than the standard error of their difference.
+What single slots lose in a round tells neither how far the mean over slots may go nor what long steps are good for
+later: they stir x up at first, and lead it farther. So steps are tried in turns of whole rounds: twice the measured
+one, then 4, 8... times; if the first of them is the best, also the measured one, half of it... All turns begin at the
+same x and meet the clients of the same rounds. After rounds of its own step a turn has rounds of a quarter of it, in
+which what was stirred up settles, and ends with a look: rounds of steps so short that their slots tell the loss at the
+x that they began from. The least mean of these wins, and the run goes on from where its turn had led x.
 """
 
 from __future__ import annotations
@@ -18,110 +18,114 @@ from statistics import fmean, stdev
 from common.config import RunConfig
 from common.typing import Vector
 from server.interventions import Intervention
-from server.step_state import HOLD, Findings, Judged, Race, StepState
+from server.step_state import Findings, Judged, Race, StepState
 from server.step_trials import Trial
 
-__all__ = ["after_race", "begin_race", "falling", "race_length", "raced_step"]
+__all__ = ["FIRST", "after_race", "begin_race", "race_length", "raced_step"]
 
-_BETWEEN = 3.0  # ratio of neighbouring schedules
+FIRST = 2.0  # times the measured step is where a race begins, and what a run without one takes
+_BETWEEN = 2.0  # ratio of neighbouring steps
 _LEAST_RUN = 100  # rounds of a run that has the time for a race
-_SHARE = 25  # a candidate has this part of the run's rounds,
+_SHARE = 20  # a turn has this part of the run's rounds,
 _LEAST, _MOST = 6, 30  # within these
-_SPENT = 4  # no candidate begins that would end after this part of the run
+_SPENT = 0.32  # no turn begins that would end after this part of the run
+_OWN = 0.44  # of a turn's rounds have its own step,
+_LOOKS = 0.15  # and the last ones steps that are
+_LOOK = 1e-3  # times as long; those between settle with steps that are
+_SETTLING = 0.25  # times as long
+_CLEARLY = 2.0  # errors that a shorter step must be better by
+_SADDLE = 0.05  # of the loss is what steps may raise it by before they count as too long
 
 
-def race_length(config: RunConfig) -> int:
-    """Return the rounds of a candidate, 0 where there is no race: in short runs, and where steps are constant."""
-    if config.rounds < _LEAST_RUN or config.step_schedule == "constant":
+def race_length(config: RunConfig, total: int = 0) -> int:
+    """Return the rounds of a turn, 0 where there is no race: in short runs, and where steps are constant.
+
+    ``total``: how many rounds the run will have, as far as known where a budget ends it; 0: as the config says.
+    """
+    rounds = total or config.rounds
+    if rounds < _LEAST_RUN or config.step_schedule == "constant":
         return 0
-    return min(_MOST, max(_LEAST, config.rounds // _SHARE))
+    return min(_MOST, max(_LEAST, rounds // _SHARE))
 
 
-def begin_race(state: StepState, round_: int) -> StepState:
-    """Return the state in which a race starts in the round ``round_``."""
-    return replace(state, searching="race", race=Race(round_))
+def begin_race(state: StepState, round_: int, total: int = 0) -> StepState:
+    """Return the state in which a race starts in the round ``round_`` of ``total``."""
+    return replace(state, searching="race", race=Race(round_, total))
 
 
 def raced_step(state: StepState, config: RunConfig) -> float:
     """Return the step of all slots in the present round of the race."""
     assert state.race is not None
-    race = state.race
-    index = race.judge if _is_judged(race, race_length(config)) else race.runner
-    return falling(*_schedule(state.step, index), race.rounds)
+    step, rounds, length = _step(state, state.race.runner), state.race.rounds, race_length(config, state.race.total)
+    if _looks(rounds, length):
+        return _LOOK * step
+    return step if rounds < round(_OWN * length) else _SETTLING * step
 
 
-def after_race(state: StepState, config: RunConfig, round_: int, x: Vector, trials: Sequence[Trial]) -> Findings:
-    """Return what a round of the race, from ``x``, (n,), teaches: at the end of a schedule's turn x goes elsewhere."""
+def _looks(rounds: int, length: int) -> bool:
+    return rounds >= length - max(1, round(_LOOKS * length))
+
+
+def after_race(state: StepState, config: RunConfig, x: Vector, trials: Sequence[Trial]) -> Findings:
+    """Return what a round of the race, from ``x``, (n,), teaches: at the end of a turn x goes elsewhere."""
     assert state.race is not None
-    race, length = state.race, race_length(config)
-    race = replace(race, start=x) if race.start is None else race
+    race, length = state.race, race_length(config, state.race.total)
+    race = replace(race, start=x if race.start is None else race.start, rounds=race.rounds + 1)
     diverged = not trials or any(not math.isfinite(trial.loss) for trial in trials)
-    if _is_judged(race, length):
-        race = replace(race, losses=(*race.losses, *((race.rounds, trial.client, trial.loss) for trial in trials)))
-    race = replace(race, rounds=race.rounds + 1)
+    if _looks(race.rounds - 1, length):
+        race = replace(race, seen=(*race.seen, *((race.rounds, trial.client, trial.loss) for trial in trials)))
     if race.rounds < length and not diverged:
         return Findings(replace(state, race=race), math.inf)
-    worse, error = (math.inf, 0.0) if diverged else _difference(race.losses, race.best_losses)
-    if race.best_x is None or worse < 0.0:
-        end, losses = (race.start, ()) if diverged else (x, race.losses)
-        race = replace(race, best=race.runner, best_losses=losses, best_x=end)
-    if diverged and race.runner == race.judge:
-        race = replace(race, judge=race.judge - 1)
-    following = _following(race, worse, error)
-    if following is not None and (race.turns + 1) * length <= config.rounds // _SPENT:
-        note = Intervention("x", None, None, f"back to the start of the race, for schedule {_shown(following)}")
-        race = replace(race, runner=following, turns=race.turns + 1, rounds=0, losses=())
+    seen = () if diverged else race.seen
+    worse, error = _difference(seen, race.least) if seen else (math.inf, 0.0)
+    hurt = diverged or _hurts(seen, state.level)
+    # What a turn sees is the beginning of a run, and longer steps are for what comes later: shorter ones must be clear.
+    if worse < (0.0 if race.runner >= 0 else -_CLEARLY * error):
+        race = replace(race, best=race.runner, best_x=x, least=seen)
+    # Where nothing has fallen yet, as at a saddle, steps are not long enough.
+    good = worse <= error or _mean(race.least) >= state.level
+    following = _following(race, good, hurt)
+    # There is no length where a run was resumed with rounds too few for a race.
+    if following is not None and 0 < (race.turns + 1) * length <= _SPENT * (race.total or config.rounds):
+        note = Intervention("x", None, None, f"back to the start of the race, for {_step(state, following):.3g}")
+        race = replace(race, runner=following, turns=race.turns + 1, rounds=0, seen=())
         return Findings(replace(state, race=race), 0.0, race.start, interventions=(note,))
-    step, hold = _schedule(state.step, race.best)
-    why = f"schedule {_shown(race.best)} is the best of the {race.turns} raced"
+    return _over(state, race)
+
+
+def _over(state: StepState, race: Race) -> Findings:
+    step = _step(state, race.runner - 1 if race.best is None else race.best)
+    why = "every step raced diverged" if race.best is None else f"the best of the {race.turns} raced"
     notes = (
         Intervention("step-size", state.step, step, why),
-        Intervention("x", None, None, "to where the best schedule of the race had led it"),
+        Intervention("x", None, None, "to where the best step of the race had led it"),
     )
-    began = round_ + 2 - length
-    state = replace(
-        state,
-        searching="done",
-        race=None,
-        step=step,
-        hold=hold,
-        began=began,
-        raced=True,
-    )
-    return Findings(state, 0.0, race.best_x, interventions=notes)
+    after = replace(state, searching="done", race=None, step=step)
+    return Findings(after, 0.0, race.start if race.best is None else race.best_x, interventions=notes)
 
 
-def _following(race: Race, worse: float, error: float) -> int | None:
-    """Return the schedule that is next after one that was this much ``worse`` than the best before it; None at the end.
-
-    Upwards ties count as better: at a saddle nothing falls before steps are long enough.
-    """
-    if race.runner >= 0 and worse <= error:
-        return race.runner + 1
-    if race.best == 0 and race.runner >= 0:
-        return -1
-    return race.runner - 1 if race.runner < 0 and worse < 0.0 else None
+def _following(race: Race, good: bool, hurt: bool) -> int | None:
+    """Return whose turn is next, None at the end: upwards while steps are ``good``, else downwards from the first."""
+    if race.runner >= 0:
+        if good and not hurt:
+            return race.runner + 1
+        return -1 if race.best in (None, 0) else None
+    return race.runner - 1 if hurt or race.best == race.runner else None
 
 
-def falling(step: float, hold: float, since: int) -> float:
-    """Return the step after ``since`` rounds of a schedule."""
-    return step * min(1.0, hold / math.sqrt(since + 1))
+def _hurts(seen: Sequence[Judged], level: float) -> bool:
+    """Whether a turn has led x to where the loss is higher than before the first move, by more than its error and by
+    more than a saddle does."""
+    error = stdev(loss for *_, loss in seen) / math.sqrt(len(seen)) if len(seen) > 1 else 0.0
+    return _mean(seen) - level > max(error, _SADDLE * abs(level))
 
 
-def _schedule(measured: float, index: int) -> tuple[float, float]:
-    """Return a schedule's first step, and the root of the rounds that it is held for."""
-    if index > 0:
-        return measured * HOLD * _BETWEEN ** (index - 1), 1.0
-    return measured * _BETWEEN**index, HOLD
+def _mean(seen: Sequence[Judged]) -> float:
+    return fmean(loss for *_, loss in seen) if seen else math.inf
 
 
-def _shown(index: int) -> str:
-    first, _ = _schedule(1.0, index)
-    return f"{first:.3g} x {'held' if index <= 0 else 'falling'}"
-
-
-def _is_judged(race: Race, length: int) -> bool:
-    return race.rounds >= length - length // 3
+def _step(state: StepState, index: int) -> float:
+    return state.step * FIRST * _BETWEEN**index
 
 
 def _difference(ours: Sequence[Judged], theirs: Sequence[Judged]) -> tuple[float, float]:

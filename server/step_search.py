@@ -16,8 +16,8 @@ from dataclasses import replace
 
 from common.config import RunConfig
 from server.interventions import Intervention
-from server.step_race import begin_race, race_length
-from server.step_state import HOLD, Findings, StepState
+from server.step_race import FIRST, begin_race, race_length
+from server.step_state import Findings, StepState
 from server.step_trials import Rung, Trial, level_of, rungs_of, shortest_good, spread_within, throws_about
 
 __all__ = ["after_coarse", "after_fine", "coarse_steps", "fine_steps"]
@@ -46,7 +46,7 @@ def fine_steps(state: StepState, slots: int) -> list[float]:
     return [state.step * _FINE[slot % len(_FINE)] for slot in range(slots)]
 
 
-def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Sequence[Trial]) -> Findings:
+def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Sequence[Trial], total: int = 0) -> Findings:
     """Return what a round on the ladder teaches; x stays."""
     slots = config.clients_per_round
     tried = (*state.tried, *trials)
@@ -69,18 +69,21 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Seque
             return Findings(replace(state, lowest=top + 1, raised=True), 0.0)
     found = found or (usable or ladder)[0].step
     if slots < len(_FINE):  # one slot each would be no better
-        return _found(state, config, round_, found, tried)
+        return _found(state, config, round_, found, tried, total)
     return Findings(replace(state, searching="fine", step=found), 0.0)
 
 
-def after_fine(state: StepState, config: RunConfig, round_: int, trials: Sequence[Trial]) -> Findings:
+def after_fine(state: StepState, config: RunConfig, round_: int, trials: Sequence[Trial], total: int = 0) -> Findings:
     """Return what the finer look teaches; before a race x stays."""
     coarse = [rung for rung in rungs_of(state.tried) if math.isfinite(rung.loss)]
     found = shortest_good(rungs_of(trials), level_of(coarse)) if coarse else 0.0
     tried = (*state.tried, *trials)
+    if coarse and not found and state.rounds < _MOST_ROUNDS:  # what one slot seemed to gain is nothing: look below
+        state = replace(state, tried=tried, rounds=state.rounds + 1, step=state.step * _FINE[0] / 2.0)
+        return Findings(state, 0.0)
     if coarse and found:
-        found = _longer_in_noise(found, level_of(coarse), trials, tried, race_length(config) > 0)
-    return _found(state, config, round_, found or state.step * _FINE[0], tried)
+        found = _longer_in_noise(found, level_of(coarse), trials, tried, race_length(config, total) > 0)
+    return _found(state, config, round_, found or state.step * _FINE[0], tried, total)
 
 
 def _longer_in_noise(found: float, level: float, trials: Sequence[Trial], tried: Sequence[Trial], raced: bool) -> float:
@@ -96,16 +99,20 @@ def _longer_in_noise(found: float, level: float, trials: Sequence[Trial], tried:
         if rung.loss > level + _HURT * spread:
             break
         longest = rung.step
-    return max(found, longest / HOLD)
+    return max(found, longest / (2.0 * FIRST))
 
 
-def _found(state: StepState, config: RunConfig, round_: int, step: float, tried: Sequence[Trial]) -> Findings:
+def _found(
+    state: StepState, config: RunConfig, round_: int, step: float, tried: Sequence[Trial], total: int
+) -> Findings:
     shown = ", ".join(f"{rung.step:.3g}: {rung.loss:.4g}" for rung in rungs_of(tried))
     note = Intervention("step-size", None, step, f"measured; mean loss by step: {shown}")
     level = level_of([rung for rung in rungs_of(tried) if math.isfinite(rung.loss)] or [Rung(0.0, math.inf, 0.0)])
-    state = replace(state, step=step, measured=step, tried=(), level=level, best_loss=level)
-    if race_length(config):
-        return Findings(begin_race(state, round_ + 1), 0.0, interventions=(note,))
+    if not race_length(config, total) and config.schedule != "constant":
+        step *= FIRST
+    state = replace(state, step=step, tried=(), level=level, best_loss=level)
+    if race_length(config, total):
+        return Findings(begin_race(state, round_ + 1, total), 0.0, interventions=(note,))
     return Findings(replace(state, searching="done", began=round_ + 1), step * 1.001, interventions=(note,))
 
 

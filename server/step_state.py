@@ -10,28 +10,25 @@ from common.typing import Vector
 from server.interventions import Intervention
 from server.step_trials import Trial
 
-__all__ = ["HOLD", "Findings", "Judged", "Race", "StepState", "shortened"]
-
-HOLD = 3.0  # the measured step is held for HOLD^2 rounds, then falls as HOLD/sqrt(rounds)
-_MOST_LONGER = 4.0  # times the measured step: clients of few kinds of rows would have it longer without end
+__all__ = ["Findings", "Judged", "Race", "StepState", "shortened"]
 
 Judged = tuple[int, str, float]
-"""Round of the race, client, mean loss of a slot's probes."""
+"""Round of a turn, client, loss at the x that the round began from."""
 
 
 @dataclass(frozen=True)
 class Race:
-    """Schedules that are tried one after the other from the same x, with the clients of the same rounds."""
+    """Steps that are tried one after the other from the same x, with the clients of the same rounds."""
 
-    began: int  # round of the run in which the first candidate began
+    began: int  # round of the run in which the first turn began,
+    total: int = 0  # and the rounds of the run, where a budget ends it as far as known; 0: as the config says
     start: Vector | None = None  # x where all begin: (n,)
-    runner: int = 0  # the schedule whose turn it is
+    runner: int = 0  # the step whose turn it is: a power of the ratio, times the first
     turns: int = 1  # with it
-    judge: int = 0  # the schedule of the steps in the rounds that all are judged by
     rounds: int = 0  # that it has had
-    losses: tuple[Judged, ...] = ()  # of its last rounds
-    best: int = 0  # the best candidate that has finished,
-    best_losses: tuple[Judged, ...] = ()
+    seen: tuple[Judged, ...] = ()  # at its end
+    best: int | None = None  # the best step of a finished turn,
+    least: tuple[Judged, ...] = ()  # what was seen at its end
     best_x: Vector | None = None  # and where it ended: (n,)
 
 
@@ -45,18 +42,15 @@ class StepState:
     raised: bool = False  # the ladder in use extends an earlier one upwards
     tried: tuple[Trial, ...] = ()  # at the x where the search goes on
     step: float = 0.0  # as measured, and shortened since
-    began: int = 0  # round that the schedule counts from
+    began: int = 0  # round that the schedule counts from,
+    begun: float = 0.0  # and the part of the run that was over then
     followed: bool = False  # the step has been looked at under a basis
     recent: tuple[float, ...] = ()  # losses of the latest rounds, the newest last
     spread: float = 0.0  # running mean of a window's standard deviation
     level: float = math.inf  # the loss before the first move
     best_loss: float = math.inf  # lowest median of a window, the level until there is one
     best_x: Vector | None = None  # x in the last round of that window: (n,)
-    measured: float = 0.0  # the step as measured
-    hold: float = HOLD  # the step is held for hold^2 rounds
-    most: float = _MOST_LONGER  # times the measured step
     race: Race | None = None  # while it is on
-    raced: bool = False  # the step has won a race
 
     @property
     def racing(self) -> bool:

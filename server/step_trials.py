@@ -10,13 +10,11 @@ from statistics import fmean
 __all__ = [
     "Rung",
     "Trial",
-    "clearly_better",
     "level_of",
     "rungs_of",
     "shortest_good",
     "spread_within",
     "throws_about",
-    "without_diverged",
 ]
 
 _SHARE = 0.9  # of the best fall that the step must have
@@ -90,24 +88,9 @@ def throws_about(rungs: Sequence[Rung]) -> bool:
     return len(shortest) > 1 and max(shortest) > _MAGNITUDE * min(shortest)
 
 
-def without_diverged(trials: Sequence[Trial]) -> list[float]:
-    return [trial.loss for trial in trials if math.isfinite(trial.loss)]
-
-
 def spread_within(trials: Sequence[Trial], longest: float) -> float:
     """Return the standard deviation of a slot's loss around the mean of its step, over the steps up to ``longest``
     that diverged nowhere: the scatter of longer steps would hide what shorter ones do."""
     means = {rung.step: rung.loss for rung in rungs_of(trials) if rung.step <= longest and math.isfinite(rung.loss)}
     rests = [trial.loss - means[trial.step] for trial in trials if trial.step in means]
     return math.sqrt(sum(rest**2 for rest in rests) / max(1, len(rests) - len(means)))
-
-
-def clearly_better(trials: Sequence[Trial], longer: float, shorter: float) -> bool:
-    """Whether the slots of the step ``longer`` lost less than those of ``shorter`` by more than the standard error of
-    the difference; never where a step has fewer than two slots."""
-    one = [trial.loss for trial in trials if trial.step == longer]
-    other = [trial.loss for trial in trials if trial.step == shorter]
-    if min(len(one), len(other)) < 2:
-        return False
-    error = spread_within(trials, longer) * math.sqrt(1.0 / len(one) + 1.0 / len(other))
-    return fmean(one) + error < fmean(other)

@@ -15,12 +15,16 @@ refreshes: above APART the stretch L is divided by 4, below TOGETHER doubled, an
 Q is not sent) and what the starting weight gives. Steering alpha itself would not do: with n/k = 157, alpha = .02 is
 still L = 4. The first basis is judged at once, by the slots of the round before it. At L = 1 clients are watched on;
 when they no longer pull apart the stretch comes back.
+
+Where noise hides the pulls, the losses tell: if those at the rounds' x, in the mean between two refreshes, are above
+the loss before the first move and above what they were when directions were last isotropic, L is 1 again.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +32,7 @@ from common.config import START_WEIGHT
 from common.typing import Matrix, Vector
 from server.interventions import Intervention
 
-__all__ = ["Pull", "WeightState", "observe", "refreshed", "weight_of_stretch"]
+__all__ = ["Pull", "WeightState", "hear", "observe", "refreshed", "weight_of_stretch"]
 
 _APART = 0.5
 _TOGETHER = 0.25
@@ -46,12 +50,18 @@ class Pull:
 
 @dataclass(frozen=True)
 class WeightState:
-    """All that the rule remembers: the stretch L (0: no basis yet), and the sums of I, A and N since the refresh."""
+    """All that the rule remembers: the stretch L (0: no basis yet), the sums of I, A and N since the refresh, the loss
+    before the first move (NaN: no round yet), the sum of the rounds' losses since the refresh and their number, and
+    their mean between two refreshes when directions were last isotropic (0: never yet)."""
 
     stretch: float = 0.0
     inside: float = 0.0
     agreed: float = 0.0
     noise: float = 0.0
+    level: float = math.nan
+    losses: float = 0.0
+    rounds: int = 0
+    isotropic: float = 0.0
 
 
 def weight_of_stretch(state: WeightState, dimension: int, rank: int) -> float:
@@ -59,6 +69,14 @@ def weight_of_stretch(state: WeightState, dimension: int, rank: int) -> float:
     if rank >= dimension:
         return START_WEIGHT  # the subspace is everything: C = I whatever the weight
     return min(START_WEIGHT, max(0.0, state.stretch - 1.0) / (dimension / rank - 1.0))
+
+
+def hear(state: WeightState, loss: float) -> WeightState:
+    """Return the state with a round added, at whose x the mean loss of its slots was ``loss``."""
+    if not math.isfinite(loss):
+        return state
+    level = loss if math.isnan(state.level) else state.level
+    return replace(state, level=level, losses=state.losses + loss, rounds=state.rounds + 1)
 
 
 def observe(state: WeightState, basis: Matrix, pulls: Sequence[Pull]) -> WeightState:
@@ -80,7 +98,9 @@ def observe(state: WeightState, basis: Matrix, pulls: Sequence[Pull]) -> WeightS
     an_axis_outside = (everything - inside) / (dimension - rank) / (1.0 - weight)
     noise = rank * max(1.0, state.stretch) * an_axis_outside
     sums = (state.inside + inside, state.agreed + products / pairs, state.noise + noise)
-    return WeightState(state.stretch, *sums) if np.all(np.isfinite(sums)) else state
+    if not np.all(np.isfinite(sums)):
+        return state
+    return replace(state, inside=sums[0], agreed=sums[1], noise=sums[2])
 
 
 def _differing(state: WeightState) -> float:
@@ -91,20 +111,30 @@ def _differing(state: WeightState) -> float:
 def refreshed(
     state: WeightState, dimension: int, rank_before: int, rank: int
 ) -> tuple[WeightState, tuple[Intervention, ...]]:
-    """Return the state for a new basis, and the change of the stretch if there is one."""
+    """Return the state for a new basis, and the change of the weight if there is one."""
     if not 0 < rank < dimension:
         return state, ()
-    most = 1.0 - START_WEIGHT + START_WEIGHT * dimension / rank
-    if state.stretch == 0.0:
-        return WeightState(1.0 if _differing(state) > _APART else most), ()
-    if state.inside <= 0.0:
-        return WeightState(min(most, state.stretch)), ()
-    differing = _differing(state)
-    factor = 1.0 / _LESS if differing > _APART else _MORE if differing < _TOGETHER else 1.0
-    after = WeightState(min(most, max(1.0, state.stretch * factor)))
     old = weight_of_stretch(state, dimension, rank_before) if rank_before else 0.0
+    loss = state.losses / state.rounds if state.rounds else state.level
+    hurt = old > 0.0 and loss > max(state.level, state.isotropic)
+    stretch = 1.0 if hurt else _stretch(state, 1.0 - START_WEIGHT + START_WEIGHT * dimension / rank)
+    after = WeightState(stretch, level=state.level, isotropic=state.isotropic if old > 0.0 else loss)
     new = weight_of_stretch(after, dimension, rank)
-    if new == old:
+    if new == old or state.stretch == 0.0:
         return after, ()
-    shares = f"{differing:.2f} of the energy there are pulls in which clients differ, {state.agreed / state.inside:.2f}"
-    return after, (Intervention("subspace-weight", old, new, f"{shares} are shared"),)
+    shares = f"{_differing(state):.2f} of the energy there are pulls in which clients differ"
+    why = f"{shares}, {state.agreed / state.inside:.2f} are shared" if state.inside > 0.0 else shares
+    if hurt:
+        why = f"the mean loss rose to {loss:.4g}; it was {state.level:.4g} before the first move"
+    return after, (Intervention("subspace-weight", old, new, why),)
+
+
+def _stretch(state: WeightState, most: float) -> float:
+    """Return the stretch that the pulls since the last refresh are for."""
+    differing = _differing(state)
+    if state.stretch == 0.0:
+        return 1.0 if differing > _APART else most
+    if state.inside <= 0.0:
+        return min(most, state.stretch)
+    factor = 1.0 / _LESS if differing > _APART else _MORE if differing < _TOGETHER else 1.0
+    return min(most, max(1.0, state.stretch * factor))

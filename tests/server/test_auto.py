@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ import pytest
 from common.config import START_WEIGHT, RunConfig
 from common.objective import Objective
 from common.objectives.quadratic import QuadraticObjective
+from server import checkpoint
 from server.checkpoint import read_checkpoint, write_checkpoint
 from server.coordinator import RoundRecord
 from server.history import read_history
 from server.inprocess import run
 from server.rounds import ServerState, initial_state
 from server.run_folder import RunFolder
+from server.step_rule import drawn_as
 from server.step_state import Race, StepState
 from server.step_trials import Trial
 from server.weight_rule import WeightState
@@ -163,15 +165,16 @@ def test_what_the_rules_remember_is_in_the_checkpoint_bit_for_bit(tmp_path: Path
         (Trial(0.1, float("inf")), Trial(1 / 3, 0.1, 2e-308, "ü", -5e-324)),
         0.3,
         9,
+        1 / 3,
         True,
         (0.1, 1e300),
         0.7,
-        measured=0.3,
     )
     wanted = config(subspace_weight="auto")
     state = ServerState(4, np.zeros(3), stepping=stepping, weighing=WeightState(1 / 3, 0.1, -0.0, 5e-324))
     read, _ = read_checkpoint(write_checkpoint(tmp_path, state, wanted))
-    assert (read.stepping, read.weighing) == (state.stepping, state.weighing)
+    # As text: no number equals nan, and 0 equals -0.
+    assert (repr(read.stepping), repr(read.weighing)) == (repr(state.stepping), repr(state.weighing))
     best = np.array([np.pi, -0.0, 5e-324])
     with_best = replace(state, stepping=replace(stepping, best_loss=0.1, best_x=best))
     read, _ = read_checkpoint(write_checkpoint(tmp_path, with_best, wanted))
@@ -182,7 +185,7 @@ def test_what_the_rules_remember_is_in_the_checkpoint_bit_for_bit(tmp_path: Path
 
 def test_a_race_is_in_the_checkpoint_bit_for_bit(tmp_path: Path) -> None:
     start, end = np.array([0.1, -0.0]), np.array([np.pi, 5e-324])
-    race = Race(2, start, -1, 3, -1, 4, ((8, "a", 1 / 3), (8, "b", 1e300)), 0, ((8, "a", 0.1),), end)
+    race = Race(2, 225, start, -1, 3, 4, ((8, "a", 1 / 3), (8, "b", 1e300)), 0, ((8, "a", 0.1),), end)
     stepping = StepState("race", step=0.3, race=race)
     state = ServerState(4, np.zeros(2), stepping=stepping)
     read, _ = read_checkpoint(write_checkpoint(tmp_path, state, config()))
@@ -196,6 +199,28 @@ def test_a_race_is_in_the_checkpoint_bit_for_bit(tmp_path: Path) -> None:
     before = replace(state, stepping=replace(stepping, race=replace(race, start=None, best_x=None)))
     read, _ = read_checkpoint(write_checkpoint(tmp_path, before, config()))
     assert read.stepping == before.stepping
+    first = replace(before, stepping=replace(stepping, race=Race(2)))
+    read, _ = read_checkpoint(write_checkpoint(tmp_path, first, config()))
+    assert read.stepping == first.stepping
+
+
+def test_a_race_of_the_version_before_begins_anew_with_the_clients_of_the_round_it_began_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = StepState("race", 3, -7, step=0.3, began=9, level=2.5, best_loss=2.5, race=Race(11))
+    losses = [[8, "a", 0.5], [8, "b", 0.25]]
+    race = {"began": 11, "runner": 1, "turns": 2, "judge": 0, "rounds": 4, "losses": losses, "best": 0}
+    header = asdict(now) | {"measured": 0.3, "hold": 3.0, "most": 4.0, "raced": False}
+    header = {name: value for name, value in header.items() if name not in ("begun", "best_x")}
+    header["race"] = race | {"best_losses": losses}
+    monkeypatch.setattr(checkpoint, "_stepping_header", lambda stepping: header)
+    state = ServerState(18, np.zeros(2), stepping=replace(now, race=Race(11, start=np.ones(2), best_x=np.ones(2))))
+    read, _ = read_checkpoint(write_checkpoint(tmp_path, state, config()))
+    assert read.stepping == now
+    assert drawn_as(now, 18) == 11
+    header |= {"race": None, "searching": "done", "raced": True}
+    read, _ = read_checkpoint(write_checkpoint(tmp_path, replace(state, stepping=now), config()))
+    assert read.stepping == replace(now, race=None, searching="done")
 
 
 def test_slopes_that_run_away_are_lessons_and_not_a_failed_round() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.config import START_WEIGHT
-from server.weight_rule import Pull, WeightState, observe, refreshed, weight_of_stretch
+from server.weight_rule import Pull, WeightState, hear, observe, refreshed, weight_of_stretch
 
 DIMENSION, RANK, SLOTS = 300, 5, 10
 BASIS = np.linalg.qr(np.random.default_rng(1).standard_normal((DIMENSION, RANK)))[0]
@@ -104,3 +104,41 @@ def test_a_basis_of_nothing_or_of_everything_teaches_nothing() -> None:
     assert observe(state, np.empty((DIMENSION, 0)), pulls(state, np.random.default_rng(0), 0.0, 1.0)) == state
     assert refreshed(state, DIMENSION, RANK, 0) == (state, ())
     assert refreshed(state, 3, 3, 3) == (state, ())
+
+
+def after_losses(*periods: float, level: float = 1.0) -> list[float]:
+    """The weight in each period of five rounds with these losses at x, of clients that all pull alike."""
+    rng = np.random.default_rng(0)
+    state, rank, found = hear(WeightState(), level), 0, []
+    for loss in periods:
+        found.append(weight_of_stretch(state, DIMENSION, rank) if rank else 0.0)
+        for _ in range(5):
+            state = observe(hear(state, loss), BASIS, pulls(state, rng, shared=0.5, own=0.0))
+        state, _ = refreshed(state, DIMENSION, rank, RANK)
+        rank = RANK
+    return [*found, weight_of_stretch(state, DIMENSION, RANK)]
+
+
+def test_stretched_directions_that_lead_above_the_loss_before_the_first_move_become_isotropic() -> None:
+    assert after_losses(0.9, 3.0) == pytest.approx([0.0, START_WEIGHT, 0.0])
+    assert after_losses(0.9, 0.95) == pytest.approx([0.0, START_WEIGHT, START_WEIGHT])
+
+
+def test_losses_as_high_under_isotropic_directions_are_not_held_against_stretched_ones() -> None:
+    """Steps that are long at first raise them however directions are drawn."""
+    assert after_losses(4.0, 3.0, 2.0) == pytest.approx([0.0] + [START_WEIGHT] * 3)
+    assert after_losses(2.0, 3.0) == pytest.approx([0.0, START_WEIGHT, 0.0])
+
+
+def test_after_a_rise_the_stretch_grows_again_from_one() -> None:
+    weights = after_losses(0.9, 3.0, 0.9, 0.8, 0.7)
+    assert weights[2] == 0.0
+    assert 0.0 < weights[3] < weights[4] < weights[5] < START_WEIGHT
+
+
+def test_a_rise_is_told_with_both_losses_and_rounds_without_a_loss_say_nothing() -> None:
+    state, _ = refreshed(hear(WeightState(), 1.0), DIMENSION, 0, RANK)
+    assert hear(state, np.nan) == state
+    _, changes = refreshed(hear(state, 8.5), DIMENSION, RANK, RANK)
+    assert [(change.what, change.after) for change in changes] == [("subspace-weight", 0.0)]
+    assert "rose to 8.5; it was 1 before" in changes[0].why
