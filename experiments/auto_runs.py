@@ -128,6 +128,8 @@ def _config(
         1, rounds=grid.rounds, train_rows=grid.train_rows, data_dir=grid.data_dir,
     )  # fmt: skip
     config = cell_config(study, Cell(panel, algorithm, 1.0, START_WEIGHT if follows else None, seed))
+    if panel.model == "mlp":
+        config = config.replace(init="auto")  # at zero, where the paper starts it, it is at a saddle
     if follows:
         config = config.replace(subspace_weight=weight)
     # The grid has the authors' schedule, a step that is auto its own.
