@@ -66,9 +66,9 @@ def learn(
     total = _rounds(state, config, round_, progress)
     match _stage(state, follows):
         case "coarse":
-            return _begun(after_coarse(state, config, round_, trials, total), round_ + 1, progress)
+            return _begun(after_coarse(replace(state, best_x=x), config, round_, trials, total), round_ + 1, progress)
         case "fine":
-            return _begun(after_fine(state, config, round_, trials, total), round_ + 1, progress)
+            return _begun(after_fine(replace(state, best_x=x), config, round_, trials, total), round_ + 1, progress)
         case "race":
             return _begun(after_race(state, config, x, trials), round_ + 1, progress)
         case "again":
@@ -139,7 +139,7 @@ def _after_steady(state: StepState, x: Vector, trials: Sequence[Trial]) -> Findi
     if len(recent) < _WINDOW:
         return Findings(state, math.inf)
     middle = median(recent)
-    # The first window may already run away: it is no measure of noise beyond the loss itself.
+    # Slots that all began at one loss, as at a saddle, tell no scatter; and the first window may already run away.
     spread = state.spread or min(pstdev(recent), abs(state.level) / _RISE)
     # Long steps stir x up before they lead it on: losses must climb back half of what they fell.
     fallen = state.level - state.best_loss if state.best_loss < math.inf else 0.0

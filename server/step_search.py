@@ -13,12 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean, pstdev
 
 from common.config import RunConfig
 from server.interventions import Intervention
 from server.step_race import FIRST, begin_race, race_length
 from server.step_state import Findings, StepState
-from server.step_trials import Rung, Trial, level_of, rungs_of, shortest_good, spread_within, throws_about
+from server.step_trials import Trial, level_of, rungs_of, shortest_good, spread_within, throws_about
 
 __all__ = ["after_coarse", "after_fine", "coarse_steps", "fine_steps"]
 
@@ -60,6 +61,8 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Seque
             return Findings(replace(state, lowest=top + 1), 0.0)
         if state.rounds < _WILD_ROUNDS and throws_about(ladder):
             return Findings(replace(state, lowest=bottom - max(_WILD, min(slots, _RUNGS)), raised=False), 0.0)
+        if all(rung.explained == 0.0 for rung in ladder):  # no slope anywhere: no step leads anywhere
+            return Findings(state, 0.0)
         if not usable or min(usable, key=lambda rung: rung.loss).step == ladder[0].step:  # all are too long
             return Findings(replace(state, lowest=bottom - min(slots, _RUNGS), raised=False), 0.0)
         level, least = level_of(usable), min(rung.loss for rung in usable)
@@ -107,10 +110,12 @@ def _found(
 ) -> Findings:
     shown = ", ".join(f"{rung.step:.3g}: {rung.loss:.4g}" for rung in rungs_of(tried))
     note = Intervention("step-size", None, step, f"measured; mean loss by step: {shown}")
-    level = level_of([rung for rung in rungs_of(tried) if math.isfinite(rung.loss)] or [Rung(0.0, math.inf, 0.0)])
-    if not race_length(config, total) and config.schedule != "constant":
+    # The losses where all slots began: no step has changed them, and they scatter by which clients and rows these were.
+    starts = [trial.start_loss for trial in tried if math.isfinite(trial.start_loss)]
+    level, spread = (fmean(starts), pstdev(starts)) if starts else (math.inf, 0.0)
+    if not race_length(config, total) and config.schedule == "linear":
         step *= FIRST
-    state = replace(state, step=step, tried=(), level=level, best_loss=level)
+    state = replace(state, step=step, tried=(), level=level, best_loss=level, spread=spread)
     if race_length(config, total):
         return Findings(begin_race(state, round_ + 1, total), 0.0, interventions=(note,))
     return Findings(replace(state, searching="done", began=round_ + 1), step * 1.001, interventions=(note,))

@@ -122,7 +122,7 @@ def refreshed(
     new = weight_of_stretch(after, dimension, rank)
     if new == old or state.stretch == 0.0:
         return after, ()
-    shares = f"{_differing(state):.2f} of the energy there are pulls in which clients differ"
+    shares = f"{max(0.0, _differing(state)):.2f} of the energy there are pulls in which clients differ"
     why = f"{shares}, {state.agreed / state.inside:.2f} are shared" if state.inside > 0.0 else shares
     if hurt:
         why = f"the mean loss rose to {loss:.4g}; it was {state.level:.4g} before the first move"

@@ -223,6 +223,17 @@ def test_a_race_of_the_version_before_begins_anew_with_the_clients_of_the_round_
     assert read.stepping == replace(now, race=None, searching="done")
 
 
+@pytest.mark.parametrize("rounds", [30, 100])
+@pytest.mark.parametrize("scale", [1.0, 1e12])
+def test_two_slots_of_clients_that_differ_on_steep_axes_do_not_throw_x_off_for_good(scale: float, rounds: int) -> None:
+    rng = np.random.default_rng(0)
+    bent = scale * np.logspace(0.0, 3.0, DIMENSION)
+    objectives: list[Objective] = [QuadraticObjective(rng.standard_normal((1, DIMENSION)), bent) for _ in range(5)]
+    wanted = config(num_clients=5, clients_per_round=2, batch_size=0, rounds=rounds)
+    found = run(wanted, objectives)
+    assert loss(objectives, found.state.x) < 2.0 * loss(objectives, np.zeros(DIMENSION))
+
+
 def test_slopes_that_run_away_are_lessons_and_not_a_failed_round() -> None:
     """At this curvature every step of the first ladder ends in inf."""
     rows: list[RoundRecord] = []

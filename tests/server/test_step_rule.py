@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,9 +105,9 @@ def test_where_longer_steps_never_hurt_it_takes_one_that_has_most_of_the_fall() 
 
 @pytest.mark.parametrize(
     ("changes", "times"),
-    [({}, FIRST), ({"step_schedule": "inverse-sqrt"}, FIRST), ({"step_schedule": "constant"}, 1.0)],
+    [({}, FIRST), ({"step_schedule": "inverse-sqrt"}, 1.0), ({"step_schedule": "constant"}, 1.0)],
 )
-def test_a_run_without_a_race_takes_twice_the_measured_step_unless_it_stays(
+def test_a_run_without_a_race_takes_twice_the_measured_step_where_it_falls_to_nothing(
     changes: dict[str, object], times: float
 ) -> None:
     state, _, last = search(parabola(1.0), CONFIG.replace(**changes))
@@ -267,3 +268,29 @@ def test_a_ladder_whose_shortest_steps_throw_x_about_goes_on_below(slots: int) -
     state, rounds, _ = search(parabola(1e6, steps=10), config)
     assert 0.03 < state.step * 1e6 < 1.6
     assert rounds <= 20
+
+
+@pytest.mark.parametrize("offset", [-1.0, 0.0, 1e6])
+def test_the_loss_before_the_first_move_is_what_all_slots_of_the_search_began_from(offset: float) -> None:
+    slot, begun = parabola(1.0), (3.0, 5.0)
+    state, _, _ = search(lambda step, i: replace(slot(step, i), start_loss=offset + begun[i % 2]))
+    assert (state.level, state.spread) == (pytest.approx(offset + 4.0), pytest.approx(1.0))
+    np.testing.assert_array_equal(state.best_x, np.ones(3))  # of the search's last round, in which x still stood
+
+
+@pytest.mark.parametrize("offset", [-1.2, 0.0, 1e4])
+def test_a_run_thrown_off_in_its_first_rounds_goes_back_to_where_it_began_whatever_is_added_to_its_losses(
+    offset: float,
+) -> None:
+    began = np.full(3, 7.0)
+    state = replace(RUNNING, level=1.2 + offset, best_loss=1.2 + offset, best_x=began, spread=0.1)
+    found = steady([loss + offset for loss in (9.0, 80.0, 700.0, 6e3, 5e4)], state)
+    assert [bool(each.interventions) for each in found] == [False] * 4 + [True]
+    assert found[-1].restored is began
+
+
+def test_where_no_slot_has_a_slope_the_ladder_stays_where_it_is() -> None:
+    """As on a staircase with too small a radius: shorter steps are no way out."""
+    state, rounds, _ = search(lambda step, _: Trial(step, 3.0, explained=0.0, start_loss=3.0))
+    assert rounds <= 22
+    assert state.step > 1e-6
