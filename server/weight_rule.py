@@ -17,7 +17,8 @@ still L = 4. The first basis is judged at once, by the slots of the round before
 when they no longer pull apart the stretch comes back.
 
 Where noise hides the pulls, the losses tell: if those at the rounds' x, in the mean between two refreshes, are above
-the loss before the first move and above what they were when directions were last isotropic, L is 1 again.
+the loss before the first move and above what they were when directions were last isotropic, these stay isotropic for
+the rest of the run.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ class Pull:
 @dataclass(frozen=True)
 class WeightState:
     """All that the rule remembers: the stretch L (0: no basis yet), the sums of I, A and N since the refresh, the loss
-    before the first move (NaN: no round yet), the sum of the rounds' losses since the refresh and their number, and
-    their mean between two refreshes when directions were last isotropic (0: never yet)."""
+    before the first move (NaN: no round yet), the sum of the rounds' losses since the refresh and their number, their
+    mean between two refreshes when directions were last isotropic (0: never yet), and whether stretched ones hurt."""
 
     stretch: float = 0.0
     inside: float = 0.0
@@ -62,6 +63,7 @@ class WeightState:
     losses: float = 0.0
     rounds: int = 0
     isotropic: float = 0.0
+    hurt: bool = False
 
 
 def weight_of_stretch(state: WeightState, dimension: int, rank: int) -> float:
@@ -116,9 +118,9 @@ def refreshed(
         return state, ()
     old = weight_of_stretch(state, dimension, rank_before) if rank_before else 0.0
     loss = state.losses / state.rounds if state.rounds else state.level
-    hurt = old > 0.0 and loss > max(state.level, state.isotropic)
+    hurt = state.hurt or (old > 0.0 and loss > max(state.level, state.isotropic))
     stretch = 1.0 if hurt else _stretch(state, 1.0 - START_WEIGHT + START_WEIGHT * dimension / rank)
-    after = WeightState(stretch, level=state.level, isotropic=state.isotropic if old > 0.0 else loss)
+    after = WeightState(stretch, level=state.level, isotropic=state.isotropic if old > 0.0 else loss, hurt=hurt)
     new = weight_of_stretch(after, dimension, rank)
     if new == old or state.stretch == 0.0:
         return after, ()
