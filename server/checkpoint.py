@@ -29,6 +29,7 @@ __all__ = ["CheckpointWriter", "check_dimension", "check_units", "load_newest", 
 _MAGIC = b"ZOFEDHT1"
 _KEEP = 3
 _PATTERN = "round-*.ckpt"
+_STEPPING = frozenset(field.name for field in fields(StepState))
 
 
 def write_checkpoint(folder: Path, state: ServerState, config: RunConfig) -> Path:
@@ -96,9 +97,6 @@ def read_checkpoint(path: Path) -> tuple[ServerState, RunConfig]:
             weighing=WeightState(**header["weighing"]) if header.get("weighing") else None,
         )
     return state, RunConfig.from_mapping(header["config"])
-
-
-_STEPPING = frozenset(field.name for field in fields(StepState))
 
 
 def _stepping_header(state: StepState) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from server.step_trials import Trial
 
 __all__ = ["FIRST", "after_race", "begin_race", "race_length", "raced_step"]
 
-FIRST = 2.0  # times the measured step is where a race begins, and what a run without one takes
+FIRST = 2.0  # times the measured step is where a race begins, and a run without one where it falls linearly
 _BETWEEN = 2.0  # ratio of neighbouring steps
 _LEAST_RUN = 100  # rounds of a run that has the time for a race
 _SHARE = 20  # a turn has this part of the run's rounds,
@@ -43,7 +43,7 @@ def race_length(config: RunConfig, total: int = 0) -> int:
     ``total``: how many rounds the run will have, as far as known where a budget ends it; 0: as the config says.
     """
     rounds = total or config.rounds
-    if rounds < _LEAST_RUN or config.step_schedule == "constant":
+    if rounds < _LEAST_RUN or config.schedule == "constant":
         return 0
     return min(_MOST, max(_LEAST, rounds // _SHARE))
 
@@ -116,8 +116,13 @@ def _following(race: Race, good: bool, hurt: bool) -> int | None:
 def _hurts(seen: Sequence[Judged], level: float) -> bool:
     """Whether a turn has led x to where the loss is higher than before the first move, by more than its error and by
     more than a saddle does."""
-    error = stdev(loss for *_, loss in seen) / math.sqrt(len(seen)) if len(seen) > 1 else 0.0
+    error = _error([loss for *_, loss in seen]) if len(seen) > 1 else 0.0
     return _mean(seen) - level > max(error, _SADDLE * abs(level))
+
+
+def _error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean of two values or more."""
+    return stdev(values) / math.sqrt(len(values))
 
 
 def _mean(seen: Sequence[Judged]) -> float:
@@ -137,7 +142,7 @@ def _difference(ours: Sequence[Judged], theirs: Sequence[Judged]) -> tuple[float
     both = [one[place] - other[place] for place in one if place in other]
     if len(both) < 2:
         return fmean(one.values()) - fmean(other.values()), 0.0
-    return fmean(both), stdev(both) / math.sqrt(len(both))
+    return fmean(both), _error(both)
 
 
 def _by_place(losses: Sequence[Judged]) -> Mapping[tuple[int, str], float]:

@@ -63,18 +63,21 @@ def learn(
     state: StepState, config: RunConfig, round_: int, x: Vector, trials: Sequence[Trial], follows: bool, progress: float
 ) -> Findings:
     """Return what the slots of a round teach; ``x`` is where they began, (n,)."""
-    total = _rounds(state, config, round_, progress)
     match _stage(state, follows):
-        case "coarse":
-            return _begun(after_coarse(replace(state, best_x=x), config, round_, trials, total), round_ + 1, progress)
-        case "fine":
-            return _begun(after_fine(replace(state, best_x=x), config, round_, trials, total), round_ + 1, progress)
-        case "race":
-            return _begun(after_race(state, config, x, trials), round_ + 1, progress)
         case "again":
             return _after_again(state, trials, _planned(state, config, round_, progress))
         case "steady":
             return _after_steady(state, x, trials)
+        case "race":
+            findings = after_race(state, config, x, trials)
+        case "coarse" | "fine" as stage:
+            after = after_coarse if stage == "coarse" else after_fine
+            total = _rounds(state, config, round_, progress)
+            findings = after(replace(state, best_x=x), config, round_, trials, total)
+    if findings.state.searching != "done":
+        return findings
+    # The schedule counts from the end of the search, and of the race where there is one.
+    return replace(findings, state=replace(findings.state, began=round_ + 1, begun=progress))
 
 
 def _rounds(state: StepState, config: RunConfig, round_: int, progress: float) -> int:
@@ -84,13 +87,6 @@ def _rounds(state: StepState, config: RunConfig, round_: int, progress: float) -
     # Slots that diverged were charged with nothing.
     finite = sum(math.isfinite(trial.loss) for trial in state.tried) / max(1, len(state.tried))
     return round(round_ * finite / progress)
-
-
-def _begun(findings: Findings, round_: int, progress: float) -> Findings:
-    """The schedule counts from the end of the search, and of the race where there is one."""
-    if findings.state.searching != "done":
-        return findings
-    return replace(findings, state=replace(findings.state, began=round_, begun=progress))
 
 
 def drawn_as(state: StepState, round_: int) -> int:

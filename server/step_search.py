@@ -113,12 +113,12 @@ def _found(
     # The losses where all slots began: no step has changed them, and they scatter by which clients and rows these were.
     starts = [trial.start_loss for trial in tried if math.isfinite(trial.start_loss)]
     level, spread = (fmean(starts), pstdev(starts)) if starts else (math.inf, 0.0)
-    if not race_length(config, total) and config.schedule == "linear":
-        step *= FIRST
     state = replace(state, step=step, tried=(), level=level, best_loss=level, spread=spread)
     if race_length(config, total):
         return Findings(begin_race(state, round_ + 1, total), 0.0, interventions=(note,))
-    return Findings(replace(state, searching="done", began=round_ + 1), step * 1.001, interventions=(note,))
+    if config.schedule == "linear":
+        step *= FIRST
+    return Findings(replace(state, searching="done", step=step), step * 1.001, interventions=(note,))
 
 
 def _exponent(step: float) -> int:

@@ -46,7 +46,7 @@ class StepState:
     begun: float = 0.0  # and the part of the run that was over then
     followed: bool = False  # the step has been looked at under a basis
     recent: tuple[float, ...] = ()  # losses of the latest rounds, the newest last
-    spread: float = 0.0  # running mean of a window's standard deviation
+    spread: float = 0.0  # running mean of a window's standard deviation, at first that of the slots' starts
     level: float = math.inf  # the loss before the first move
     best_loss: float = math.inf  # lowest median of a window, the level until there is one
     best_x: Vector | None = None  # x in the last round of that window: (n,)
