@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +62,9 @@ def _read_config(args: argparse.Namespace) -> RunConfig:
 
 def _run(args: argparse.Namespace) -> int:
     config = _read_config(args)
-    folder = RunFolder(args.out.expanduser())
-    folder.begin(config, args.engine)
-    _conduct(config, folder, args.engine, None)
+    with RunFolder(args.out.expanduser()) as folder:
+        folder.begin(config, args.engine)
+        _conduct(config, folder, args.engine, None)
     return 0
 
 
@@ -108,16 +109,16 @@ def _make_certificates(args: argparse.Namespace) -> int:
 
 
 def _resume(args: argparse.Namespace) -> int:
-    folder = RunFolder(args.folder.expanduser())
-    config, state, engine = folder.reopen(parse_assignments(args.set))
-    if engine == "grpc" and args.engine is None and config.dataset != CLIENTS_HOLD_DATA and not config.objective:
-        engine = "in-process"  # the rows are the server's, and every engine gives the same numbers
-    if engine == "python":
-        raise ConfigError(
-            [f"the objective of {folder.path} lives in Python; go on there with run(objective, x0=load_run(DIR).x)"]
-        )
-    print(f"continuing {folder.path} at round {state.round}", file=sys.stderr)
-    _conduct(config, folder, args.engine or engine, state)
+    with RunFolder(args.folder.expanduser()) as folder:
+        config, state, engine = folder.reopen(parse_assignments(args.set))
+        if engine == "grpc" and args.engine is None and config.dataset != CLIENTS_HOLD_DATA and not config.objective:
+            engine = "in-process"  # the rows are the server's, and every engine gives the same numbers
+        if engine == "python":
+            raise ConfigError(
+                [f"the objective of {folder.path} lives in Python; go on there with run(objective, x0=load_run(DIR).x)"]
+            )
+        print(f"continuing {folder.path} at round {state.round}", file=sys.stderr)
+        _conduct(config, folder, args.engine or engine, state)
     return 0
 
 
@@ -139,15 +140,16 @@ def _compare(args: argparse.Namespace) -> int:
     config = _read_config(args)
     configs = [config.replace(algorithm=name) for name in names]  # all are checked before the first run
     folders = [RunFolder(args.out.expanduser() / name) for name in names]
-    for folder, chosen in zip(folders, configs, strict=True):
-        folder.begin(chosen, "in-process")
-    rows = []
-    for name, folder, chosen in zip(names, folders, configs, strict=True):
-        print(f"{name}:", file=sys.stderr)
-        rows.append(run_in_process(chosen, folder=folder, show_progress=True).summary)
-    print(comparison_text(names, rows))
     picture = args.out.expanduser() / "compare.png"
-    plot_runs([folder.path for folder in folders], picture)
+    with ExitStack() as held:
+        for folder, chosen in zip(folders, configs, strict=True):
+            held.enter_context(folder).begin(chosen, "in-process")
+        rows = []
+        for name, folder, chosen in zip(names, folders, configs, strict=True):
+            print(f"{name}:", file=sys.stderr)
+            rows.append(run_in_process(chosen, folder=folder, show_progress=True).summary)
+        print(comparison_text(names, rows))
+        plot_runs([folder.path for folder in folders], picture)
     print(f"picture: {picture}")
     return 0
 

@@ -37,7 +37,8 @@ def server_fn(context: Context) -> ServerAppComponents:
         print(summary_text(result.summary, folder), flush=True)
 
     print(f"results go to {folder.path}", flush=True)
-    return components(FlowerRounds(config, SimpleClientManager(), folder=folder, on_result=show), config)
+    rounds = FlowerRounds(config, SimpleClientManager(), folder=folder, on_result=show, on_end=folder.give_back)
+    return components(rounds, config)
 
 
 def components(server: FlowerRounds, config: RunConfig) -> ServerAppComponents:

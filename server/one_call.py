@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def run(
     ``success`` is False and ``message`` says why; x is that of the last good round.
 
     Raises ConfigError for wrong options, ObjectiveError when the objective cannot be made or evaluated at the start,
-    and DataError.
+    and DataError, also when a run goes on in ``out``.
     """
     objectives = _objectives(objective, x0, samples, bounds, scale)
     chosen = _config(config, options, objective, objectives)
@@ -73,10 +74,6 @@ def run(
     if x0 is not None:
         start = _start(x0, dimension, units)
     state = initial_state(fitted, start, units)
-    folder = None
-    if out is not None:
-        folder = RunFolder(Path(out).expanduser())
-        folder.begin(chosen, "in-process" if objectives is None else "python")
     history: list[dict[str, Any]] = []
 
     def watch(following: ServerState, record: RoundRecord) -> None:
@@ -86,12 +83,15 @@ def run(
         if callback is not None:
             callback(history[-1])
 
-    try:
-        done = conduct(chosen, engine, folder=folder, state=state, observers=[watch], show_progress=show_progress)
-    except (RoundError, ObjectiveError) as error:
-        if not engine.begun:
-            raise
-        return _result(state, history, {}, str(error), success=False)
+    with nullcontext() if out is None else RunFolder(Path(out).expanduser()) as folder:
+        if folder:
+            folder.begin(chosen, "in-process" if objectives is None else "python")
+        try:
+            done = conduct(chosen, engine, folder=folder, state=state, observers=[watch], show_progress=show_progress)
+        except (RoundError, ObjectiveError) as error:
+            if not engine.begun:
+                raise
+            return _result(state, history, {}, str(error), success=False)
     message, success = _verdict(chosen, done)
     return _result(done.state, history, done.final, message, success=success)
 

@@ -56,6 +56,7 @@ class FlowerRounds(Server):
         folder: RunFolder | None = None,
         state: ServerState | None = None,
         on_result: Callable[[Result], None] = lambda result: None,
+        on_end: Callable[[], None] = lambda: None,
         show_progress: bool = True,
         homes: Callable[[], dict[Member, ClientProxy]] | None = None,
         patience: float | None = None,
@@ -65,6 +66,7 @@ class FlowerRounds(Server):
         """``homes`` tells who can be drawn now and where; unless given, all logical clients live on all nodes.
 
         ``patience`` is how many seconds to wait for somebody to be there; round-timeout unless given.
+        ``on_end`` is called after the run, and after ``on_result``, however the run ends.
         ``dimension`` is n where it is known: a client's sparse file may lack its last columns.
         ``traffic`` is where the proxies count their bytes; unless given, Flower's messages are counted here.
         """
@@ -72,7 +74,7 @@ class FlowerRounds(Server):
         self._config = config
         self._folder = folder
         self._start = state
-        self._on_result = on_result
+        self._on_result, self._on_end = on_result, on_end
         self._show_progress = show_progress
         self._homes = homes or self._everybody_over_nodes
         self._patience = config.round_timeout if patience is None else patience
@@ -89,9 +91,10 @@ class FlowerRounds(Server):
             result = conduct(
                 self._config, self, folder=self._folder, state=self._start, show_progress=self._show_progress
             )
+            self._on_result(result)
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
-        self._on_result(result)
+            self._on_end()
         return History(), time.perf_counter() - began
 
     def start(self) -> Start:

@@ -7,9 +7,10 @@ import io
 import json
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from server.checkpoint import CheckpointWriter, load_newest, write_checkpoint
 from server.coordinator import Metrics, Observer
 from server.fallbacks import count_fallbacks
 from server.files import replace_file
+from server.folder_lock import FolderLock
 from server.history import HistoryWriter, read_history, truncate_history
 from server.interventions import count_interventions
 from server.rounds import ServerState
@@ -34,7 +36,10 @@ def x_digest(x: Vector) -> str:
 
 
 class RunFolder:
-    """DIR with config.toml, run.json, checkpoints/, history.jsonl, and at the end summary.json, x.npy and loss.png."""
+    """DIR with config.toml, run.json, checkpoints/, history.jsonl, and at the end summary.json, x.npy and loss.png.
+
+    ``claim``, ``begin`` and ``reopen`` take it for this writer alone; it is given back at the end of a ``with`` block.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,14 +50,40 @@ class RunFolder:
         self.summary_file = path / "summary.json"
         self.vector_file = path / "x.npy"
         self.picture_file = path / "loss.png"
+        self._lock = FolderLock(path / "run.lock")
+        self._made = False  # whether the folder was not there before
         self._writing = threading.Lock()  # clients are dealt partitions while the run goes on
 
     def exists(self) -> bool:
         """Whether there is a run in the folder. A config alone is none: what failed before round 0 can start again."""
         return self.history_file.exists() or any(self.checkpoints.glob("*.ckpt"))
 
-    def refuse_old(self) -> None:
-        """Raise DataError when there is a run in the folder: nothing is overwritten."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Let other writers have the folder; nothing more is to be written."""
+        self._lock.give_back()
+        if self._made:
+            with suppress(OSError):  # not empty, as a rule: a run that was not even begun leaves no folder
+                self.path.rmdir()
+        self._made = False
+
+    def claim(self) -> None:
+        """Make the folder and take it for a new run.
+
+        Raises DataError when the folder holds a run already (nothing is overwritten), when one goes on in it, or when
+        it cannot be written.
+        """
+        try:
+            self._made = self._made or not self.path.exists()
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"the result folder {self.path} cannot be written ({error.strerror})") from error
+        self._lock.take()
         if self.exists():
             raise DataError(
                 f"{self.path} already holds a run; continue it with `zofedht-server resume {self.path}`"
@@ -60,15 +91,8 @@ class RunFolder:
             )
 
     def begin(self, config: RunConfig, engine: str) -> None:
-        """Make the folder and write the config.
-
-        Raises DataError when the folder holds a run already (nothing is overwritten) or cannot be written.
-        """
-        self.refuse_old()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(f"the result folder {self.path} cannot be written ({error.strerror})") from error
+        """Claim the folder and write the config. Raises DataError as ``claim`` does."""
+        self.claim()
         replace_file(self.config_file, dump_toml(config).encode())
         about = {
             "engine": engine,
@@ -82,7 +106,7 @@ class RunFolder:
         """Return (config, state, engine) to continue with; history rows after the state are dropped.
 
         Raises ConfigError for a change of a key that enters the numbers, CheckpointError when there is
-        nothing to continue from.
+        nothing to continue from, DataError when the run still goes on.
         """
         if not self.config_file.exists():
             raise CheckpointError(
@@ -93,6 +117,7 @@ class RunFolder:
             raise ConfigError(
                 [f"{key} cannot change when a run is resumed; only {', '.join(sorted(FREE_KEYS))} can" for key in fixed]
             )
+        self._lock.take()
         config = RunConfig.from_mapping(load_toml(self.config_file) | dict(changes))
         state = load_newest(self.checkpoints, config)
         truncate_history(self.history_file, state.round)
@@ -125,6 +150,7 @@ class RunFolder:
 
     def start(self, config: RunConfig, state: ServerState, initial: Metrics) -> list[Observer]:
         """Write the first checkpoint and what x_0 scores; return the observers that record the rounds."""
+        self._lock.take()
         if state.round == 0:
             write_checkpoint(self.checkpoints, state, config)
             self._add_about(initial=initial)

@@ -64,36 +64,36 @@ def serve(
 
     Raises ZofedhtError.
     """
-    folder = RunFolder(options.out)
-    config, state = RunConfig.from_mapping(keys), None
-    if options.resume and folder.exists():
-        config, state, _ = folder.reopen(_changes(folder, config, keys))
-        report(f"continuing {folder.path} at round {state.round}")
-    else:
-        folder.refuse_old()
-    count = config.num_clients if state is not None or "num-clients" in keys else 0
-    health = serve_health(options.health_address) if options.health_address else None
-    service = _Service(config, state, count, report)
-    most_bytes = service.most_bytes(options.max_message_bytes)
-    join = JoinService(service.roster, service.hello, service.expected, most_bytes)
-    server, port = start_grpc_server(options.address, join, tls=options.tls, max_message_bytes=most_bytes)
-    listening(port)
-    try:
-        result = _finished(config, folder, state)
-        if result is None:
-            service.wait(options.min_clients, options.settle if state is not None or count == 0 else 0.0)
-            if state is None:
-                config = service.begin(folder)
-            service.deal(folder)
-            result = _run(config, service, folder, state)
-        service.roster.dismiss()
-        over(result, folder)
-        service.see_off(options.linger)
-    finally:
-        service.roster.hang_up()
-        server.stop(grace=_FAREWELL_SECONDS).wait()
-        if health is not None:
-            health.stop(grace=None)
+    with RunFolder(options.out) as folder:  # from now on: who waits for clients must not find it taken
+        config, state = RunConfig.from_mapping(keys), None
+        if options.resume and folder.exists():
+            config, state, _ = folder.reopen(_changes(folder, config, keys))
+            report(f"continuing {folder.path} at round {state.round}")
+        else:
+            folder.claim()
+        count = config.num_clients if state is not None or "num-clients" in keys else 0
+        health = serve_health(options.health_address) if options.health_address else None
+        service = _Service(config, state, count, report)
+        most_bytes = service.most_bytes(options.max_message_bytes)
+        join = JoinService(service.roster, service.hello, service.expected, most_bytes)
+        server, port = start_grpc_server(options.address, join, tls=options.tls, max_message_bytes=most_bytes)
+        listening(port)
+        try:
+            result = _finished(config, folder, state)
+            if result is None:
+                service.wait(options.min_clients, options.settle if state is not None or count == 0 else 0.0)
+                if state is None:
+                    config = service.begin(folder)
+                service.deal(folder)
+                result = _run(config, service, folder, state)
+            service.roster.dismiss()
+            over(result, folder)
+            service.see_off(options.linger)
+        finally:
+            service.roster.hang_up()
+            server.stop(grace=_FAREWELL_SECONDS).wait()
+            if health is not None:
+                health.stop(grace=None)
     return result, folder
 
 

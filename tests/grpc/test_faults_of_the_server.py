@@ -137,9 +137,18 @@ def test_a_server_ends_at_once_when_it_is_terminated_while_it_waits(site: Site):
 
 def test_an_address_in_use_is_an_error_in_a_sentence(site: Site):
     site.server()
+    site.out = site.folder / "another"
     second = site.start_server(port=site.port)
     assert second.ends() == 2
     assert f"--address 127.0.0.1:{site.port} cannot be bound" in second.text
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_is_taken_while_a_server_waits_for_its_clients(site: Site, resume: bool):
+    first = site.server()
+    second = site.start_server(resume=resume)
+    assert second.ends() == 2
+    assert f"{site.out} is being written by a run that goes on (process {first.pid} on " in second.text
 
 
 @pytest.mark.parametrize(("address", "sentence"), [("0.0.0.0:1", "must be a loopback address"), ("127.0.0.1:x", "")])
