@@ -60,7 +60,8 @@ def run(
     (evaluations on one sample that the algorithm asked for; those of the first and the last x are not counted),
     ``history`` (one mapping a round), ``figures`` (all that was evaluated of the last x), ``success``, ``status`` (0
     or 1) and ``message``. Where the rounds fail - the steps diverge, the function raises - or end above the start,
-    ``success`` is False and ``message`` says why; x is that of the last good round.
+    or while a step was still searched for, ``success`` is False and ``message`` says why; x is that of the last good
+    round.
 
     Raises ConfigError for wrong options, ObjectiveError when the objective cannot be made or evaluated at the start,
     and DataError, also when a run goes on in ``out``.
@@ -97,10 +98,23 @@ def run(
 
 
 def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
+    """Return the message, and whether the run did what it was to do."""
     before, after = done.initial["train_loss"], done.final["train_loss"]
+    rounds, search = done.state.round, done.state.stepping
+    spent = bool(config.budget) and done.state.totals.evaluations >= config.budget
+    if search is not None and (search.searching != "done" or search.began >= rounds):
+        return (
+            f"the search for a step (step_size = auto) took the whole run, {rounds} round{'s' if rounds > 1 else ''};"
+            " as a rule it takes 5 to 10 where a round has one slot, and 2 to 5 where it has more, so give the run"
+            f" {'a larger budget' if spent else 'more rounds'}, or step_size as a number"
+        ), False
     if not after <= before:  # NaN too
-        return f"the loss went from {before:g} to {after:g}; a smaller step_size usually cures this", False
-    if config.budget and done.state.totals.evaluations >= config.budget:
+        step, way_out = "", "a smaller step_size"
+        if search is not None:
+            step = f" with the step that step_size = auto found, {search.step:g}"
+            way_out = "a number below that, or a larger radius where the function is noisy,"
+        return f"the loss went from {before:g} to {after:g}{step}; {way_out} usually cures this", False
+    if spent:
         return f"the budget of {config.budget:,} evaluations is spent", True
     return f"all {config.rounds} rounds are done", True
 

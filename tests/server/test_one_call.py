@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,43 @@ def test_steps_that_diverge_are_no_success_and_x_is_still_finite() -> None:
     assert result.message.startswith("the loss went from 10.25 to ")
     assert "a smaller step_size usually cures this" in result.message
     assert np.all(np.isfinite(result.x))
+
+
+@pytest.mark.parametrize(
+    ("clients", "limits", "way_out"),
+    [
+        (1, {"rounds": 1}, "1 round;.* so give the run more rounds, or step_size as a number"),
+        (1, {"rounds": 5}, "5 rounds;.* so give the run more rounds, or step_size as a number"),  # over with the last
+        (5, {"rounds": 1}, "1 round;.* so give the run more rounds, or step_size as a number"),
+        (1, {"rounds": 0, "budget": 300}, "3 rounds;.* so give the run a larger budget, or step_size as a number"),
+    ],
+)
+def test_a_run_that_ends_with_the_search_for_a_step_is_no_success(
+    clients: int, limits: dict[str, int], way_out: str
+) -> None:
+    result = run([bowl] * clients, x0=np.zeros(3), **limits)
+    assert (result.success, result.status) == (False, 1)
+    assert re.match(r"the search for a step \(step_size = auto\) took the whole run, " + way_out, result.message)
+    np.testing.assert_array_equal(result.x, np.zeros(3))
+    assert run([bowl] * clients, x0=np.zeros(3), **{key: 10 * limit for key, limit in limits.items()}).success
+
+
+def test_a_loss_that_rises_with_a_measured_step_is_told_with_that_step() -> None:
+    calls = []
+
+    def worn(x: Any) -> float:
+        calls.append(x)
+        return bowl(x) + 100.0 * (len(calls) > 1)
+
+    result = run(worn, x0=np.zeros(3), rounds=30)
+    assert not result.success
+    found = re.match(
+        r"the loss went from 10\.25 to 100\.?\d* with the step that step_size = auto found, (\S+);", result.message
+    )
+    assert found
+    assert 1e-4 < float(found[1]) < 1.0
+    assert "a number below that, or a larger radius where the function is noisy, usually cures this" in result.message
+    assert "smaller step_size" not in result.message
 
 
 def test_a_function_that_breaks_in_the_first_round_returns_the_start() -> None:
