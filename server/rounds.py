@@ -126,7 +126,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
     )
     weight = weight_now(state, config)
     follows = weight > 0.0
-    sizes = _steps(state, config, len(chosen), follows)
+    sizes = _steps(state, config, len(chosen))
     common = Broadcast(
         round=state.round,
         slot=0,
@@ -172,10 +172,16 @@ def _races(state: ServerState) -> bool:
     return state.stepping is not None and state.stepping.racing
 
 
-def _steps(state: ServerState, config: RunConfig, slots: int, follows: bool) -> list[float]:
+def _at_full_weight(state: ServerState, config: RunConfig) -> bool:
+    """Whether directions follow a basis as much as they may; where the weight is auto that can come in small steps."""
+    return weight_now(state, config) > 0.99 * config.weight > 0.0  # auto finds its weight up to rounding
+
+
+def _steps(state: ServerState, config: RunConfig, slots: int) -> list[float]:
     if state.stepping is None:
         return [config.step(state.round, state.totals.evaluations)] * slots
-    return step_rule.steps(state.stepping, config, state.round, slots, follows, _progress(state, config))
+    fully = _at_full_weight(state, config)
+    return step_rule.steps(state.stepping, config, state.round, slots, fully, _progress(state, config))
 
 
 def _progress(state: ServerState, config: RunConfig) -> float:
@@ -262,8 +268,8 @@ def _learn(
     trials = {update.slot: _trial(update, asked[update.slot]) for update in usable}
     trials |= {failure.slot: Trial(asked[failure.slot].step_size, math.inf, client=failure.client) for failure in lost}
     in_order = [trials[slot] for slot in sorted(trials)]
-    follows = weight_now(state, config) > 0.0
-    return step_rule.learn(state.stepping, config, state.round, state.x, in_order, follows, _progress(state, config))
+    fully = _at_full_weight(state, config)
+    return step_rule.learn(state.stepping, config, state.round, state.x, in_order, fully, _progress(state, config))
 
 
 def _trial(update: Update, asked: Broadcast) -> Trial:

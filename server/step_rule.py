@@ -5,8 +5,8 @@ falls as it fits its own rows, and the loss of its first one, where x is still t
 
 1. *Coarse* and 2. *fine* (``step_search``): steps of a ladder on single slots, from the same x.
 3. *Race* (``step_race``), in runs that are long enough: steps, each for some rounds from the same x.
-4. *Again*, in the first round with a basis: directions are then longer inside the subspace, and the step is shortened
-   to the longest one that is not clearly worse than the best.
+4. *Again*, in the first round with a basis at its full weight: directions are then longer inside the subspace, and the
+   step is shortened to the longest one that is not clearly worse than the best.
 5. *Steady*: the step falls as step-schedule says. If the losses at the rounds' x, by their median over several rounds,
    climb half of the way back to where they began, the step is halved and x goes back to where they were lowest.
 """
@@ -43,7 +43,8 @@ Stage = Literal["coarse", "fine", "race", "again", "steady"]
 def steps(state: StepState, config: RunConfig, round_: int, slots: int, follows: bool, progress: float) -> list[float]:
     """Return the step of each slot.
 
-    ``follows``: whether the round's directions follow a basis; ``progress``: the part of the run that is over.
+    ``follows``: whether the round's directions follow a basis at its full weight; ``progress``: the part of the run
+    that is over.
     """
     planned = _planned(state, config, round_, progress)
     match _stage(state, follows):

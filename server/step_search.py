@@ -2,6 +2,7 @@
 
 1. *Coarse*: the slots of a round take steps of a geometric ladder (ratio 4) from the same x, which stays. A slot's
    mean loss falls below that of the shortest steps as its own steps get somewhere, and rises when they overshoot.
+   Where the first probes tell how clients differ at x, each slot is judged by its own fall.
 2. *Fine*: several slots each take a quarter, half, once and twice the step found. Taken is the shortest step that has
    most of the best fall: short, since a client of few kinds of rows fits them however long its steps are. Where the
    fall is no more than noise, as at a saddle, it is the longest step that is not seen to hurt, less the factor that a
@@ -19,7 +20,7 @@ from common.config import RunConfig
 from server.interventions import Intervention
 from server.step_race import FIRST, begin_race, race_length
 from server.step_state import Findings, StepState
-from server.step_trials import Trial, level_of, rungs_of, shortest_good, spread_within, throws_about
+from server.step_trials import Rung, Trial, evened, level_of, rungs_of, shortest_good, spread_within, throws_about
 
 __all__ = ["after_coarse", "after_fine", "coarse_steps", "fine_steps"]
 
@@ -27,6 +28,9 @@ _RATIO = 4.0  # between neighbours of the coarse ladder
 _RUNGS = 10  # of the coarse ladder, at most in a round
 _LEAST_RUNGS = 5  # before the ladder is judged
 _HIGHER = 3  # rungs that a ladder is extended upwards by
+_HURTS = 4.0  # times the best fall that the longest step must raise the loss by to be seen to hurt
+_KEPT = 0.25  # of what the slopes explain is gained by steps that are not too long
+_SHORTEST = 3  # rungs, whose losses differ by noise
 _MOST_ROUNDS = 20  # of the coarse search; then the best step so far must do
 _WILD_ROUNDS = 15  # in which a ladder whose shortest steps throw x about goes on below,
 _WILD = 3  # rungs lower at least
@@ -52,23 +56,21 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Seque
     slots = config.clients_per_round
     tried = (*state.tried, *trials)
     state = replace(state, tried=tried, rounds=state.rounds + 1)
-    ladder = rungs_of(tried)
+    ladder = rungs_of(evened(tried))
     usable = [rung for rung in ladder if math.isfinite(rung.loss)]
     found = shortest_good(ladder, level_of(usable)) if usable else 0.0
     if state.rounds < _MOST_ROUNDS:
         top, bottom = _exponent(ladder[-1].step), _exponent(ladder[0].step)
         if len(ladder) < _LEAST_RUNGS and len(usable) == len(ladder):
             return Findings(replace(state, lowest=top + 1), 0.0)
-        if state.rounds < _WILD_ROUNDS and throws_about(ladder):
+        if state.rounds < _WILD_ROUNDS and throws_about(rungs_of(tried)):
             return Findings(replace(state, lowest=bottom - max(_WILD, min(slots, _RUNGS)), raised=False), 0.0)
         if all(rung.explained == 0.0 for rung in ladder):  # no slope anywhere: no step leads anywhere
             return Findings(state, 0.0)
         if not usable or min(usable, key=lambda rung: rung.loss).step == ladder[0].step:  # all are too long
             return Findings(replace(state, lowest=bottom - min(slots, _RUNGS), raised=False), 0.0)
-        level, least = level_of(usable), min(rung.loss for rung in usable)
-        # Noise apart, the longest step must be seen to hurt; a client of one label may never show it.
-        ends = ladder[-1].loss <= level + (level - least) and not state.raised
-        if found == 0.0 or ends or (len(ladder) > 1 and found > ladder[-2].step * 1.001):
+        last_is_best = len(ladder) > 1 and found > ladder[-2].step * 1.001
+        if found == 0.0 or last_is_best or _ends_too_low(ladder, level_of(usable), state.raised):
             return Findings(replace(state, lowest=top + 1, raised=True), 0.0)
     found = found or (usable or ladder)[0].step
     if slots < len(_FINE):  # one slot each would be no better
@@ -76,16 +78,29 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Seque
     return Findings(replace(state, searching="fine", step=found), 0.0)
 
 
+def _ends_too_low(ladder: Sequence[Rung], level: float, raised: bool) -> bool:
+    """Whether the longest step was not seen to be too long, noise apart."""
+    last = ladder[-1]
+    usable = [rung.loss for rung in ladder if math.isfinite(rung.loss)]
+    if not raised:
+        return last.loss <= level + _HURTS * (level - min(usable))
+    # A client of one label may never show that long steps hurt; but what they gain falls behind their slopes.
+    noise = max(usable[:_SHORTEST]) - min(usable[:_SHORTEST])
+    return last.explained < noise or level - last.loss > _KEPT * last.explained
+
+
 def after_fine(state: StepState, config: RunConfig, round_: int, trials: Sequence[Trial], total: int = 0) -> Findings:
     """Return what the finer look teaches; before a race x stays."""
-    coarse = [rung for rung in rungs_of(state.tried) if math.isfinite(rung.loss)]
-    found = shortest_good(rungs_of(trials), level_of(coarse)) if coarse else 0.0
     tried = (*state.tried, *trials)
+    alike = evened(tried)
+    before, now = alike[: len(state.tried)], alike[len(state.tried) :]
+    coarse = [rung for rung in rungs_of(before) if math.isfinite(rung.loss)]
+    found = shortest_good(rungs_of(now), level_of(coarse)) if coarse else 0.0
     if coarse and not found and state.rounds < _MOST_ROUNDS:  # what one slot seemed to gain is nothing: look below
         state = replace(state, tried=tried, rounds=state.rounds + 1, step=state.step * _FINE[0] / 2.0)
         return Findings(state, 0.0)
     if coarse and found:
-        found = _longer_in_noise(found, level_of(coarse), trials, tried, race_length(config, total) > 0)
+        found = _longer_in_noise(found, level_of(coarse), now, alike, race_length(config, total) > 0)
     return _found(state, config, round_, found or state.step * _FINE[0], tried, total)
 
 
@@ -108,7 +123,7 @@ def _longer_in_noise(found: float, level: float, trials: Sequence[Trial], tried:
 def _found(
     state: StepState, config: RunConfig, round_: int, step: float, tried: Sequence[Trial], total: int
 ) -> Findings:
-    shown = ", ".join(f"{rung.step:.3g}: {rung.loss:.4g}" for rung in rungs_of(tried))
+    shown = ", ".join(f"{rung.step:.3g}: {rung.loss:.4g}" for rung in rungs_of(evened(tried)))
     note = Intervention("step-size", None, step, f"measured; mean loss by step: {shown}")
     # The losses where all slots began: no step has changed them, and they scatter by which clients and rows these were.
     starts = [trial.start_loss for trial in tried if math.isfinite(trial.start_loss)]

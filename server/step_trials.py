@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import fmean
+from dataclasses import dataclass, replace
+from statistics import fmean, pstdev
 
 __all__ = [
     "Rung",
     "Trial",
+    "evened",
     "level_of",
     "rungs_of",
     "shortest_good",
@@ -20,6 +21,8 @@ __all__ = [
 _SHARE = 0.9  # of the best fall that the step must have
 _EXPLAINED = 2.0  # times what the slopes explain is the most that a fall counts: the rest is which client it was
 _MAGNITUDE = 1000.0  # ratio of losses that no common start explains
+_NEAR = 0.05  # of the scatter of starts: what the slopes of a short slot explain at most
+_LEAST_SHORT = 3  # slots, to tell whether starts are exact
 _NOTHING = 0.05  # of the best fall: a step whose slopes explain less is as good as none
 
 
@@ -43,6 +46,22 @@ class Rung:
     step: float
     loss: float
     explained: float
+
+
+def evened(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials, all from the same x, with losses as if all clients' were equal there, where that is known.
+
+    It is where slots too short to change anything have the loss that they began with: then each slot is judged by its
+    own fall. With few rows a batch a first probe says less of a client than the mean over a slot does.
+    """
+    known = [trial for trial in trials if math.isfinite(trial.loss) and math.isfinite(trial.start_loss)]
+    starts = [trial.start_loss for trial in known]
+    near = _NEAR * pstdev(starts) if known else 0.0
+    short = [trial for trial in known if trial.explained <= near]
+    if len(short) < _LEAST_SHORT or any(abs(trial.loss - trial.start_loss) > 2.0 * near for trial in short):
+        return list(trials)
+    middle = fmean(starts)
+    return [replace(t, loss=t.loss - t.start_loss + middle) if math.isfinite(t.start_loss) else t for t in trials]
 
 
 def rungs_of(trials: Sequence[Trial]) -> list[Rung]:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from common.config import START_WEIGHT, RunConfig
+from common.messages import Member
 from common.objective import Objective
 from common.objectives.quadratic import QuadraticObjective
 from server import checkpoint
@@ -21,7 +22,7 @@ from server.checkpoint import read_checkpoint, write_checkpoint
 from server.coordinator import RoundRecord
 from server.history import read_history
 from server.inprocess import run
-from server.rounds import ServerState, initial_state
+from server.rounds import ServerState, ask, initial_state
 from server.run_folder import RunFolder
 from server.step_rule import drawn_as
 from server.step_state import Race, StepState
@@ -70,6 +71,18 @@ def test_a_run_without_a_step_ends_near_one_with_the_best_of_a_grid(curvature: f
     found = loss(objectives, run(config(algorithm=algorithm), objectives).state.x)
     start = loss(objectives, np.zeros(DIMENSION))
     assert found - min(fixed) < 0.05 * (start - min(fixed))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("curvature", [1e-10, 1e-6, 1.0, 1e6])
+def test_few_clients_that_differ_get_somewhere_whatever_the_magnitude_of_their_loss(
+    curvature: float, seed: int
+) -> None:
+    """A client's loss says where it stands, not what its step was worth: only its own fall says that."""
+    objectives = clients(1.0, curvature, count=5)
+    wanted = config(num_clients=5, clients_per_round=5, batch_size=0, seed=seed)
+    start, least = (loss(objectives, np.full(DIMENSION, at)) for at in (0.0, 3.0))  # 3 is near the best
+    assert loss(objectives, run(wanted, objectives).state.x) - least < 0.25 * (start - least)
 
 
 def test_a_step_that_makes_the_run_diverge_is_cut_until_it_does_not() -> None:
@@ -136,6 +149,25 @@ def test_numbers_leave_nothing_to_intervene_in(tmp_path: Path) -> None:
     rows = read_history(folder.history_file)
     assert [row["subspace_weight"] for row in rows] == [0.0] * 3 + [START_WEIGHT] * 27
     assert (result.state.stepping, result.state.weighing) == (None, None)
+
+
+@pytest.mark.parametrize(("stretch", "steps"), [(1.0, 1), (1.5, 1), (5.0, 4)])
+def test_the_step_is_looked_at_again_when_the_weight_is_full_and_not_at_its_first_trace(
+    stretch: float, steps: int
+) -> None:
+    """Under subspace-weight = auto directions can be as good as isotropic for long after the first basis."""
+    begun = ServerState(
+        6,
+        np.zeros(DIMENSION),
+        basis=np.eye(DIMENSION)[:, :3],
+        version=6,
+        stepping=StepState("done", step=0.1),
+        weighing=WeightState(stretch),
+    )
+    wanted = config(subspace_weight="auto")
+    asked = ask(begun, wanted, [Member(str(i), i) for i in range(8)])
+    assert len({broadcast.step_size for broadcast in asked}) == steps
+    assert (asked[0].weight > 0.0) == (stretch > 1.0)
 
 
 def final_weight(objectives: Sequence[Objective]) -> float:

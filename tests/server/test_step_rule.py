@@ -27,7 +27,8 @@ def parabola(curvature: float, floor: float = 0.0, noise: float = 0.0, seed: int
             w = (1.0 - step * curvature) ** np.arange(steps)
             loss = float(np.mean(curvature * w**2 / 2.0)) + floor + noise * rng.standard_normal()
             explained = step * (steps - 1) / 2.0 * float(np.mean((curvature * w) ** 2))
-        return Trial(step, loss, explained) if math.isfinite(loss) else Trial(step, math.inf)
+        start = curvature / 2.0 + floor
+        return Trial(step, loss, explained, start_loss=start) if math.isfinite(loss) else Trial(step, math.inf)
 
     return slot
 

@@ -1,0 +1,59 @@
+"""What a round's slots say about their steps: laws of the comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from server.step_trials import Trial, evened, level_of, rungs_of, throws_about
+
+STARTS = [3.0, 9.0, 1.0, 5.0, 7.0]  # of five clients, at one x
+
+
+def ladder(starts: Sequence[float], fall: float = 1e-6) -> list[Trial]:
+    """Five steps, each four times the last, of which each gains ``fall`` times its step and explains twice that."""
+    return [Trial(4.0**i, start - fall * 4.0**i, 2.0 * fall * 4.0**i, f"c{i}", start) for i, start in enumerate(starts)]
+
+
+def test_where_starts_are_exact_each_slot_is_judged_by_its_own_fall() -> None:
+    losses = [rung.loss for rung in rungs_of(evened(ladder(STARTS)))]
+    np.testing.assert_allclose(losses, [5.0 - 1e-6 * 4.0**i for i in range(5)], rtol=0, atol=1e-12)
+    assert level_of(rungs_of(evened(ladder(STARTS)))) == pytest.approx(5.0, abs=1e-5)
+
+
+def test_the_clients_that_had_which_step_change_nothing_then() -> None:
+    one, other = (rungs_of(evened(ladder(starts))) for starts in (STARTS, STARTS[::-1]))
+    assert [rung.loss for rung in one] == pytest.approx([rung.loss for rung in other], abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_starts_that_scatter_by_their_batch_are_left_out_of_it(seed: int) -> None:
+    """A first probe on a few rows says nothing of the mean over many."""
+    scatter = np.random.default_rng(seed).standard_normal(5)
+    trials = [
+        replace(trial, start_loss=trial.start_loss + noise)
+        for trial, noise in zip(ladder([5.0] * 5), scatter, strict=True)
+    ]
+    assert evened(trials) == trials
+
+
+@pytest.mark.parametrize("fall", [1.0, 100.0])
+def test_steps_that_all_lead_somewhere_tell_nothing_of_the_starts(fall: float) -> None:
+    trials = ladder(STARTS, fall)
+    assert evened(trials) == trials
+
+
+def test_slots_that_diverged_stay_infinitely_bad() -> None:
+    lost = Trial(4.0**9, math.inf, client="c9", start_loss=5.0)
+    trials = evened([*ladder(STARTS), lost, Trial(4.0**10, math.inf)])
+    assert [rung.loss for rung in rungs_of(trials)][-2:] == [math.inf, math.inf]
+    assert rungs_of(trials)[0].loss == pytest.approx(5.0, abs=1e-5)
+
+
+def test_losses_of_other_magnitudes_at_the_shortest_steps_are_no_common_start() -> None:
+    assert not throws_about(rungs_of(ladder(STARTS)))
+    assert throws_about(rungs_of([Trial(1.0, 1.0), Trial(4.0, 1e5), Trial(16.0, 1e9)]))
