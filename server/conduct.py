@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -84,23 +84,23 @@ def conduct(
     check_dimension(state, dimension)
     check_units(state, units)
     changes = _changes(config, fitted, dimension) if state.round == 0 else []
-    coordinator = Coordinator(fitted, state, evaluate=engine.evaluate, changes=changes)
-    engine.attach(coordinator)
-    initial = engine.evaluate(state.x) if state.round == 0 else {}
-    if folder:
-        coordinator.observers.extend(folder.start(config, state, initial))
-    coordinator.observers.extend(observers)
-    notes = [f"{change.what} = {change.before} becomes {change.after}: {change.why}" for change in changes]
-    with progress(config, state, notes=notes) if show_progress else nullcontext() as shown:
-        if shown is not None:
-            coordinator.observers.append(shown)
-        try:
-            while not coordinator.finished:
-                engine.carry_round()
-        except BaseException:
-            if folder:
-                _save_anyway(folder, config, coordinator.state)
-            raise
+    with closing(Coordinator(fitted, state, evaluate=engine.evaluate, changes=changes)) as coordinator:
+        engine.attach(coordinator)
+        initial = engine.evaluate(state.x) if state.round == 0 else {}
+        if folder:
+            coordinator.observers.extend(folder.start(config, state, initial))
+        coordinator.observers.extend(observers)
+        notes = [f"{change.what} = {change.before} becomes {change.after}: {change.why}" for change in changes]
+        with progress(config, state, notes=notes) if show_progress else nullcontext() as shown:
+            if shown is not None:
+                coordinator.observers.append(shown)
+            try:
+                while not coordinator.finished:
+                    engine.carry_round()
+            except BaseException:
+                if folder:
+                    _save_anyway(folder, config, coordinator.state)
+                raise
     state = coordinator.state
     final = (coordinator.figures or engine.evaluate(state.x)) | engine.test(state.x)
     summary = folder.finish(config, state, final) if folder else {}

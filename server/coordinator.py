@@ -107,6 +107,10 @@ class Coordinator:
         self.figures: Metrics | None = None
         """The full evaluation of the state's x, where the latest round had one."""
 
+    def close(self) -> None:
+        """Let go of the engine, which refers to us: what both hold is freed as soon as nobody else needs it."""
+        self._evaluate = None
+
     @property
     def finished(self) -> bool:
         """Whether all rounds are done or the budget is spent."""

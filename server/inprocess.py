@@ -5,7 +5,8 @@ The one server module that imports the client: it is both ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from client.replica import Replica
 from client.worker import Worker
@@ -30,19 +31,15 @@ class InProcessEngine:
     def __init__(self, config: RunConfig, objectives: Sequence[Objective] | None = None) -> None:
         """``objectives``, one a client, replace what the config would build."""
         self._config = config
-        self._objectives = None if objectives is None else [in_search_units(objective) for objective in objectives]
+        self._objective = objective = _by_partition(config, objectives)
         self._members = members_of(config)
         replica = Replica()  # one x serves all that are in this process
-        self._workers = {member.name: Worker(self._objective_of, replica=replica) for member in self._members}
+        # Workers do not refer to the engine that has them: what nobody needs any more is freed at once.
+        self._workers = {
+            member.name: Worker(lambda broadcast: objective(broadcast.partition), replica=replica)
+            for member in self._members
+        }
         self._central = central_evaluator(config) if objectives is None else None
-
-    def _objective_of(self, broadcast: Broadcast) -> Objective:
-        return self._objective(broadcast.partition)
-
-    def _objective(self, partition: int) -> Objective:
-        if self._objectives is not None:
-            return self._objectives[partition]
-        return objective_of(self._config.task, partition)
 
     def start(self) -> Start:
         first = self._objective(0)
@@ -68,6 +65,13 @@ class InProcessEngine:
 
     def test(self, x: Vector) -> Metrics:
         return self._central.test(x) if self._central else {}
+
+
+def _by_partition(config: RunConfig, objectives: Sequence[Objective] | None) -> Callable[[int], Objective]:
+    """Return what gives a client's objective."""
+    if objectives is None:
+        return partial(objective_of, config.task)
+    return [in_search_units(objective) for objective in objectives].__getitem__
 
 
 def run(
