@@ -6,7 +6,7 @@ falls as it fits its own rows, and the loss of its first one, where x is still t
 1. *Coarse* and 2. *fine* (``step_search``): steps of a ladder on single slots, from the same x.
 3. *Race* (``step_race``), in runs that are long enough: steps, each for some rounds from the same x.
 4. *Again*, in the first round with a basis at its full weight: directions are then longer inside the subspace, and the
-   step is shortened to the longest one that is not clearly worse than the best.
+   step is shortened to the longest one whose slots do not end clearly above where they began.
 5. *Steady*: the step falls as step-schedule says. If the losses at the rounds' x, by their median over several rounds,
    climb half of the way back to where they began, the step is halved and x goes back to where they were lowest.
 """
@@ -30,6 +30,7 @@ from server.step_trials import Rung, Trial, rungs_of, spread_within
 __all__ = ["Findings", "StepState", "drawn_as", "learn", "steps"]
 
 _AGAIN = (1.0, 0.5, 0.25, 0.125)
+_CLEARLY = 2.0  # standard errors that the slots of a step must end above their starts by for it to be too long
 _HOLD = 3.0  # under 1/sqrt(round) the step is held for HOLD^2 rounds
 _WINDOW = 5  # rounds whose median loss is compared
 _RISE = 4.0  # spreads of a window that its median must be above the lowest one,
@@ -112,18 +113,18 @@ def _planned(state: StepState, config: RunConfig, round_: int, progress: float) 
 
 
 def _after_again(state: StepState, trials: Sequence[Trial], planned: float) -> Findings:
-    rungs = rungs_of(trials)
     state = replace(state, followed=True)
+    risen = [replace(t, loss=t.loss - t.start_loss) if math.isfinite(t.loss) else t for t in trials]
+    rungs = rungs_of(risen)
     best = min(rungs, key=lambda rung: rung.loss) if rungs else Rung(0.0, math.inf, 0.0)
     if not math.isfinite(best.loss):
         return shortened(state, _AGAIN[-1], "every step tried under the first basis diverged")
-    short = {rung.step for rung in rungs if rung.step <= best.step}
-    slots = sum(trial.step in short for trial in trials)
-    error = spread_within(trials, best.step) * math.sqrt(2.0 * len(short) / slots)  # of a difference between two steps
-    found = max(rung.step for rung in rungs if rung.loss <= best.loss + error)
+    slots = {rung.step: sum(trial.step == rung.step for trial in trials) for rung in rungs}
+    most, spread = max(0.0, best.loss), spread_within(risen, best.step)
+    found = max(r.step for r in rungs if r.loss <= most + _CLEARLY * spread / math.sqrt(slots[r.step]))
     if found >= planned:
         return Findings(state, planned * 1.001)
-    shorter = shortened(state, found / planned, "longer steps are worse under the first basis")
+    shorter = shortened(state, found / planned, "longer steps raise the loss under the first basis")
     return replace(shorter, longest=found * 1.001)
 
 
@@ -143,7 +144,8 @@ def _after_steady(state: StepState, x: Vector, trials: Sequence[Trial]) -> Findi
     if middle > state.best_loss + max(_RISE * spread, _BACK * fallen):
         why = f"the median loss of {_WINDOW} rounds rose from {state.best_loss:.6g} to {middle:.6g}"
         return _back(shortened(state, 0.5, why), state.best_x)
-    if middle < state.best_loss:
+    # The median hides a round that threw x: only an x that is no worse than the window is one to come back to.
+    if recent[-1] <= middle < state.best_loss:
         state = replace(state, best_loss=middle, best_x=x)
     return Findings(replace(state, spread=_MEMORY * spread + (1.0 - _MEMORY) * pstdev(recent)), math.inf)
 

@@ -49,7 +49,7 @@ class StepState:
     spread: float = 0.0  # running mean of a window's standard deviation, at first that of the slots' starts
     level: float = math.inf  # the loss before the first move
     best_loss: float = math.inf  # lowest median of a window, the level until there is one
-    best_x: Vector | None = None  # x in the last round of that window: (n,)
+    best_x: Vector | None = None  # x of a round at the end of that window, no worse than it: (n,)
     race: Race | None = None  # while it is on
 
     @property

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from common.config import START_WEIGHT, RunConfig
+from common.function_objective import FunctionObjective
 from common.messages import Member
 from common.objective import Objective
 from common.objectives.quadratic import QuadraticObjective
+from common.typing import Vector
 from server import checkpoint
 from server.checkpoint import read_checkpoint, write_checkpoint
 from server.coordinator import RoundRecord
@@ -264,6 +266,19 @@ def test_two_slots_of_clients_that_differ_on_steep_axes_do_not_throw_x_off_for_g
     wanted = config(num_clients=5, clients_per_round=2, batch_size=0, rounds=rounds)
     found = run(wanted, objectives)
     assert loss(objectives, found.state.x) < 2.0 * loss(objectives, np.zeros(DIMENSION))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("rounds", [30, 60, 99])
+def test_a_function_that_is_steep_far_off_throws_no_run_off_for_good(rounds: int, seed: int) -> None:
+    """Rosenbrock's: one slot that runs away takes the mean with it, and the next rounds must bring x back."""
+
+    def rosenbrock(x: Vector) -> float:
+        return float(np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2))
+
+    objectives = [FunctionObjective(rosenbrock, np.zeros(3)) for _ in range(5)]
+    wanted = config(num_clients=5, clients_per_round=5, rounds=rounds, local_steps=50, radius=1e-3, seed=seed)
+    assert rosenbrock(run(wanted, objectives).state.x) < 1.0  # from 2
 
 
 def test_slopes_that_run_away_are_lessons_and_not_a_failed_round() -> None:

@@ -201,6 +201,16 @@ def test_the_first_basis_leaves_a_step_that_it_does_not_hurt_wherever_the_schedu
     assert (found.state.step, found.interventions) == (0.5, ())
 
 
+def test_the_first_basis_leaves_a_step_with_which_each_slot_falls_whoever_its_client_is() -> None:
+    """A slot's loss says who its client is: here those with the longest step are the worst off."""
+    state = StepState(searching="done", step=0.5, began=3)
+    asked = asked_in(state, 5, follows=True)
+    trials = [Trial(step, 100.0 * step - 0.1, start_loss=100.0 * step) for step in asked]
+    found = taught(state, 5, trials, follows=True)
+    assert (found.state.step, found.interventions) == (0.5, ())
+    assert found.longest >= max(asked)
+
+
 RUNNING = StepState(searching="done", step=0.8, level=1.2, best_loss=1.2)
 
 
@@ -214,6 +224,14 @@ def test_losses_at_x_that_rise_halve_the_step_and_bring_x_back(own: float | None
     assert changed.restored is not None
     assert changed.restored[0] == 21.0  # the x of the last round of the best window
     assert "rose from 0.8 to 1.9" in changed.interventions[0].why
+
+
+def test_x_never_comes_back_to_where_a_round_had_thrown_it() -> None:
+    """The median of a window whose last round is thrown far off is still the lowest."""
+    found = steady([1.1, 0.9, 1.0, 0.8, 0.7, 1e90, 1e90, 1e90, 1e90], RUNNING)
+    back = next(each for each in found if each.restored is not None)
+    assert back.restored is not None
+    assert back.restored[0] == 21.0  # of the round with .7, not of the first with 1e90
 
 
 def test_losses_of_slots_that_rise_from_an_x_that_gets_better_change_nothing() -> None:
