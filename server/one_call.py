@@ -53,8 +53,9 @@ def run(
     a client), ``"module:factory"``, or None for the data set and the model that the options name. A function needs
     ``x0``; others have a start of their own unless it is given. ``bounds`` and ``scale``, for functions, are those of
     ``Objective``. ``options`` are run config keys with underscores, over those of ``config``: ``rounds=200,
-    step_size=0.1``; unless given, num_clients is the length of the list, and the step size of a black box auto; memory
-    is at most n. ``out`` is a folder for the files of a run; ``callback`` hears each round's line.
+    step_size=0.1``; unless given, num_clients is the length of the list, whose clients are drawn without replacement,
+    and the step size of a black box is auto; memory is at most n. ``out`` is a folder for the files of a run;
+    ``callback`` hears each round's line.
 
     The result has ``x`` (n,), ``fun`` (the mean over clients of F on the whole shard), ``nit`` (rounds), ``nfev``
     (evaluations on one sample that the algorithm asked for; those of the first and the last x are not counted),
@@ -169,6 +170,8 @@ def _config(
             raise ConfigError([f"num_clients must be {count}, the number of objectives, got {given['num-clients']}"])
         given["num-clients"] = count
         given.setdefault("clients-per-round", min(count, config.clients_per_round))
+        if default and isinstance(given["clients-per-round"], int) and given["clients-per-round"] <= count:
+            given.setdefault("sampling", "without-replacement")  # where all take part, each does so once
         given.setdefault("evaluate-every", 0)  # evaluations are the user's: the probes tell the loss of a round
     return RunConfig.from_mapping(config.to_mapping() | given)
 

@@ -71,13 +71,36 @@ def test_objectives_end_as_they_do_by_the_longer_way() -> None:
     options = {"rounds": 5, "local_steps": 4, "batch_size": 3, "step_size": 0.05, "memory": 2, "seed": 11}
     result = run(quadratics(), clients_per_round=3, **options)
     config = RunConfig.from_mapping({k.replace("_", "-"): v for k, v in options.items()}).replace(
-        num_clients=4, clients_per_round=3
+        num_clients=4, clients_per_round=3, sampling="without-replacement"
     )
     assert result.x.tobytes() == run_in_process(config, quadratics()).state.x.tobytes()
     assert (
         run(quadratics(), config=small(rounds=3)).x.tobytes()
         == run_in_process(small(rounds=3), quadratics()).state.x.tobytes()
     )
+
+
+def test_where_all_clients_take_part_each_does_so_once_a_round() -> None:
+    """Else a round's mean would be of whoever was drawn twice, and x would walk about between the clients' minima."""
+    started: list[int] = []
+
+    def counted(client: int) -> Callable[[Any], float]:
+        def value(x: Any) -> float:
+            started.append(client)
+            return bowl(x)
+
+        return value
+
+    clients = [counted(client) for client in range(4)]
+    options = {"rounds": 6, "local_steps": 5, "step_size": 0.01}
+    run(clients, x0=np.zeros(3), **options)
+    calls = [started.count(client) for client in range(4)]
+    assert len(set(calls)) == 1
+    started.clear()
+    run(clients, x0=np.zeros(3), sampling="with-replacement", **options)
+    assert len({started.count(client) for client in range(4)}) > 1
+    more = run(clients, x0=np.zeros(3), clients_per_round=8, **options)  # only with replacement
+    assert all(row["replies"] == 8 for row in more.history)
 
 
 def test_a_module_and_the_built_in_models_end_as_they_do_by_the_longer_way(
