@@ -109,7 +109,12 @@ def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
             " as a rule it takes 5 to 10 where a round has one slot, and 2 to 5 where it has more, so give the run"
             f" {'a larger budget' if spent else 'more rounds'}, or step_size as a number"
         ), False
-    if not after <= before:  # NaN too
+    if after == before:
+        return (
+            f"the loss is still {before:g}: no step led lower; where the function is flat as far as the radius"
+            f" ({config.radius:g}) reaches, a larger radius shows its slopes"
+        ), False
+    if not after < before:  # NaN too
         step, way_out = "", "a smaller step_size"
         if search is not None:
             step = f" with the step that step_size = auto found, {search.step:g}"

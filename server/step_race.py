@@ -94,14 +94,15 @@ def after_race(state: StepState, config: RunConfig, x: Vector, trials: Sequence[
 
 
 def _over(state: StepState, race: Race) -> Findings:
-    step = _step(state, race.runner - 1 if race.best is None else race.best)
-    why = "every step raced diverged" if race.best is None else f"the best of the {race.turns} raced"
-    notes = (
-        Intervention("step-size", state.step, step, why),
-        Intervention("x", None, None, "to where the best step of the race had led it"),
-    )
-    after = replace(state, searching="done", race=None, step=step)
-    return Findings(after, 0.0, race.start if race.best is None else race.best_x, interventions=notes)
+    if race.best is None or _hurts(race.least, state.level):
+        step, x = _step(state, min(race.runner, 0) - 2), race.start  # a quarter of the shortest that was raced
+        why = "every step raced diverged" if race.best is None else "every step raced led above the loss at its start"
+        where = "back to the start of the race"
+    else:
+        step, x = _step(state, race.best), race.best_x
+        why, where = f"the best of the {race.turns} raced", "to where the best step of the race had led it"
+    notes = (Intervention("step-size", state.step, step, why), Intervention("x", None, None, where))
+    return Findings(replace(state, searching="done", race=None, step=step), 0.0, x, interventions=notes)
 
 
 def _following(race: Race, good: bool, hurt: bool) -> int | None:

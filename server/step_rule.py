@@ -8,7 +8,8 @@ falls as it fits its own rows, and the loss of its first one, where x is still t
 4. *Again*, in the first round with a basis at its full weight: directions are then longer inside the subspace, and the
    step is shortened to the longest one whose slots do not end clearly above where they began.
 5. *Steady*: the step falls as step-schedule says. If the losses at the rounds' x, by their median over several rounds,
-   climb half of the way back to where they began, the step is halved and x goes back to where they were lowest.
+   climb half of the way back to where they began, the step is halved and x goes back to where they were lowest. A
+   round that throws x to another magnitude is undone at once.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _HOLD = 3.0  # under 1/sqrt(round) the step is held for HOLD^2 rounds
 _WINDOW = 5  # rounds whose median loss is compared
 _RISE = 4.0  # spreads of a window that its median must be above the lowest one,
 _BACK = 0.5  # and this share of the way back to the loss before the first move
-_DIVERGED = 0.25  # of the step stays where every slot diverged
+_THROWN = 1000.0  # times the loss before the first move that even the lowest start lies above it: x was thrown
+_DIVERGED = 0.25  # of the step stays then, and where every slot diverged
 _MEMORY = 0.9  # of the running mean of the spread
 
 Stage = Literal["coarse", "fine", "race", "again", "steady"]
@@ -134,6 +136,9 @@ def _after_steady(state: StepState, x: Vector, trials: Sequence[Trial]) -> Findi
         return _back(shortened(state, _DIVERGED, "every slot diverged"), state.best_x)
     recent = (*state.recent, fmean(losses))[-_WINDOW:]
     state = replace(state, recent=recent, best_x=x if state.best_x is None else state.best_x)
+    if min(losses) > state.level + _THROWN * (abs(state.level) + state.spread):
+        why = f"the loss rose from {state.level:.6g} before the first move to {recent[-1]:.6g}"
+        return _back(shortened(state, _DIVERGED, why), state.best_x)
     if len(recent) < _WINDOW:
         return Findings(state, math.inf)
     middle = median(recent)

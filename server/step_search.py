@@ -63,14 +63,14 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Seque
         top, bottom = _exponent(ladder[-1].step), _exponent(ladder[0].step)
         if len(ladder) < _LEAST_RUNGS and len(usable) == len(ladder):
             return Findings(replace(state, lowest=top + 1), 0.0)
-        if state.rounds < _WILD_ROUNDS and throws_about(rungs_of(tried)):
+        if state.rounds < _WILD_ROUNDS and throws_about(tried):
             return Findings(replace(state, lowest=bottom - max(_WILD, min(slots, _RUNGS)), raised=False), 0.0)
         if all(rung.explained == 0.0 for rung in ladder):  # no slope anywhere: no step leads anywhere
             return Findings(state, 0.0)
         if not usable or min(usable, key=lambda rung: rung.loss).step == ladder[0].step:  # all are too long
             return Findings(replace(state, lowest=bottom - min(slots, _RUNGS), raised=False), 0.0)
         last_is_best = len(ladder) > 1 and found > ladder[-2].step * 1.001
-        if found == 0.0 or last_is_best or _ends_too_low(ladder, level_of(usable), state.raised):
+        if found == 0.0 or last_is_best or _ends_too_low(ladder, level_of(usable), state, config):
             return Findings(replace(state, lowest=top + 1, raised=True), 0.0)
     found = found or (usable or ladder)[0].step
     if slots < len(_FINE):  # one slot each would be no better
@@ -78,15 +78,19 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Seque
     return Findings(replace(state, searching="fine", step=found), 0.0)
 
 
-def _ends_too_low(ladder: Sequence[Rung], level: float, raised: bool) -> bool:
+def _ends_too_low(ladder: Sequence[Rung], level: float, state: StepState, config: RunConfig) -> bool:
     """Whether the longest step was not seen to be too long, noise apart."""
     last = ladder[-1]
     usable = [rung.loss for rung in ladder if math.isfinite(rung.loss)]
-    if not raised:
+    if not state.raised:
         return last.loss <= level + _HURTS * (level - min(usable))
     # A client of one label may never show that long steps hurt; but what they gain falls behind their slopes.
     noise = max(usable[:_SHORTEST]) - min(usable[:_SHORTEST])
-    return last.explained < noise or level - last.loss > _KEPT * last.explained
+    # What slopes explain is told by the length of the move. In few dimensions that is longer than K steps on their own
+    # are: all K lie along much the same slope, which makes it 1 + (K + 1)/n times as much.
+    dimension = math.inf if state.best_x is None else state.best_x.shape[0]
+    kept = _KEPT / (1.0 + (config.local_steps + 1) / dimension)
+    return last.explained < noise or level - last.loss > kept * last.explained
 
 
 def after_fine(state: StepState, config: RunConfig, round_: int, trials: Sequence[Trial], total: int = 0) -> Findings:
@@ -124,16 +128,18 @@ def _found(
     state: StepState, config: RunConfig, round_: int, step: float, tried: Sequence[Trial], total: int
 ) -> Findings:
     shown = ", ".join(f"{rung.step:.3g}: {rung.loss:.4g}" for rung in rungs_of(evened(tried)))
-    note = Intervention("step-size", None, step, f"measured; mean loss by step: {shown}")
     # The losses where all slots began: no step has changed them, and they scatter by which clients and rows these were.
     starts = [trial.start_loss for trial in tried if math.isfinite(trial.start_loss)]
     level, spread = (fmean(starts), pstdev(starts)) if starts else (math.inf, 0.0)
+    raced = race_length(config, total) > 0
+    longer = not raced and config.schedule == "linear"
+    step *= FIRST if longer else 1.0
+    why = f"{FIRST:g} times what was measured, since it falls to nothing" if longer else "measured"
+    note = Intervention("step-size", None, step, f"{why}; mean loss by step: {shown}")
     state = replace(state, step=step, tried=(), level=level, best_loss=level, spread=spread)
-    if race_length(config, total):
+    if raced:
         return Findings(begin_race(state, round_ + 1, total), 0.0, interventions=(note,))
-    if config.schedule == "linear":
-        step *= FIRST
-    return Findings(replace(state, searching="done", step=step), step * 1.001, interventions=(note,))
+    return Findings(replace(state, searching="done"), step * 1.001, interventions=(note,))
 
 
 def _exponent(step: float) -> int:

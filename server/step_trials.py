@@ -22,6 +22,9 @@ _SHARE = 0.9  # of the best fall that the step must have
 _EXPLAINED = 2.0  # times what the slopes explain is the most that a fall counts: the rest is which client it was
 _MAGNITUDE = 1000.0  # ratio of losses that no common start explains
 _NEAR = 0.05  # of the scatter of starts: what the slopes of a short slot explain at most
+_SHORTEST = 3  # rungs that must not throw x about
+_CLEARLY = 2.0  # standard deviations of the starts that the slots of these rise by,
+_ROUNDING = 1e-6  # and this share of them, if they do
 _LEAST_SHORT = 3  # slots, to tell whether starts are exact
 _NOTHING = 0.05  # of the best fall: a step whose slopes explain less is as good as none
 
@@ -100,11 +103,21 @@ def shortest_good(rungs: Sequence[Rung], level: float) -> float:
     return float(ladder[after - 1].step * (ladder[after].step / ladder[after - 1].step) ** share)
 
 
-def throws_about(rungs: Sequence[Rung]) -> bool:
+def throws_about(trials: Sequence[Trial]) -> bool:
     """Whether even the shortest steps lead x anywhere: short ones all tell the loss at their common start, but the
-    losses of these are of other magnitudes. Then nothing is known of the start."""
-    shortest = [abs(rung.loss) for rung in rungs[:3] if rung.loss]
-    return len(shortest) > 1 and max(shortest) > _MAGNITUDE * min(shortest)
+    losses of these are of other magnitudes, or clearly above where their slots began. The second is what is left to
+    see where x was thrown to a bound, to where the loss is flat, or so far that floats tell no two probes apart: from
+    there on all steps end alike."""
+    rungs = rungs_of(trials)[:_SHORTEST]
+    losses = [abs(rung.loss) for rung in rungs if rung.loss]
+    if len(losses) > 1 and max(losses) > _MAGNITUDE * min(losses):
+        return True
+    known = [trial for trial in trials if math.isfinite(trial.start_loss)]
+    rises = [trial.loss - trial.start_loss for trial in known if trial.step <= rungs[-1].step]
+    if len(rungs) < _SHORTEST or len(rises) < _SHORTEST or min(rises) <= 0.0:
+        return False
+    starts = [trial.start_loss for trial in known]
+    return fmean(rises) > _CLEARLY * pstdev(starts) + _ROUNDING * abs(fmean(starts))
 
 
 def spread_within(trials: Sequence[Trial], longest: float) -> float:

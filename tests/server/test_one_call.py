@@ -241,6 +241,37 @@ def test_what_is_no_objective_is_named() -> None:
         run([quadratics()[0], quadratics(dimension=13)[1]])
 
 
+@pytest.mark.parametrize("rounds", [30, 100])
+@pytest.mark.parametrize("clients", [1, 5])
+@pytest.mark.parametrize("seed", range(2))
+def test_steps_that_throw_x_from_bound_to_bound_are_seen_to_be_too_long(seed: int, clients: int, rounds: int) -> None:
+    functions = [lambda x, at=at: 1e4 * float(np.sum((x - at) ** 2)) for at in np.linspace(0.5, 0.6, clients)]
+    start = np.full(10, 0.3)
+    result = run(functions, start, bounds=(0.0, 1.0), rounds=rounds, seed=seed)
+    least = float(np.mean([function(np.full(10, 0.5 + 0.05 * (clients > 1))) for function in functions]))
+    assert result.fun - least < 0.05 * (np.mean([function(start) for function in functions]) - least)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_least_squares_of_columns_of_other_magnitudes_do_not_run_away(seed: int) -> None:
+    def clients_rows(client: int) -> Callable[[Any], float]:
+        rng = np.random.default_rng(client)
+        rows = rng.standard_normal((50, 20)) * np.logspace(0.0, 2.0, 20)
+        wanted = rows @ (rng.standard_normal(20) / np.logspace(0.0, 2.0, 20)) + rng.standard_normal(50)
+        return lambda x: float(np.mean((rows @ x - wanted) ** 2))
+
+    functions = [clients_rows(client) for client in range(5)]
+    result = run(functions, np.zeros(20), rounds=30, seed=seed, radius=1e-4)
+    assert result.fun < np.mean([function(np.zeros(20)) for function in functions])
+
+
+def test_where_no_slope_is_seen_it_is_no_success_and_the_message_says_what_to_do() -> None:
+    result = run(lambda x: min(100.0, 1e5 * float(np.mean((x - 1.0) ** 2)) + 1.0), np.full(3, 0.5), rounds=30)
+    assert not result.success
+    assert "the loss is still 100" in result.message
+    assert "a larger radius" in result.message
+
+
 @pytest.mark.parametrize("rounds", [60, 120])
 @pytest.mark.parametrize(
     ("function", "dimension"),

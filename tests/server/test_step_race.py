@@ -170,6 +170,15 @@ def test_where_every_step_diverges_the_shortest_of_all_goes_on_from_the_start() 
     assert played.over <= BEGAN + CONFIG.rounds // 3
 
 
+def test_where_every_step_leads_above_the_start_a_quarter_of_the_shortest_goes_on_from_there() -> None:
+    played = play(curvature=5000.0)
+    assert played.state.step == pytest.approx(min(played.firsts) / 4.0)
+    assert "above the loss at its start" in played.last.interventions[0].why
+    assert played.last.restored is not None
+    assert played.last.restored[0] == 0.0
+    assert played.last.interventions[1].why == "back to the start of the race"
+
+
 def shorter(noise: float) -> int:
     """In how many of 20 races a shorter step than the first wins where it is a bit better and longer ones diverge."""
     played = [play(stir=0.2, noise=noise, limit=0.3, seed=seed, curvature=8.0) for seed in range(20)]

@@ -55,5 +55,15 @@ def test_slots_that_diverged_stay_infinitely_bad() -> None:
 
 
 def test_losses_of_other_magnitudes_at_the_shortest_steps_are_no_common_start() -> None:
-    assert not throws_about(rungs_of(ladder(STARTS)))
-    assert throws_about(rungs_of([Trial(1.0, 1.0), Trial(4.0, 1e5), Trial(16.0, 1e9)]))
+    assert not throws_about(ladder(STARTS))
+    assert throws_about([Trial(1.0, 1.0), Trial(4.0, 1e5), Trial(16.0, 1e9)])
+
+
+def test_short_steps_that_all_end_alike_far_above_where_they_began_are_none_either() -> None:
+    """At a bound, where the loss is flat, or where floats tell no two probes apart."""
+    assert throws_about([Trial(4.0**i, 50.0, client=f"c{i}", start_loss=start) for i, start in enumerate(STARTS)])
+    noise = np.random.default_rng(0).standard_normal(5)
+    assert not throws_about([Trial(4.0**i, 5.0 + noise[i], start_loss=5.0) for i in range(5)])
+    assert not throws_about(
+        [replace(trial, loss=trial.loss + 0.1) for trial in ladder(STARTS)]
+    )  # less than they differ
