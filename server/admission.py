@@ -44,6 +44,11 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
     if expected.clients_hold_data and hello.source == "partition":
         return "the server has no data set to deal; join with --data FILE or --objective module:factory"
     if not expected.clients_hold_data and hello.source != "partition":
+        if hello.source == "objective":
+            return (
+                "the server trains a model on its own data set, and this client brings an objective; start the server"
+                " with --set objective=module:factory, the same as here, or join with --partition I/N alone"
+            )
         return (
             "the server deals its own data set; join with --partition I/N (or start the server with"
             " --set dataset=clients for clients that hold their own rows)"

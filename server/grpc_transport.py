@@ -45,13 +45,16 @@ class JoinService:
         most_bytes: int,
         most_strangers: int = _MOST_STRANGERS,
         hello_seconds: float = _HELLO_SECONDS,
+        refused: Callable[[str, str], None] | None = None,
     ) -> None:
-        """``hello`` is the question to a newcomer, ``expected`` what its answer must be."""
+        """``hello`` is the question to a newcomer, ``expected`` what its answer must be; ``refused`` hears the name and
+        the reason of each client that may not join."""
         self._roster = roster
         self._hello = hello
         self._expected = expected
         self._most_bytes = most_bytes
         self._hello_seconds = hello_seconds
+        self._refused = refused
         self._strangers = threading.BoundedSemaphore(most_strangers)
         self._door = threading.Lock()  # one at a time: the first client may settle what is expected of the next
         self._encoder = FitEncoder()
@@ -74,6 +77,8 @@ class JoinService:
         with self._door:
             reason = refusal(hello, self._expected(), _common_name(context))
             taken = None if reason else self._roster.admit(proxy)
+        if (why := reason or taken) is not None and self._refused is not None:
+            self._refused(hello.name, why)
         if reason is not None:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason[:_MOST_REASON])
         if taken is not None:

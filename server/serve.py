@@ -31,6 +31,8 @@ __all__ = ["ServeOptions", "serve"]
 _FAREWELL_SECONDS = 2.0  # for the last word to leave; a client that is stopped or cut off never reads it
 _ROOM_FOR_TEXT = 2**20
 _REMINDER_SECONDS = 30.0
+_MOST_TOLD = 100  # refusals that are reported,
+_MOST_NAME = 64  # characters of a name in them
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,13 @@ def serve(
             report(f"continuing {folder.path} at round {state.round}")
         else:
             folder.claim()
+            if options.resume:
+                report(f"{folder.path} holds no run to continue; a new one begins there")
         count = config.num_clients if state is not None or "num-clients" in keys else 0
         health = serve_health(options.health_address) if options.health_address else None
         service = _Service(config, state, count, report)
         most_bytes = service.most_bytes(options.max_message_bytes)
-        join = JoinService(service.roster, service.hello, service.expected, most_bytes)
+        join = JoinService(service.roster, service.hello, service.expected, most_bytes, refused=service.refused)
         server, port = start_grpc_server(options.address, join, tls=options.tls, max_message_bytes=most_bytes)
         listening(port)
         try:
@@ -114,6 +118,7 @@ class _Service:
         central = central_evaluator(config)
         self._dimension = central.dim if central else 0 if state is None else state.x.shape[0]
         self._begun = state is not None
+        self._told: set[tuple[str, str]] = set()  # who was refused, and why
 
     def most_bytes(self, limit: int) -> int:
         """Return the longest answer that is taken in: ``limit``, or room for x and some text where n is known."""
@@ -138,6 +143,12 @@ class _Service:
             clients_hold_data=self._clients_hold_data,
             black_box=bool(self._config.objective),
         )
+
+    def refused(self, name: str, reason: str) -> None:
+        """Tell who may not join and why: once, however often they try."""
+        if (name, reason) not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add((name, reason))
+            self._report(f"refused {name[:_MOST_NAME]!r}: {reason}")
 
     @property
     def _clients_hold_data(self) -> bool:

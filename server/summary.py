@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from common.config_rules import AUTO
 from server.run_folder import RunFolder
 
 __all__ = ["comparison_text", "summary_text"]
@@ -18,6 +19,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
     picture = folder.draw()
     lines = [
         f"training loss   {_number(summary['initial_train_loss'])} -> {_number(summary['final_train_loss'])}",
+        *_advice(summary),
         *_figures(summary),
         f"cost            {summary['rounds']} rounds, {summary['evaluations']:,} evaluations,"
         f" {summary['bytes_up'] / 1e6:.2f} MB up, {summary['bytes_down'] / 1e6:.2f} MB down,"
@@ -63,6 +65,17 @@ def _figures(summary: Mapping[str, Any]) -> list[str]:
         if name != "loss":
             lines.append(f"{name:<15} {', '.join(told)}")
     return lines
+
+
+def _advice(summary: Mapping[str, Any]) -> list[str]:
+    before, after = summary["initial_train_loss"], summary["final_train_loss"]
+    if before is None or (after is not None and after <= before):  # JSON has no NaN: None is one
+        return []
+    if summary["config"].get("step-size") == AUTO:
+        return [
+            "                it rose: a larger radius where evaluations are noisy, or step-size as a number, may help"
+        ]
+    return ["                it rose: a smaller step-size, or step-size=auto, which measures one, usually cures this"]
 
 
 def _changes(counts: Mapping[str, int]) -> list[str]:

@@ -53,6 +53,7 @@ def test_nothing_is_held_against_the_first_client_where_the_server_knows_nothing
         ({"dimension": 64}, "n = 65 parameters, this client's objective has 64; check model"),
         ({"partitions": 5}, "dealt to 3 clients, this client wants one of 5"),
         ({"source": "data"}, "the server deals its own data set; join with --partition I/N"),
+        ({"source": "objective"}, "this client brings an objective; start the server with --set objective=module:"),
         ({"name": ""}, "1 to 64 printable characters, got ''"),
         ({"name": "x" * 65}, "1 to 64 printable characters"),
         ({"name": "a\nb"}, "1 to 64 printable characters"),
@@ -108,6 +109,7 @@ def test_n_is_settled_by_the_black_box_that_came_first(site: Site):
     other = site.client("b", "--objective", "boxes:Large")
     assert other.ends() == 2
     assert "n = 4 parameters, this client's objective has 5" in other.text
+    server.says("refused 'b': the server's x has n = 4 parameters, this client's objective has 5")
     second = site.client("c", "--objective", "boxes:Small")
     assert server.ends() == 0, server.text
     assert (first.ends(), second.ends()) == (0, 0)

@@ -48,6 +48,19 @@ def test_a_black_box_s_own_figures_are_shown_and_kept(tmp_path: Path, monkeypatc
     assert kept == {"train_loss": folder.summary()["final_train_loss"], "train_macro_f1": 0.25, "train_auc": None}
 
 
+@pytest.mark.parametrize(("step", "cure"), [(30.0, "a smaller step-size, or step-size=auto"), ("auto", "")])
+def test_a_loss_that_rose_is_told_with_a_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: object, cure: str
+) -> None:
+    keys: dict[str, object] = {"model": "quadratic", "step_size": step, "rounds": 8, "local_steps": 5}
+    folder = RunFolder(tmp_path / "run")
+    text = finished(folder, **keys)
+    assert ("it rose" in text) == bool(cure)
+    assert cure in text
+    summary = folder.summary() | {"final_train_loss": None}  # as NaN is kept
+    assert "it rose: " in summary_text(summary, folder)
+
+
 def test_built_in_models_have_accuracy_where_they_classify(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "digits")
     lines = finished(folder).splitlines()
