@@ -18,7 +18,7 @@ from statistics import fmean, stdev
 from common.config import RunConfig
 from common.typing import Vector
 from server.interventions import Intervention
-from server.step_state import Findings, Judged, Race, StepState
+from server.step_state import Findings, Judged, Race, StepState, thrown
 from server.step_trials import Trial
 
 __all__ = ["FIRST", "after_race", "begin_race", "race_length", "raced_step"]
@@ -94,9 +94,9 @@ def after_race(state: StepState, config: RunConfig, x: Vector, trials: Sequence[
 
 
 def _over(state: StepState, race: Race) -> Findings:
-    if race.best is None or _hurts(race.least, state.level):
+    if race.best is None or thrown(state, _mean(race.least)):
         step, x = _step(state, min(race.runner, 0) - 2), race.start  # a quarter of the shortest that was raced
-        why = "every step raced diverged" if race.best is None else "every step raced led above the loss at its start"
+        why = "every step raced diverged" if race.best is None else "every step raced threw x about"
         where = "back to the start of the race"
     else:
         step, x = _step(state, race.best), race.best_x

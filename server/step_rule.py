@@ -25,7 +25,7 @@ from common.typing import Vector
 from server.interventions import Intervention
 from server.step_race import after_race, raced_step
 from server.step_search import after_coarse, after_fine, coarse_steps, fine_steps
-from server.step_state import Findings, StepState, shortened
+from server.step_state import Findings, StepState, shortened, thrown
 from server.step_trials import Rung, Trial, rungs_of, spread_within
 
 __all__ = ["Findings", "StepState", "drawn_as", "learn", "steps"]
@@ -36,8 +36,7 @@ _HOLD = 3.0  # under 1/sqrt(round) the step is held for HOLD^2 rounds
 _WINDOW = 5  # rounds whose median loss is compared
 _RISE = 4.0  # spreads of a window that its median must be above the lowest one,
 _BACK = 0.5  # and this share of the way back to the loss before the first move
-_THROWN = 1000.0  # times the loss before the first move that even the lowest start lies above it: x was thrown
-_DIVERGED = 0.25  # of the step stays then, and where every slot diverged
+_DIVERGED = 0.25  # of the step stays where every slot diverged, or x was thrown
 _MEMORY = 0.9  # of the running mean of the spread
 
 Stage = Literal["coarse", "fine", "race", "again", "steady"]
@@ -136,7 +135,7 @@ def _after_steady(state: StepState, x: Vector, trials: Sequence[Trial]) -> Findi
         return _back(shortened(state, _DIVERGED, "every slot diverged"), state.best_x)
     recent = (*state.recent, fmean(losses))[-_WINDOW:]
     state = replace(state, recent=recent, best_x=x if state.best_x is None else state.best_x)
-    if min(losses) > state.level + _THROWN * (abs(state.level) + state.spread):
+    if thrown(state, min(losses)):
         why = f"the loss rose from {state.level:.6g} before the first move to {recent[-1]:.6g}"
         return _back(shortened(state, _DIVERGED, why), state.best_x)
     if len(recent) < _WINDOW:

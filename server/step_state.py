@@ -10,7 +10,9 @@ from common.typing import Vector
 from server.interventions import Intervention
 from server.step_trials import Trial
 
-__all__ = ["Findings", "Judged", "Race", "StepState", "shortened"]
+__all__ = ["Findings", "Judged", "Race", "StepState", "shortened", "thrown"]
+
+_THROWN = 1000.0  # times the loss before the first move
 
 Judged = tuple[int, str, float]
 """Round of a turn, client, loss at the x that the round began from."""
@@ -73,3 +75,8 @@ def shortened(state: StepState, factor: float, why: str) -> Findings:
     # The losses of shorter steps have to find their own lowest again.
     shorter = replace(state, step=state.step * factor, recent=(), best_loss=state.level)
     return Findings(shorter, 0.0, interventions=(Intervention("step-size", state.step, shorter.step, why),))
+
+
+def thrown(state: StepState, loss: float) -> bool:
+    """Whether a loss at x is of another magnitude than before the first move: then steps were far too long."""
+    return loss > state.level + _THROWN * (abs(state.level) + state.spread)

@@ -170,10 +170,10 @@ def test_where_every_step_diverges_the_shortest_of_all_goes_on_from_the_start() 
     assert played.over <= BEGAN + CONFIG.rounds // 3
 
 
-def test_where_every_step_leads_above_the_start_a_quarter_of_the_shortest_goes_on_from_there() -> None:
+def test_where_every_step_throws_x_about_a_quarter_of_the_shortest_goes_on_from_there() -> None:
     played = play(curvature=5000.0)
     assert played.state.step == pytest.approx(min(played.firsts) / 4.0)
-    assert "above the loss at its start" in played.last.interventions[0].why
+    assert "threw x about" in played.last.interventions[0].why
     assert played.last.restored is not None
     assert played.last.restored[0] == 0.0
     assert played.last.interventions[1].why == "back to the start of the race"
