@@ -131,12 +131,14 @@ def _found(
     # The losses where all slots began: no step has changed them, and they scatter by which clients and rows these were.
     starts = [trial.start_loss for trial in tried if math.isfinite(trial.start_loss)]
     level, spread = (fmean(starts), pstdev(starts)) if starts else (math.inf, 0.0)
+    changes = [abs(trial.loss - trial.start_loss) for trial in tried if trial.step <= step * 1.001]
+    reach = max((change for change in changes if math.isfinite(change)), default=0.0)
     raced = race_length(config, total) > 0
     longer = not raced and config.schedule == "linear"
     step *= FIRST if longer else 1.0
     why = f"{FIRST:g} times what was measured, since it falls to nothing" if longer else "measured"
     note = Intervention("step-size", None, step, f"{why}; mean loss by step: {shown}")
-    state = replace(state, step=step, tried=(), level=level, best_loss=level, spread=spread)
+    state = replace(state, step=step, tried=(), level=level, best_loss=level, spread=spread, reach=reach)
     if raced:
         return Findings(begin_race(state, round_ + 1, total), 0.0, interventions=(note,))
     return Findings(replace(state, searching="done"), step * 1.001, interventions=(note,))

@@ -12,7 +12,7 @@ from server.step_trials import Trial
 
 __all__ = ["Findings", "Judged", "Race", "StepState", "shortened", "thrown"]
 
-_THROWN = 1000.0  # times the loss before the first move
+_THROWN = 1000.0  # times what the search saw losses change and scatter by
 
 Judged = tuple[int, str, float]
 """Round of a turn, client, loss at the x that the round began from."""
@@ -49,6 +49,7 @@ class StepState:
     followed: bool = False  # the step has been looked at under a basis
     recent: tuple[float, ...] = ()  # losses of the latest rounds, the newest last
     spread: float = 0.0  # running mean of a window's standard deviation, at first that of the slots' starts
+    reach: float = 0.0  # what steps up to the one found changed a slot's loss by at most
     level: float = math.inf  # the loss before the first move
     best_loss: float = math.inf  # lowest median of a window, the level until there is one
     best_x: Vector | None = None  # x of a round at the end of that window, no worse than it: (n,)
@@ -79,4 +80,6 @@ def shortened(state: StepState, factor: float, why: str) -> Findings:
 
 def thrown(state: StepState, loss: float) -> bool:
     """Whether a loss at x is of another magnitude than before the first move: then steps were far too long."""
-    return loss > state.level + _THROWN * (abs(state.level) + state.spread)
+    # No share of the loss itself: it may be told from zero, as what is gained over today's settings.
+    seen = state.reach + state.spread
+    return seen > 0.0 and loss > state.level + _THROWN * seen

@@ -20,8 +20,8 @@ __all__ = [
 
 _SHARE = 0.9  # of the best fall that the step must have
 _EXPLAINED = 2.0  # times what the slopes explain is the most that a fall counts: the rest is which client it was
-_MAGNITUDE = 1000.0  # ratio of losses that no common start explains
 _NEAR = 0.05  # of the scatter of starts: what the slopes of a short slot explain at most
+_MAGNITUDE = 1000.0  # ratio of changes that steps of a ladder do not make as long as they are short
 _SHORTEST = 3  # rungs that must not throw x about
 _CLEARLY = 2.0  # standard deviations of the starts that the slots of these rise by,
 _ROUNDING = 1e-6  # and this share of them, if they do
@@ -104,20 +104,20 @@ def shortest_good(rungs: Sequence[Rung], level: float) -> float:
 
 
 def throws_about(trials: Sequence[Trial]) -> bool:
-    """Whether even the shortest steps lead x anywhere: short ones all tell the loss at their common start, but the
-    losses of these are of other magnitudes, or clearly above where their slots began. The second is what is left to
-    see where x was thrown to a bound, to where the loss is flat, or so far that floats tell no two probes apart: from
-    there on all steps end alike."""
-    rungs = rungs_of(trials)[:_SHORTEST]
-    losses = [abs(rung.loss) for rung in rungs if rung.loss]
-    if len(losses) > 1 and max(losses) > _MAGNITUDE * min(losses):
-        return True
+    """Whether even the shortest steps lead x anywhere: they change the losses that their slots began with by other
+    magnitudes, upwards, or all of them end clearly above those. The second is what is left to see where x was thrown to
+    a bound, to where the loss is flat, or so far that floats tell no two probes apart: from there on all end alike."""
     known = [trial for trial in trials if math.isfinite(trial.start_loss)]
-    rises = [trial.loss - trial.start_loss for trial in known if trial.step <= rungs[-1].step]
-    if len(rungs) < _SHORTEST or len(rises) < _SHORTEST or min(rises) <= 0.0:
+    rungs = rungs_of([replace(trial, loss=trial.loss - trial.start_loss) for trial in known])[:_SHORTEST]
+    if len(rungs) < 2:
         return False
     starts = [trial.start_loss for trial in known]
-    return fmean(rises) > _CLEARLY * pstdev(starts) + _ROUNDING * abs(fmean(starts))
+    clear = _CLEARLY * pstdev(starts) + _ROUNDING * abs(fmean(starts))
+    rises = [rung.loss for rung in rungs if math.isfinite(rung.loss)]
+    if rises and max(rises) > max(clear, _MAGNITUDE * min(abs(rise) for rise in rises)):
+        return True
+    low = [trial.loss - trial.start_loss for trial in known if trial.step <= rungs[-1].step]
+    return len(rungs) == _SHORTEST and min(low) > 0.0 and fmean(low) > clear
 
 
 def spread_within(trials: Sequence[Trial], longest: float) -> float:

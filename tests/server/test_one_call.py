@@ -265,6 +265,19 @@ def test_least_squares_of_columns_of_other_magnitudes_do_not_run_away(seed: int)
     assert result.fun < np.mean([function(np.zeros(20)) for function in functions])
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rounds", [10, 30])
+def test_where_losses_are_counted_from_does_not_matter(rounds: int, seed: int) -> None:
+    """Himmelblau's function, and what is gained over its start: zero there, and steep enough to throw x far."""
+
+    def loss(x: Vector) -> float:
+        return float((x[0] ** 2 + x[1] - 11.0) ** 2 + (x[0] + x[1] ** 2 - 7.0) ** 2)
+
+    for offset in (0.0, -170.0):
+        result = run(lambda x, offset=offset: loss(x) + offset, np.zeros(2), rounds=rounds, seed=seed, radius=1e-4)
+        assert result.fun - offset < 17.0  # from 170
+
+
 def test_where_no_slope_is_seen_it_is_no_success_and_the_message_says_what_to_do() -> None:
     result = run(lambda x: min(100.0, 1e5 * float(np.mean((x - 1.0) ** 2)) + 1.0), np.full(3, 0.5), rounds=30)
     assert not result.success

@@ -73,7 +73,7 @@ def play(config: RunConfig = CONFIG, seed: int = 0, total: int = 0, **told: Any)
     """Race in the world told of; each round costs ROUND."""
     rng, world = np.random.default_rng(seed), World(**told)
     level = world.loss(0.0) + 1.5 * world.apart
-    x, state = np.zeros(1), begin_race(StepState(step=MEASURED, level=level), BEGAN, total)
+    x, state = np.zeros(1), begin_race(StepState(step=MEASURED, level=level, reach=level), BEGAN, total)
     played = Played(Findings(state, 0.0), [[]], [[]], [0.0], [[]])
     for round_ in itertools.count(BEGAN):
         progress = config.progress(round_, round_ * ROUND)

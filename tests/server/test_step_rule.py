@@ -211,7 +211,7 @@ def test_the_first_basis_leaves_a_step_with_which_each_slot_falls_whoever_its_cl
     assert found.longest >= max(asked)
 
 
-RUNNING = StepState(searching="done", step=0.8, level=1.2, best_loss=1.2)
+RUNNING = StepState(searching="done", step=0.8, level=1.2, best_loss=1.2, reach=1.2)
 
 
 @pytest.mark.parametrize("own", [None, 0.001])
@@ -315,6 +315,13 @@ def test_a_round_that_throws_x_to_another_magnitude_is_undone_at_once() -> None:
     assert thrown.restored is not None
     assert thrown.restored[0] == 17.0
     assert "rose from 1.2 before the first move to 1e+07" in thrown.interventions[0].why
+
+
+@pytest.mark.parametrize("offset", [-1.2, 0.0, 1e9])
+def test_a_small_rise_is_no_throw_wherever_losses_are_counted_from(offset: float) -> None:
+    """As where the objective is what is gained over today's settings: it begins at zero."""
+    state = replace(RUNNING, level=1.2 + offset, best_loss=1.2 + offset)
+    assert not any(each.interventions for each in steady([loss + offset for loss in (1.3, 1.8, 1.4, 1.1)], state))
 
 
 @pytest.mark.parametrize("dimension", [1, 3, 1000])

@@ -54,9 +54,13 @@ def test_slots_that_diverged_stay_infinitely_bad() -> None:
     assert rungs_of(trials)[0].loss == pytest.approx(5.0, abs=1e-5)
 
 
-def test_losses_of_other_magnitudes_at_the_shortest_steps_are_no_common_start() -> None:
+def test_losses_of_other_magnitudes_throw_x_about_and_losses_next_to_zero_do_not() -> None:
+    """An objective may be counted from today's settings: then short steps tell any small number."""
     assert not throws_about(ladder(STARTS))
-    assert throws_about([Trial(1.0, 1.0), Trial(4.0, 1e5), Trial(16.0, 1e9)])
+    assert not throws_about(ladder([0.0] * 5))
+    assert throws_about(
+        [Trial(1.0, 1.0, start_loss=0.5), Trial(4.0, 1e5, start_loss=0.5), Trial(16.0, 1e9, start_loss=0.5)]
+    )
 
 
 def test_short_steps_that_all_end_alike_far_above_where_they_began_are_none_either() -> None:
