@@ -45,7 +45,7 @@ class JoinService:
         most_bytes: int,
         most_strangers: int = _MOST_STRANGERS,
         hello_seconds: float = _HELLO_SECONDS,
-        refused: Callable[[str, str], None] | None = None,
+        refused: Callable[[str, str], None] = lambda name, reason: None,
     ) -> None:
         """``hello`` is the question to a newcomer, ``expected`` what its answer must be; ``refused`` hears the name and
         the reason of each client that may not join."""
@@ -77,12 +77,9 @@ class JoinService:
         with self._door:
             reason = refusal(hello, self._expected(), _common_name(context))
             taken = None if reason else self._roster.admit(proxy)
-        if (why := reason or taken) is not None and self._refused is not None:
+        if why := (reason or taken or "")[:_MOST_REASON]:
             self._refused(hello.name, why)
-        if reason is not None:
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason[:_MOST_REASON])
-        if taken is not None:
-            context.abort(grpc.StatusCode.ALREADY_EXISTS, taken)
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION if reason else grpc.StatusCode.ALREADY_EXISTS, why)
         try:
             yield _WELCOME
             yield from conversation.outgoing()

@@ -26,7 +26,7 @@ from server.interventions import Intervention
 from server.step_race import after_race, raced_step
 from server.step_search import after_coarse, after_fine, coarse_steps, fine_steps
 from server.step_state import Findings, StepState, shortened, thrown
-from server.step_trials import Rung, Trial, rungs_of, spread_within
+from server.step_trials import Rung, Trial, risen, rungs_of, spread_within
 
 __all__ = ["Findings", "StepState", "drawn_as", "learn", "steps"]
 
@@ -115,14 +115,13 @@ def _planned(state: StepState, config: RunConfig, round_: int, progress: float) 
 
 def _after_again(state: StepState, trials: Sequence[Trial], planned: float) -> Findings:
     state = replace(state, followed=True)
-    risen = [replace(t, loss=t.loss - t.start_loss) if math.isfinite(t.loss) else t for t in trials]
-    rungs = rungs_of(risen)
-    best = min(rungs, key=lambda rung: rung.loss) if rungs else Rung(0.0, math.inf, 0.0)
+    rises = risen(trials)
+    rungs = rungs_of(rises)
+    best = min(rungs, key=lambda rung: rung.loss) if rungs else Rung(0.0, math.inf, 0.0, 0)
     if not math.isfinite(best.loss):
         return shortened(state, _AGAIN[-1], "every step tried under the first basis diverged")
-    slots = {rung.step: sum(trial.step == rung.step for trial in trials) for rung in rungs}
-    most, spread = max(0.0, best.loss), spread_within(risen, best.step)
-    found = max(r.step for r in rungs if r.loss <= most + _CLEARLY * spread / math.sqrt(slots[r.step]))
+    most, spread = max(0.0, best.loss), spread_within(rises, best.step)
+    found = max(rung.step for rung in rungs if rung.loss <= most + _CLEARLY * spread / math.sqrt(rung.slots))
     if found >= planned:
         return Findings(state, planned * 1.001)
     shorter = shortened(state, found / planned, "longer steps raise the loss under the first basis")

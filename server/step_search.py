@@ -70,7 +70,7 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Seque
         if not usable or min(usable, key=lambda rung: rung.loss).step == ladder[0].step:  # all are too long
             return Findings(replace(state, lowest=bottom - min(slots, _RUNGS), raised=False), 0.0)
         last_is_best = len(ladder) > 1 and found > ladder[-2].step * 1.001
-        if found == 0.0 or last_is_best or _ends_too_low(ladder, level_of(usable), state, config):
+        if found == 0.0 or last_is_best or _ends_too_low(usable, ladder[-1], state, config):
             return Findings(replace(state, lowest=top + 1, raised=True), 0.0)
     found = found or (usable or ladder)[0].step
     if slots < len(_FINE):  # one slot each would be no better
@@ -78,18 +78,17 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Seque
     return Findings(replace(state, searching="fine", step=found), 0.0)
 
 
-def _ends_too_low(ladder: Sequence[Rung], level: float, state: StepState, config: RunConfig) -> bool:
-    """Whether the longest step was not seen to be too long, noise apart."""
-    last = ladder[-1]
-    usable = [rung.loss for rung in ladder if math.isfinite(rung.loss)]
+def _ends_too_low(usable: Sequence[Rung], last: Rung, state: StepState, config: RunConfig) -> bool:
+    """Whether the longest step, ``last``, was not seen to be too long, noise apart; ``usable`` did not diverge."""
+    level, losses = level_of(usable), [rung.loss for rung in usable]
     if not state.raised:
-        return last.loss <= level + _HURTS * (level - min(usable))
+        return last.loss <= level + _HURTS * (level - min(losses))
     # A client of one label may never show that long steps hurt; but what they gain falls behind their slopes.
-    noise = max(usable[:_SHORTEST]) - min(usable[:_SHORTEST])
+    noise = max(losses[:_SHORTEST]) - min(losses[:_SHORTEST])
     # What slopes explain is told by the length of the move. In few dimensions that is longer than K steps on their own
     # are: all K lie along much the same slope, which makes it 1 + (K + 1)/n times as much.
-    dimension = math.inf if state.best_x is None else state.best_x.shape[0]
-    kept = _KEPT / (1.0 + (config.local_steps + 1) / dimension)
+    assert state.best_x is not None  # the x of the search
+    kept = _KEPT / (1.0 + (config.local_steps + 1) / state.best_x.shape[0])
     return last.explained < noise or level - last.loss > kept * last.explained
 
 
@@ -113,8 +112,7 @@ def _longer_in_noise(found: float, level: float, trials: Sequence[Trial], tried:
     not hurt: longer ones are tried soon."""
     best = min((rung for rung in rungs_of(trials) if math.isfinite(rung.loss)), key=lambda rung: rung.loss)
     spread = spread_within(trials, max(best.step, found))
-    slots = sum(trial.step == best.step for trial in trials)
-    if not raced or level - best.loss > _SEEN * spread / math.sqrt(slots):
+    if not raced or level - best.loss > _SEEN * spread / math.sqrt(best.slots):
         return found
     longest = found
     for rung in rungs_of(tried):
@@ -131,7 +129,7 @@ def _found(
     # The losses where all slots began: no step has changed them, and they scatter by which clients and rows these were.
     starts = [trial.start_loss for trial in tried if math.isfinite(trial.start_loss)]
     level, spread = (fmean(starts), pstdev(starts)) if starts else (math.inf, 0.0)
-    changes = [abs(trial.loss - trial.start_loss) for trial in tried if trial.step <= step * 1.001]
+    changes = [abs(trial.rise) for trial in tried if trial.step <= step * 1.001]
     reach = max((change for change in changes if math.isfinite(change)), default=0.0)
     raced = race_length(config, total) > 0
     longer = not raced and config.schedule == "linear"

@@ -12,6 +12,7 @@ __all__ = [
     "Trial",
     "evened",
     "level_of",
+    "risen",
     "rungs_of",
     "shortest_good",
     "spread_within",
@@ -41,6 +42,12 @@ class Trial:
     client: str = ""
     start_loss: float = math.inf
 
+    @property
+    def rise(self) -> float:
+        """How far the slot's mean loss is above the one that it began with: inf where it diverged or told no start."""
+        known = math.isfinite(self.loss) and math.isfinite(self.start_loss)
+        return self.loss - self.start_loss if known else math.inf
+
 
 @dataclass(frozen=True)
 class Rung:
@@ -49,6 +56,12 @@ class Rung:
     step: float
     loss: float
     explained: float
+    slots: int
+
+
+def risen(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials with the rise of each in the place of its loss."""
+    return [replace(trial, loss=trial.rise) for trial in trials]
 
 
 def evened(trials: Sequence[Trial]) -> list[Trial]:
@@ -57,14 +70,14 @@ def evened(trials: Sequence[Trial]) -> list[Trial]:
     It is where slots too short to change anything have the loss that they began with: then each slot is judged by its
     own fall. With few rows a batch a first probe says less of a client than the mean over a slot does.
     """
-    known = [trial for trial in trials if math.isfinite(trial.loss) and math.isfinite(trial.start_loss)]
+    known = [trial for trial in trials if math.isfinite(trial.rise)]
     starts = [trial.start_loss for trial in known]
     near = _NEAR * pstdev(starts) if known else 0.0
     short = [trial for trial in known if trial.explained <= near]
-    if len(short) < _LEAST_SHORT or any(abs(trial.loss - trial.start_loss) > 2.0 * near for trial in short):
+    if len(short) < _LEAST_SHORT or any(abs(trial.rise) > 2.0 * near for trial in short):
         return list(trials)
     middle = fmean(starts)
-    return [replace(t, loss=t.loss - t.start_loss + middle) if math.isfinite(t.start_loss) else t for t in trials]
+    return [replace(trial, loss=trial.rise + middle) for trial in trials]
 
 
 def rungs_of(trials: Sequence[Trial]) -> list[Rung]:
@@ -73,7 +86,12 @@ def rungs_of(trials: Sequence[Trial]) -> list[Rung]:
     for trial in trials:
         by_step.setdefault(trial.step, []).append(trial)
     return [
-        Rung(step, fmean(t.loss for t in same) if _all_finite(same) else math.inf, fmean(t.explained for t in same))
+        Rung(
+            step,
+            fmean(t.loss for t in same) if _all_finite(same) else math.inf,
+            fmean(t.explained for t in same),
+            len(same),
+        )
         for step, same in sorted(by_step.items())
     ]
 
@@ -108,7 +126,7 @@ def throws_about(trials: Sequence[Trial]) -> bool:
     magnitudes, upwards, or all of them end clearly above those. The second is what is left to see where x was thrown to
     a bound, to where the loss is flat, or so far that floats tell no two probes apart: from there on all end alike."""
     known = [trial for trial in trials if math.isfinite(trial.start_loss)]
-    rungs = rungs_of([replace(trial, loss=trial.loss - trial.start_loss) for trial in known])[:_SHORTEST]
+    rungs = rungs_of(risen(known))[:_SHORTEST]
     if len(rungs) < 2:
         return False
     starts = [trial.start_loss for trial in known]
@@ -116,7 +134,7 @@ def throws_about(trials: Sequence[Trial]) -> bool:
     rises = [rung.loss for rung in rungs if math.isfinite(rung.loss)]
     if rises and max(rises) > max(clear, _MAGNITUDE * min(abs(rise) for rise in rises)):
         return True
-    low = [trial.loss - trial.start_loss for trial in known if trial.step <= rungs[-1].step]
+    low = [trial.rise for trial in known if trial.step <= rungs[-1].step]
     return len(rungs) == _SHORTEST and min(low) > 0.0 and fmean(low) > clear
 
 

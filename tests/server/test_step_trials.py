@@ -68,6 +68,5 @@ def test_short_steps_that_all_end_alike_far_above_where_they_began_are_none_eith
     assert throws_about([Trial(4.0**i, 50.0, client=f"c{i}", start_loss=start) for i, start in enumerate(STARTS)])
     noise = np.random.default_rng(0).standard_normal(5)
     assert not throws_about([Trial(4.0**i, 5.0 + noise[i], start_loss=5.0) for i in range(5)])
-    assert not throws_about(
-        [replace(trial, loss=trial.loss + 0.1) for trial in ladder(STARTS)]
-    )  # less than they differ
+    less_than_they_differ = [replace(trial, loss=trial.loss + 0.1) for trial in ladder(STARTS)]
+    assert not throws_about(less_than_they_differ)
