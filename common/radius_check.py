@@ -8,7 +8,7 @@ import numpy as np
 
 from common.findings import Finding, Trial
 from common.objective import checked_loss
-from common.staircase import PROBES, Climb, changes_in_steps, climb, moving_slopes
+from common.staircase import PROBES, Climb, changes_in_steps, climb, jumps_at_start, moving_slopes
 
 __all__ = ["check_radius"]
 
@@ -33,6 +33,9 @@ def check_radius(trial: Trial) -> Iterator[Finding]:
         yield Finding("radius", "ok", f"the difference at radius {radius:g} stands clear of rounding")
         return
     moving = moving_slopes(trial, radius)
+    if jumps_at_start(trial, radius):
+        yield Finding("radius", "warning", _jump(radius))
+        return
     climbed = climb(trial) if 2 * moving <= PROBES else Climb(radius, moving, radius)
     still = f"{PROBES - moving} of {PROBES} slopes at radius {radius:g} are exactly 0"
     if climbed.radius is None:
@@ -58,6 +61,14 @@ def _staircase(climbed: Climb, radius: float, still: str) -> Finding:
         return Finding("radius", "ok", f"F changes in steps, and {most}")
     most = f"try radius = {climbed.radius:g}, where {climbed.moving} of {PROBES} are not"
     return Finding("radius", "warning", f"F changes in steps, and {still}; {most}")
+
+
+def _jump(radius: float) -> str:
+    return (
+        f"F jumps at the starting point: it is the same at radius {radius:g} and at a thousandth of"
+        " it, so no radius can be judged there; begin beside the jump (initial) and check again, or give a radius as"
+        " large as the changes of x that matter"
+    )
 
 
 def _nowhere(climbed: Climb) -> str:

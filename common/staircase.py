@@ -14,7 +14,7 @@ from common.streams import stream
 from common.typing import Indices, Matrix
 from common.user_traceback import raised
 
-__all__ = ["PROBES", "Climb", "changes_in_steps", "climb", "moving_slopes"]
+__all__ = ["PROBES", "Climb", "changes_in_steps", "climb", "jumps_at_start", "moving_slopes"]
 
 PROBES = 8
 """Directions that are tried at one radius."""
@@ -76,6 +76,19 @@ def changes_in_steps(trial: Trial, radius: float) -> bool:
         seen += [middle, high, low]
     single = all(value == float(np.float32(value)) for value in seen)
     return 2 * same > PROBES and bool(jumps) and min(jumps) > _ROUNDING[single] * max(abs(value) for value in seen)
+
+
+def jumps_at_start(trial: Trial, radius: float) -> bool:
+    """Return whether F jumps at the starting point: its ends are the same at a thousandth of the radius, yet differ.
+
+    So they are at x = 0 for every rule of the sign of a score.
+    """
+    jumps = 0
+    for v, batch in zip(_directions(trial), _batches(trial), strict=True):
+        far, near = (trial.objective.pair(trial.x, v, length, batch) for length in (radius, _FAR_SMALLER * radius))
+        (high, low), (high_near, low_near) = ([checked_loss(end) for end in ends] for ends in (far, near))
+        jumps += high == high_near and low == low_near and high != low
+    return 2 * jumps > PROBES
 
 
 def _directions(trial: Trial) -> Matrix:

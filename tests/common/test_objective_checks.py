@@ -360,6 +360,19 @@ def test_a_metric_that_changes_in_steps_is_given_a_radius_at_which_most_slopes_a
     assert moving > 80
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+@pytest.mark.parametrize("radius", [1e-4, 1.0])
+def test_a_start_on_a_jump_is_told_and_not_taken_for_noise(
+    metric: str, radius: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective = _Points(metric)
+    monkeypatch.setattr(_Points, "initial", Objective.initial)  # zeros, where every score is 0
+    told = _findings(objective, radius=radius)["radius"]
+    assert told.level == "warning"
+    assert f"jumps at the starting point: it is the same at radius {radius:g} and at a thousandth of it" in told.text
+    assert "begin beside the jump (initial)" in told.text
+
+
 @pytest.mark.parametrize("width", [1e-3, 0.02, 10.0, 1e4])
 def test_the_radius_follows_the_width_of_the_steps(width: float) -> None:
     objective = _steps_of(width)
