@@ -17,7 +17,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.algorithms import ALGORITHMS, UPLINKS, Algorithm
-from common.config_rules import AUTO, AutoOr, Rule, at_least, auto_or, between, labels, one_of, positive, preprocessing
+from common.config_rules import (
+    AUTO,
+    UNSAID,
+    AutoOr,
+    Rule,
+    at_least,
+    auto_or,
+    between,
+    labels,
+    one_of,
+    positive,
+    preprocessing,
+)
 from common.errors import ConfigError
 from common.kernels import KERNELS
 from common.messages import ON_ERROR, WIRE_DTYPES
@@ -33,6 +45,9 @@ Scalar = str | int | float | bool
 
 START_WEIGHT = 0.3
 """What subspace-weight = auto starts from, and never exceeds."""
+
+PAPER_STEP = 1.0
+"""The first step size of a built-in model, unless given: the paper's."""
 
 LEAST_LOCAL_STEPS = 5
 """Of fewer local steps, the mean loss of a slot says next to nothing about where they lead: too few for auto."""
@@ -107,7 +122,10 @@ class RunConfig:
     )
     radius: float = _key(1e-4, "smoothing radius", symbol="mu", rule=positive())
     step_size: float | str = _key(
-        1.0, "first step size; auto: measured in the first rounds", symbol="eta_0", rule=auto_or(positive())
+        UNSAID,
+        "first step size; auto: measured in the first rounds; default: auto for your own objective, else 1",
+        symbol="eta_0",
+        rule=auto_or(positive(), UNSAID),
     )
     step_schedule: str = _key(
         AUTO,
@@ -193,6 +211,10 @@ class RunConfig:
     )
     out: str = _key("", "result folder of `flwr run .` (the commands take --out)", unit="path")
 
+    def __post_init__(self) -> None:
+        if self.step_size == UNSAID:  # nobody knows the scale of somebody else's function
+            object.__setattr__(self, "step_size", AUTO if self.objective else PAPER_STEP)
+
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:
         """Check a mapping of dashed keys and return the config.
@@ -208,14 +230,16 @@ class RunConfig:
                 problems.append(_unknown(key, fields))
                 continue
             field = fields[key]
-            try:
-                taken = value == AUTO and isinstance(field.metadata["rule"], AutoOr)
-                values[field.name] = AUTO if taken else _typed(key, value, getattr(cls, field.name))
-            except ValueError as error:
-                or_auto = " or auto" if isinstance(field.metadata["rule"], AutoOr) else ""
-                problems.append(str(error).replace(", got", f"{or_auto}, got", 1))
-                continue
             rule: Rule | None = field.metadata["rule"]
+            try:
+                if isinstance(rule, AutoOr):
+                    values[field.name] = value if value in rule.words else _typed(key, value, 0.0)
+                else:
+                    values[field.name] = _typed(key, value, getattr(cls, field.name))
+            except ValueError as error:
+                or_words = "".join(f" or {word}" for word in rule.words) if isinstance(rule, AutoOr) else ""
+                problems.append(str(error).replace(", got", f"{or_words}, got", 1))
+                continue
             complaint = rule(values[field.name]) if rule else None
             if complaint:
                 problems.append(f"{key} {complaint}")
@@ -265,7 +289,7 @@ class RunConfig:
         if self.step_is_auto and self.on_error == "stop":
             found.append(
                 "on-error must not be 'stop' when step-size is auto, which tries steps that are too long, got 'stop'"
-                ' ("drop-slot" leaves them out)'
+                ' ("drop-slot" leaves them out; or give step-size as a number)'
             )
         if self.weight_is_auto and self.clients_per_round < 2:
             found.append(

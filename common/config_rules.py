@@ -14,29 +14,33 @@ from common.errors import DataError
 from common.labels import parse_labels
 from common.preprocessing import parse_steps
 
-__all__ = ["AUTO", "Rule", "at_least", "auto_or", "between", "labels", "one_of", "positive", "preprocessing"]
+__all__ = ["AUTO", "UNSAID", "Rule", "at_least", "auto_or", "between", "labels", "one_of", "positive", "preprocessing"]
 
 Rule = Callable[[Any], str | None]
 
 AUTO = "auto"
 """The value of a key under which the run finds a number by itself."""
 
+UNSAID = "default"
+"""The value of a key whose number, or auto, follows from other keys."""
+
 
 @dataclass(frozen=True)
 class AutoOr:
-    """The value is ``auto``, or a number that keeps the rule."""
+    """The value is one of the words, or a number that keeps the rule."""
 
     rule: Rule
+    words: tuple[str, ...]
 
     def __call__(self, value: Any) -> str | None:
-        if value == AUTO:
+        if value in self.words:
             return None
         return self.rule(value)
 
 
-def auto_or(rule: Rule) -> Rule:
-    """The value is ``auto``, or a number that keeps the rule."""
-    return AutoOr(rule)
+def auto_or(rule: Rule, *words: str) -> Rule:
+    """The value is ``auto``, another of the words, or a number that keeps the rule."""
+    return AutoOr(rule, (AUTO, *words))
 
 
 @dataclass(frozen=True)

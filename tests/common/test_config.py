@@ -32,8 +32,10 @@ def test_the_defaults_are_a_valid_config() -> None:
 def test_flowers_table_in_pyproject_equals_the_defaults_key_by_key() -> None:
     text = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)["tool"]["flwr"]["app"]["config"]
-    assert list(table) == list(_DEFAULTS)
-    for key, value in _DEFAULTS.items():
+    defaults = {dashed(field.name): field.default for field in dataclasses.fields(RunConfig)}
+    assert RunConfig.from_mapping(defaults) == RunConfig()
+    assert list(table) == list(defaults)
+    for key, value in defaults.items():
         assert table[key] == value, key
         assert type(table[key]) is type(value), f"{key}: flwr refuses an override of another type"
 
@@ -76,7 +78,8 @@ def test_an_unknown_key_comes_with_the_nearest_name(key: str, meant: str | None)
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(RunConfig)])
 def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
-    default = getattr(RunConfig, name)
+    words = {"step_size": " or auto or default", "subspace_weight": " or auto"}.get(name, "")
+    default = 1.0 if words else getattr(RunConfig, name)
     wanted, wrong = {
         bool: ("true or false", (1, 0.0, "true", None)),
         int: ("a whole number", (True, 1.5, "1", None, math.inf, math.nan, [1])),
@@ -84,8 +87,7 @@ def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
         str: ("a text", (True, 1, 1.0, None, ["iid"], {})),
     }[type(default)]
     for value in wrong:
-        or_auto = " or auto" if name in ("step_size", "subspace_weight") else ""
-        assert _problems(**{name: value}) == (f"{dashed(name)} must be {wanted}{or_auto}, got {value!r}",)
+        assert _problems(**{name: value}) == (f"{dashed(name)} must be {wanted}{words}, got {value!r}",)
 
 
 def test_whole_floats_are_whole_numbers_and_whole_numbers_are_floats() -> None:
@@ -236,8 +238,19 @@ def test_step_size_and_weight_may_be_auto() -> None:
     assert not config.replace(algorithm="zofedavg-sgd").weight_is_auto  # it has no weight to steer
     with pytest.raises(ValueError, match="step-size is auto"):
         config.step(0)
-    assert _problems(step_size="fast") == ("step-size must be a finite number or auto, got 'fast'",)
+    assert _problems(step_size="fast") == ("step-size must be a finite number or auto or default, got 'fast'",)
     assert _problems(radius="auto") == ("radius must be a finite number, got 'auto'",)
+
+
+def test_the_step_size_is_measured_for_an_objective_of_ones_own_unless_it_is_given() -> None:
+    own = {"objective": "valve:make"}
+    assert RunConfig().step_size == RunConfig.from_mapping({"step-size": "default"}).step_size == 1.0
+    for mapping in (own, own | {"step-size": "default"}):
+        assert RunConfig.from_mapping(mapping).step_is_auto
+    assert RunConfig.from_mapping(own | {"step-size": 1}).step_size == 1.0
+    assert RunConfig.from_mapping(RunConfig(objective="valve:make").to_mapping()).step_is_auto
+    (found,) = _problems(objective="valve:make", on_error="stop")
+    assert found.endswith("or give step-size as a number)")
 
 
 @pytest.mark.parametrize(
