@@ -9,6 +9,7 @@ import numpy as np
 
 from common.objective import Objective
 from common.search_units import units_of
+from common.streams import stream
 from common.typing import Indices, Matrix, Vector
 
 __all__ = ["Finding", "Trial", "WorkPlan", "clock_text"]
@@ -44,6 +45,15 @@ class Trial:
     radius: float
     batch: Indices | slice
     seed: int
+
+    @classmethod
+    def at(cls, objective: Objective, x: Vector, radius: float, batch_size: int, seed: int) -> Trial:
+        """Return a trial at x of an objective as it is searched; the direction and the samples are always the same."""
+        rng, samples = stream(seed, "check"), len(objective)
+        batch = slice(None) if samples == 1 else rng.integers(0, samples, size=batch_size or samples, dtype=np.intp)
+        units = units_of(objective)
+        v = rng.standard_normal(objective.dim)
+        return cls(objective, x if units is None else units.project(x), v, radius, batch, seed)
 
     @property
     def user(self) -> Objective:

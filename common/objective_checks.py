@@ -13,7 +13,6 @@ from common.findings import Finding, Trial, WorkPlan, clock_text
 from common.objective import Objective, checked_loss, checked_objective, starting_point
 from common.radius_check import check_radius
 from common.search_units import in_search_units, units_of
-from common.streams import stream
 from common.user_traceback import raised, user_traceback
 
 __all__ = ["Finding", "WorkPlan", "check_objective", "failed"]
@@ -75,11 +74,7 @@ def _begin(objective: Objective, findings: list[Finding], radius: float, batch_s
     own = starting_point(searched, seed)
     findings.append(Finding("initial", "ok", "" if own is None else "a starting point of its own"))
     x = searched.zeros() if own is None else own
-    rng = stream(seed, "check")
-    batch = slice(None) if samples == 1 else rng.integers(0, samples, size=batch_size or samples, dtype=np.intp)
-    return Trial(
-        searched, x if units is None else units.project(x), rng.standard_normal(searched.dim), radius, batch, seed
-    )
+    return Trial.at(searched, x, radius, batch_size, seed)
 
 
 def _level(findings: list[Finding], name: str) -> str:

@@ -10,7 +10,7 @@ from common.findings import Finding, Trial
 from common.objective import checked_loss
 from common.staircase import PROBES, Climb, changes_in_steps, climb, jumps_at_start, moving_slopes
 
-__all__ = ["check_radius"]
+__all__ = ["check_radius", "noise_advice"]
 
 _STRETCHES = (
     1.0,
@@ -53,6 +53,20 @@ def check_radius(trial: Trial) -> Iterator[Finding]:
     if single:
         way_out += ", and compute in float64: all its values are float32 numbers"
     yield Finding("radius", "warning", f"{cause}; {way_out}")
+
+
+def noise_advice(trial: Trial) -> str:
+    """Return what to do about an F that answers differently at the same x, or nothing where the radius bears it.
+
+    Asks twice, and some hundred times more of an F that is noisy. Raises what the objective raises, and ObjectiveError
+    where a value is no finite number.
+    """
+    first, second = (checked_loss(trial.value(trial.x)) for _ in range(2))
+    if first == second:
+        return ""
+    finding = next(check_radius(trial))
+    differ = f"evaluations of the same x differ, here by {abs(first - second):.2g}"
+    return "" if finding.level == "ok" else f"{differ}: {finding.text}"
 
 
 def _staircase(climbed: Climb, radius: float, still: str) -> Finding:

@@ -11,6 +11,7 @@ from functools import partial
 from client.replica import Replica
 from client.worker import Worker
 from common.config import RunConfig
+from common.findings import Trial
 from common.messages import Broadcast, Update
 from common.objective import Objective, full_evaluation, starting_point
 from common.search_units import in_search_units, units_of
@@ -44,6 +45,11 @@ class InProcessEngine:
     def start(self) -> Start:
         first = self._objective(0)
         return Start(first.dim, starting_point(first, self._config.seed), units_of(first))
+
+    def trial_of(self, x: Vector) -> Trial:
+        """Return what it takes to try the first client's objective at x, as a run does."""
+        config = self._config
+        return Trial.at(self._objective(0), x, config.radius, config.batch, config.seed)
 
     def attach(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator

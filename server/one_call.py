@@ -19,10 +19,13 @@ from scipy.optimize import OptimizeResult
 from common.config import RunConfig, dashed
 from common.config_rules import AUTO
 from common.errors import ConfigError, ObjectiveError, RoundError
+from common.findings import Trial
 from common.function_objective import FunctionObjective
 from common.objective import Bounds, Objective, checked_objective
+from common.radius_check import noise_advice
 from common.search_units import Units
 from common.typing import Vector
+from common.user_traceback import raised
 from server.conduct import Result, conduct
 from server.coordinator import RoundRecord
 from server.inprocess import InProcessEngine
@@ -30,6 +33,8 @@ from server.rounds import ServerState, initial_state, initial_vector
 from server.run_folder import RunFolder
 
 __all__ = ["run"]
+
+_WORTH_A_LOOK = 2_000  # evaluations: noise is looked for by two, and some hundred more where there is some
 
 Target = Objective | Callable[..., float]
 
@@ -58,7 +63,8 @@ def run(
     ``callback`` hears each round's line.
 
     The result has ``x`` (n,), ``fun`` (the mean over clients of F on the whole shard), ``nit`` (rounds), ``nfev``
-    (evaluations on one sample that the algorithm asked for; those of the first and the last x are not counted),
+    (evaluations on one sample that the algorithm asked for; those of the first and the last x, and those that look for
+    noise, are not counted),
     ``history`` (one mapping a round), ``figures`` (all that was evaluated of the last x), ``success``, ``status`` (0
     or 1) and ``message``. Where the rounds fail - the steps diverge, the function raises - or end above the start,
     or while a step was still searched for, ``success`` is False and ``message`` says why; x is that of the last good
@@ -95,7 +101,20 @@ def run(
                 raise
             return _result(state, history, {}, str(error), success=False)
     message, success = _verdict(chosen, done)
+    if chosen.objective or objectives is not None:
+        message += _noise(engine.trial_of(start), done.state.totals.evaluations)
     return _result(done.state, history, done.final, message, success=success)
+
+
+def _noise(trial: Trial, evaluations: int) -> str:
+    """Return the end of the message where the objective is too noisy for the radius, seen at the start of the run."""
+    if evaluations < _WORTH_A_LOOK:
+        return ""
+    try:
+        advice = noise_advice(trial)
+    except Exception as error:  # the user's own code may do anything; x is found, and is what was asked for
+        return f"; whether evaluations are noisy was not seen: the objective {raised(error)}"
+    return f"; {advice}" if advice else ""
 
 
 def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:

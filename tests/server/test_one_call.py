@@ -285,6 +285,44 @@ def test_where_no_slope_is_seen_it_is_no_success_and_the_message_says_what_to_do
     assert "a larger radius" in result.message
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_above_the_difference_is_told_with_a_radius_that_is_better(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def noisy(x: Vector) -> float:
+        return bowl(x) + 0.1 * float(rng.standard_normal())
+
+    blurred = run(noisy, np.zeros(3), rounds=60)
+    assert "; evaluations of the same x differ, here by " in blurred.message
+    better = float(blurred.message.split("try radius = ")[1].split(",")[0])
+    clear = run(noisy, np.zeros(3), rounds=60, radius=better)
+    assert clear.success
+    assert bowl(clear.x) < 0.1 * bowl(blurred.x)
+
+
+def test_what_is_noisy_within_a_batch_or_a_client_only_is_not_told() -> None:
+    rows = np.random.default_rng(0).standard_normal((30, 3))
+    result = run(lambda x, batch: float(np.mean((x - rows[batch]) ** 2)), np.zeros(3), samples=30, rounds=20)
+    assert result.message == "all 20 rounds are done"
+
+
+def test_a_function_that_ends_before_it_is_asked_for_its_noise_costs_a_word_and_not_the_result() -> None:
+    asked = 0
+
+    def worn_out(x: Vector) -> float:
+        nonlocal asked
+        asked += 1
+        if asked > 2002:  # the rounds, and the first and the last x
+            raise OSError("the device is worn out")
+        return bowl(x)
+
+    result = run(worn_out, np.zeros(3), rounds=20, step_size=0.05)
+    assert result.success
+    assert "all 20 rounds are done; whether evaluations are noisy was not seen: the objective raised" in result.message
+    assert "OSError: the device is worn out" in result.message
+    np.testing.assert_allclose(result.x, TARGET, atol=0.2)
+
+
 @pytest.mark.parametrize("rounds", [60, 120])
 @pytest.mark.parametrize(
     ("function", "dimension"),
