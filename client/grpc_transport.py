@@ -144,6 +144,8 @@ class _Line:
                 "; the certificates in --tls-dir must be of the server's authority and still valid, and the server's"
                 " name must be in its certificate (or given by --server-name)"
             )
+        elif self._connection.tls is None and not self._introduced and re.search(_MAY_BE_TLS, details):
+            details += "; a server that speaks TLS hangs up on --insecure: give --tls-dir instead"
         return details
 
 

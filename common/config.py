@@ -204,7 +204,10 @@ class RunConfig:
     round_timeout: float = _key(300.0, "longest wait for the replies of a round", unit="seconds", rule=positive())
     # output
     evaluate_every: int = _key(
-        1, "rounds between full evaluations; 0: only first and last", unit="rounds", rule=at_least(0)
+        1,
+        "rounds between full evaluations; 0, and for your own objective: only first and last",
+        unit="rounds",
+        rule=at_least(0),
     )
     checkpoint_every: int = _key(
         10, "rounds between checkpoints; the last round always has one", unit="rounds", rule=at_least(1)

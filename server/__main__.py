@@ -102,8 +102,11 @@ def _say(text: str) -> None:
 def _make_certificates(args: argparse.Namespace) -> int:
     from server.certificates import expand_names, make_certificates
 
-    servers = [name.strip() for name in args.server_names.split(",") if name.strip()]
-    for folder in make_certificates(args.out.expanduser(), servers, expand_names(args.clients), args.days):
+    out = args.out.expanduser()
+    unsaid = "" if (out / "server" / "server.crt").exists() else "localhost,127.0.0.1"
+    text = unsaid if args.server_names is None else args.server_names
+    servers = [name.strip() for name in text.split(",") if name.strip()]
+    for folder in make_certificates(out, servers, expand_names(args.clients), args.days):
         print(f"--tls-dir {folder}")
     return 0
 
@@ -111,7 +114,8 @@ def _make_certificates(args: argparse.Namespace) -> int:
 def _resume(args: argparse.Namespace) -> int:
     with RunFolder(args.folder.expanduser()) as folder:
         config, state, engine = folder.reopen(parse_assignments(args.set))
-        if engine == "grpc" and args.engine is None and config.dataset != CLIENTS_HOLD_DATA and not config.objective:
+        if engine == "grpc" and args.engine is None:
+            _refuse_what_clients_hold(config, folder)
             engine = "in-process"  # the rows are the server's, and every engine gives the same numbers
         if engine == "python":
             raise ConfigError(
@@ -120,6 +124,19 @@ def _resume(args: argparse.Namespace) -> int:
         print(f"continuing {folder.path} at round {state.round}", file=sys.stderr)
         _conduct(config, folder, args.engine or engine, state)
     return 0
+
+
+def _refuse_what_clients_hold(config: RunConfig, folder: RunFolder) -> None:
+    """Raise ConfigError where a served run would go on with something else than its clients' data."""
+    if config.dataset != CLIENTS_HOLD_DATA and not config.objective:
+        return
+    what = "rows" if config.dataset == CLIENTS_HOLD_DATA else f"objective, {config.objective},"
+    raise ConfigError(
+        [
+            f"the {what} of {folder.path} lived on its clients; go on with them by `zofedht-server serve --resume --out"
+            f" {folder.path}` and the options of before, or give --engine where this machine holds the same"
+        ]
+    )
 
 
 def _conduct(config: RunConfig, folder: RunFolder, engine: str, state: ServerState | None) -> Result:

@@ -30,8 +30,10 @@ def make_certificates(folder: Path, servers: Sequence[str], clients: Sequence[st
     The authority in ``folder``/authority is made once and used again, so clients can be added later; a
     certificate that is there already is left alone. ``servers`` are host names and IP addresses.
 
-    Raises DataError when a file cannot be written or read.
+    Raises DataError when a file cannot be written or read, and, before anything is written, when the server's
+    certificate is there already and lacks one of these names.
     """
+    _check_names(folder / "server" / "server.crt", servers)
     try:
         authority, key = _authority(folder / "authority", days)
         made = []
@@ -72,6 +74,22 @@ def _numbered(name: str, part: str) -> tuple[str, int]:
     if stem == name:
         raise DataError(f"a range of names is written client-1..client-5, got {part!r}")
     return stem, int(name[len(stem) :])
+
+
+def _check_names(certificate: Path, servers: Sequence[str]) -> None:
+    if not certificate.exists():
+        return
+    try:
+        held = x509.load_pem_x509_certificate(certificate.read_bytes())
+        names = held.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound) as error:
+        raise DataError(f"{certificate} cannot be read: {error}; delete it to have a new one made") from error
+    if missing := [name for name in servers if _host(name) not in names]:
+        known = ", ".join(str(name.value) for name in names)
+        raise DataError(
+            f"{certificate} is for {known} and not for {', '.join(missing)}; delete it and run this again: the new one"
+            " is of the same authority, so the clients keep theirs"
+        )
 
 
 def _authority(folder: Path, days: float) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:

@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
         "--out", metavar="DIR", type=Path, required=True, help="receives authority/, server/ and clients/NAME/"
     )
     certificates.add_argument(
-        "--server-names", metavar="HOST,IP", default="localhost,127.0.0.1", help="how clients call the server"
+        "--server-names", metavar="HOST,IP", help="how clients call the server; localhost,127.0.0.1 unless given"
     )
     certificates.add_argument("--clients", metavar="A,B,C-1..C-9", default="", help="names of the clients, ranges too")
     certificates.add_argument("--days", metavar="N", type=float, default=825.0, help="how long they are valid")

@@ -154,7 +154,7 @@ class Site:
     def client(self, name: str, *options: Any, server: str = "", folder: Path | None = None) -> Process:
         """Start ``join``."""
         argv = ["join", "--server", server or f"127.0.0.1:{self.port}", "--name", name]
-        argv += [] if "--tls-dir" in options else self._security(name)
+        argv += [] if {"--tls-dir", "--insecure"} & set(options) else self._security(name)
         return self._start("client.__main__", [*argv, *map(str, options)], name, folder)
 
     def clients(self, count: int = 3) -> list[Process]:

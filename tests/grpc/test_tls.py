@@ -12,6 +12,7 @@ from cryptography import x509
 
 from common.errors import ConfigError, DataError
 from common.tls import check_plain_text, read_tls
+from server.__main__ import main
 from server.certificates import expand_names, make_certificates
 from tests.grpc.processes import Process, Site
 
@@ -155,6 +156,34 @@ def test_clients_are_added_later_by_the_same_authority_and_old_ones_left_alone(t
     added = x509.load_pem_x509_certificate((tmp_path / "clients" / "b" / "client.crt").read_bytes())
     added.verify_directly_issued_by(authority)
     assert (tmp_path / "clients" / "b" / "ca.crt").read_bytes() == (tmp_path / "authority" / "ca.crt").read_bytes()
+
+
+def test_a_server_name_that_the_certificate_lacks_is_refused_and_nothing_is_written(tmp_path: Path):
+    make_certificates(tmp_path, ["localhost", "127.0.0.1"], ["a"], 1.0)
+    with pytest.raises(DataError, match=r"server.crt is for localhost, 127.0.0.1 and not for other.example; delete it"):
+        make_certificates(tmp_path, ["other.example", "localhost"], ["b"], 1.0)
+    assert not (tmp_path / "clients" / "b").exists()
+    certificate = tmp_path / "server" / "server.crt"
+    certificate.unlink()
+    assert make_certificates(tmp_path, ["other.example"], [], 1.0) == [tmp_path / "server"]
+    certificate.write_text("no certificate")
+    with pytest.raises(DataError, match="cannot be read"):
+        make_certificates(tmp_path, [], ["b"], 1.0)
+
+
+def test_clients_are_added_without_saying_the_servers_names_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for options in (["--server-names", "other.example", "--clients", "a"], ["--clients", "b"]):
+        assert main(["make-certs", "--out", str(tmp_path), *options]) == 0
+    assert (tmp_path / "clients" / "b" / "client.crt").exists()
+    assert main(["make-certs", "--out", str(tmp_path), "--server-names", "127.0.0.1"]) == 2
+    assert "is for other.example and not for 127.0.0.1" in capsys.readouterr().err
+
+
+def test_plain_text_spoken_to_a_server_with_tls_is_told_what_is_missing(secure_site: Site):
+    secure_site.server()
+    client = secure_site.client("c0", "--insecure", "--max-wait", 2)
+    assert client.ends() == 2
+    assert "a server that speaks TLS hangs up on --insecure: give --tls-dir instead" in client.text
 
 
 def test_what_a_client_gets_does_not_hold_the_authoritys_key(tmp_path: Path):

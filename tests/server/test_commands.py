@@ -191,6 +191,22 @@ def test_resume_of_nothing_and_of_damaged_checkpoints_is_a_sentence(tmp_path: Pa
     assert "no checkpoint can be continued from" in complaint(capsys, command("resume", tmp_path / "run"))
 
 
+@pytest.mark.parametrize("dataset", ["digits", "clients"])
+def test_resume_leaves_a_served_run_to_its_clients_where_they_hold_what_is_trained(
+    dataset: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+):
+    objective = f"{black_box(tmp_path, monkeypatch)}:Bounded"
+    config = small(rounds=2, objective=objective, dataset=dataset)
+    with RunFolder(tmp_path / "run") as folder:
+        folder.begin(config, "grpc")
+        run_in_process(config, folder=folder)
+    sentence = complaint(capsys, command("resume", tmp_path / "run", "--set", "rounds=3"))
+    assert "lived on its clients; go on with them by `zofedht-server serve --resume --out" in sentence
+    assert len(read_history(tmp_path / "run" / "history.jsonl")) == 2
+    assert command("resume", tmp_path / "run", "--engine", "in-process", "--set", "rounds=3") == 0
+    assert len(read_history(tmp_path / "run" / "history.jsonl")) == 3
+
+
 def test_resume_refuses_to_change_the_numbers(tmp_path: Path, capsys: Captured):
     run(tmp_path / "run")
     capsys.readouterr()
