@@ -26,7 +26,9 @@ def check_objective(
     seed: int = 0,
     plan: WorkPlan | None = None,
 ) -> list[Finding]:
-    """Evaluate the objective some dozen times as a run would and return what was found, the worst included.
+    """Evaluate the objective as a run would and return what was found, the worst included.
+
+    Some dozen evaluations do, and up to some hundred and fifty where answers are noisy.
 
     Finds wrong shapes and types, NaN, exceptions (with the user's traceback), malformed scale and bounds, changed
     arguments, different answers for the same batch, a shard that cannot be evaluated whole, ``pair`` and ``values``
@@ -127,12 +129,9 @@ def _repeats(trial: Trial) -> Iterator[Finding]:
     if spread == 0.0:
         yield Finding("repeats", "ok", "the same answer for the same batch")
         return
-    yield Finding(
-        "repeats",
-        "warning",
-        f"different answers for the same x and batch (spread {spread:.2g}); the slope then has an error near"
-        f" {spread / (2 * trial.radius):.2g}: seed the objective's own randomness by the batch, or use a larger radius",
-    )
+    differ = f"different answers for the same x and batch (spread {spread:.2g})"
+    way_out = "seed the objective's own randomness by the batch, or use a radius that stands clear of it (see radius)"
+    yield Finding("repeats", "warning", f"{differ}: {way_out}")
 
 
 def _whole(trial: Trial) -> Iterator[Finding]:

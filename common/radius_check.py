@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from common.findings import Finding, Trial
+from common.noisy_radius import noise_of, noisy_radius
 from common.objective import checked_loss
 from common.staircase import PROBES, Climb, changes_in_steps, climb, jumps_at_start, moving_slopes
 
@@ -19,15 +20,20 @@ _STRETCHES = (
     1.37,
 )  # rounding may cancel at one length; at four without a common measure it hardly does
 _MOST_NOISE = 0.05  # of the difference
+_FALL = 5.0  # corners make second differences a tenth at a tenth of the radius, bends a hundredth
 _MOST_TRIES = 6
 
 
 def check_radius(trial: Trial) -> Iterator[Finding]:
     """Yield whether the difference at the radius stands clear of noise; if not, the first larger radius that does.
 
-    Where F changes in steps, noise is no word for them: there most slopes must not be 0.
+    Where F answers differently at the same x, that is the noise. Else it is what rounding leaves of a smooth F; and
+    where F changes in steps, noise is no word for them: there most slopes must not be 0.
     """
     radius = trial.radius
+    if noise_at_x := noise_of(trial):
+        yield noisy_radius(trial, noise_at_x)
+        return
     difference, noise, single = _measure(trial, radius)
     if difference > 0.0 and noise <= _MOST_NOISE * difference:
         yield Finding("radius", "ok", f"the difference at radius {radius:g} stands clear of rounding")
@@ -58,14 +64,13 @@ def check_radius(trial: Trial) -> Iterator[Finding]:
 def noise_advice(trial: Trial) -> str:
     """Return what to do about an F that answers differently at the same x, or nothing where the radius bears it.
 
-    Asks twice, and some hundred times more of an F that is noisy. Raises what the objective raises, and ObjectiveError
-    where a value is no finite number.
+    Asks three times, and some hundred times more of an F that is noisy. Raises what the objective raises, and
+    ObjectiveError where a value is no finite number.
     """
-    first, second = (checked_loss(trial.value(trial.x)) for _ in range(2))
-    if first == second:
+    if not (noise := noise_of(trial)):
         return ""
-    finding = next(check_radius(trial))
-    differ = f"evaluations of the same x differ, here by {abs(first - second):.2g}"
+    finding = noisy_radius(trial, noise)
+    differ = f"evaluations of the same x differ, here by {noise:.2g}"
     return "" if finding.level == "ok" else f"{differ}: {finding.text}"
 
 
@@ -95,7 +100,8 @@ def _measure(trial: Trial, radius: float) -> tuple[float, float, bool]:
     """Return the difference, the noise in it, and whether all values were float32 numbers.
 
     For a smooth F the second difference falls with the square of the radius, and so it can be predicted from ten
-    times the radius; what is above that is rounding or noise.
+    times the radius; what is above that is rounding or noise. Where so far away F is another one, bounds included, a
+    tenth of the radius must show the same: there rounding and noise are what they were, while bends and corners fall.
     """
     x = trial.inside(10.0 * radius)
     middle = checked_loss(trial.value(x))
@@ -107,10 +113,18 @@ def _measure(trial: Trial, radius: float) -> tuple[float, float, bool]:
         seen.extend((high, low))
         return abs(high - 2.0 * middle + low), abs(high - low)
 
-    bends, differences = zip(*(second(stretch * radius) for stretch in _STRETCHES), strict=True)
-    expected = second(10.0 * radius)[0] / 100.0
+    def around(length: float) -> tuple[float, float]:
+        bends, differences = zip(*(second(stretch * length) for stretch in _STRETCHES), strict=True)
+        return max(bends), max(differences)
+
+    bend, difference = around(radius)
+    noise = max(0.0, bend - 4.0 * second(10.0 * radius)[0] / 100.0)
     single = all(value == float(np.float32(value)) for value in seen)
-    return max(differences), max(0.0, max(bends) - 4.0 * expected), single
+    if noise > _MOST_NOISE * difference and not single:
+        near_bend, near_difference = around(radius / 10.0)
+        if near_difference > 0.0:
+            noise = min(noise, near_bend) if near_bend > bend / _FALL else 0.0
+    return difference, noise, single
 
 
 def _first_good(trial: Trial, difference: float, noise: float) -> float | None:

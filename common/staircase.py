@@ -11,10 +11,10 @@ from common.errors import ObjectiveError
 from common.findings import Trial
 from common.objective import checked_loss
 from common.streams import stream
-from common.typing import Indices, Matrix
+from common.typing import Indices, Matrix, Vector
 from common.user_traceback import raised
 
-__all__ = ["PROBES", "Climb", "changes_in_steps", "climb", "jumps_at_start", "moving_slopes"]
+__all__ = ["PROBES", "Climb", "changes_in_steps", "climb", "differences", "jumps_at_start", "moving_slopes"]
 
 PROBES = 8
 """Directions that are tried at one radius."""
@@ -35,16 +35,21 @@ class Climb(NamedTuple):
     failure: str = ""
 
 
-def moving_slopes(trial: Trial, radius: float) -> int:
-    """Return how many of the slopes along PROBES directions, each on samples of its own as in a run, are not 0.
+def differences(trial: Trial, radius: float) -> Vector:
+    """Return F(x + radius v) - F(x - radius v) along PROBES directions, each on samples of its own as in a run.
 
     Raises what the objective raises, and ObjectiveError where a value is no finite number.
     """
-    moving = 0
+    found = []
     for v, batch in zip(_directions(trial), _batches(trial), strict=True):
         high, low = (checked_loss(end) for end in trial.objective.pair(trial.x, v, radius, batch))
-        moving += high != low
-    return moving
+        found.append(high - low)
+    return np.array(found)
+
+
+def moving_slopes(trial: Trial, radius: float) -> int:
+    """Return how many of the ``differences`` are not 0. Raises as they do."""
+    return int(np.count_nonzero(differences(trial, radius)))
 
 
 def climb(trial: Trial) -> Climb:

@@ -117,14 +117,7 @@ def _noisy(size: float) -> Callable[..., float]:
 def test_random_answers_are_a_warning_and_not_blamed_on_pair_or_values() -> None:
     faults = _faults(_broken(value=_noisy(1e-2)))
     assert faults.pop("repeats") == "warning"
-    assert faults in ({}, {"radius": "warning"})
-
-
-def test_random_answers_are_told_with_the_error_of_the_slope() -> None:
-    text = _findings(_broken(value=_noisy(1e-2)), radius=1e-3)["repeats"].text
-    spread = float(text.split("spread ")[1].split(")")[0])
-    slope_error = float(text.split("error near ")[1].split(":")[0])
-    assert slope_error == pytest.approx(spread / 2e-3, rel=0.1)  # two digits are shown
+    assert faults == {"radius": "warning"}
 
 
 def _single(self: Any, x: Vector, batch: Indices | slice) -> float:
