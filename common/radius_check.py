@@ -11,7 +11,7 @@ from common.noisy_radius import noise_of, noisy_radius
 from common.objective import checked_loss
 from common.staircase import PROBES, Climb, changes_in_steps, climb, jumps_at_start, moving_slopes
 
-__all__ = ["check_radius", "noise_advice"]
+__all__ = ["check_radius", "flat_advice", "noise_advice"]
 
 _STRETCHES = (
     1.0,
@@ -72,6 +72,23 @@ def noise_advice(trial: Trial) -> str:
     finding = noisy_radius(trial, noise)
     differ = f"evaluations of the same x differ, here by {noise:.2g}"
     return "" if finding.level == "ok" else f"{differ}: {finding.text}"
+
+
+def flat_advice(trial: Trial, *, farther: bool) -> str:
+    """Return what to do about an F that does not change within the radius, or nothing where it does.
+
+    Asks 16 times; ``farther``, some two hundred times more of an F that is flat, which tells from where on it changes.
+    Raises what the objective raises, and ObjectiveError where a value is no finite number.
+    """
+    if moving_slopes(trial, trial.radius):
+        return ""
+    flat = f"the function does not change within the radius ({trial.radius:g}) of the start"
+    if not farther:
+        return f"{flat}; a larger radius may show its slopes, or begin elsewhere"
+    climbed = climb(trial)
+    if climbed.radius is None:
+        return f"{flat}: {PROBES} of {PROBES} slopes are exactly 0, {_nowhere(climbed)}"
+    return f"{flat}; try radius = {climbed.radius:g}, where {climbed.moving} of {PROBES} slopes are not 0"
 
 
 def _staircase(climbed: Climb, radius: float, still: str) -> Finding:

@@ -22,7 +22,7 @@ from common.errors import ConfigError, ObjectiveError, RoundError
 from common.findings import Trial
 from common.function_objective import FunctionObjective
 from common.objective import Bounds, Objective, checked_objective
-from common.radius_check import noise_advice
+from common.radius_check import flat_advice, noise_advice
 from common.search_units import Units
 from common.typing import Vector
 from common.user_traceback import raised
@@ -34,7 +34,7 @@ from server.run_folder import RunFolder
 
 __all__ = ["run"]
 
-_WORTH_A_LOOK = 2_000  # evaluations: noise is looked for by two, and some hundred more where there is some
+_WORTH_A_LOOK = 2_000  # evaluations: noise is looked for by three, and some hundred more where there is some
 
 Target = Objective | Callable[..., float]
 
@@ -64,7 +64,7 @@ def run(
 
     The result has ``x`` (n,), ``fun`` (the mean over clients of F on the whole shard), ``nit`` (rounds), ``nfev``
     (evaluations on one sample that the algorithm asked for; those of the first and the last x, and those that look for
-    noise, are not counted),
+    noise or for a change within the radius, are not counted),
     ``history`` (one mapping a round), ``figures`` (all that was evaluated of the last x), ``success``, ``status`` (0
     or 1) and ``message``. Where the rounds fail - the steps diverge, the function raises - or end above the start,
     or while a step was still searched for, ``success`` is False and ``message`` says why; x is that of the last good
@@ -102,19 +102,21 @@ def run(
             return _result(state, history, {}, str(error), success=False)
     message, success = _verdict(chosen, done)
     if chosen.objective or objectives is not None:
-        message += _noise(engine.trial_of(start), done.state.totals.evaluations)
+        message = _looked_at(message, engine.trial_of(start), done)
     return _result(done.state, history, done.final, message, success=success)
 
 
-def _noise(trial: Trial, evaluations: int) -> str:
-    """Return the end of the message where the objective is too noisy for the radius, seen at the start of the run."""
-    if evaluations < _WORTH_A_LOOK:
-        return ""
+def _looked_at(message: str, trial: Trial, done: Result) -> str:
+    """Return the message, or what is seen at the start of the run where that tells more: F is flat, or too noisy."""
+    before, after = done.initial["train_loss"], done.final["train_loss"]
+    worth_a_look = done.state.totals.evaluations >= _WORTH_A_LOOK
     try:
-        advice = noise_advice(trial)
+        if after == before and (flat := flat_advice(trial, farther=worth_a_look)):
+            return f"the loss is still {before:g}: {flat}"
+        noise = noise_advice(trial) if worth_a_look else ""
     except Exception as error:  # the user's own code may do anything; x is found, and is what was asked for
-        return f"; whether evaluations are noisy was not seen: the objective {raised(error)}"
-    return f"; {advice}" if advice else ""
+        return f"{message}; whether evaluations are noisy was not seen: the objective {raised(error)}"
+    return f"{message}; {noise}" if noise else message
 
 
 def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:

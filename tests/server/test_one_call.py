@@ -278,11 +278,40 @@ def test_where_losses_are_counted_from_does_not_matter(rounds: int, seed: int) -
         assert result.fun - offset < 17.0  # from 170
 
 
-def test_where_no_slope_is_seen_it_is_no_success_and_the_message_says_what_to_do() -> None:
-    result = run(lambda x: min(100.0, 1e5 * float(np.mean((x - 1.0) ** 2)) + 1.0), np.full(3, 0.5), rounds=30)
+def test_where_no_slope_is_seen_it_is_no_success_and_the_message_names_a_radius_that_shows_some() -> None:
+    def stairs(x: Vector) -> float:
+        return float(np.sum(np.abs(0.1 * np.round(10.0 * x) - 3.0)))
+
+    result = run(stairs, np.zeros(3), rounds=30)
     assert not result.success
-    assert "the loss is still 100" in result.message
-    assert "a larger radius" in result.message
+    flat = r"the loss is still 9: the function does not change within the radius \(0\.0001\) of the start; "
+    found = re.match(flat + r"try radius = (\S+), where \d of 8 slopes are not 0", result.message)
+    assert found
+    assert 0.01 < float(found[1]) < 0.3
+    assert run(stairs, np.zeros(3), rounds=20, radius=float(found[1])).fun < 5.0
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+@pytest.mark.parametrize(
+    ("rounds", "step", "advice"),
+    [
+        (20, "auto", ": 8 of 8 slopes are exactly 0, and most are up to radius 1000; begin elsewhere"),
+        (3, "auto", "; a larger radius may show its slopes, or begin elsewhere"),
+        (3, 0.1, "; a larger radius may show its slopes, or begin elsewhere"),
+    ],
+)
+def test_a_function_that_is_flat_is_said_to_be_and_not_to_need_more_rounds(
+    clients: int, rounds: int, step: object, advice: str
+) -> None:
+    functions = [lambda x, level=level: float(level) for level in range(1, clients + 1)]
+    options = {"local_steps": 10} if rounds == 3 else {}
+    result = run(functions, x0=np.zeros(5), rounds=rounds, step_size=step, **options)
+    assert (result.success, result.status) == (False, 1)
+    flat = (
+        f"the loss is still {(1 + clients) / 2:g}: the function does not change within the radius (0.0001) of the start"
+    )
+    assert result.message.startswith(flat + advice)
+    assert "more rounds" not in result.message
 
 
 @pytest.mark.parametrize("seed", range(3))
