@@ -70,6 +70,17 @@ class Units:
         """Return the point within the bounds that is nearest to z."""
         return np.clip(z, self.lower / self.scale, self.upper / self.scale)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether any parameter has a bound."""
+        return bool(np.any(np.isfinite(self.lower) | np.isfinite(self.upper)))
+
+    def at_bounds(self, z: Vector) -> tuple[int, int]:
+        """Return how many parameters of a projected z are at a bound, and how many can move; fixed ones are neither."""
+        free = self.lower < self.upper
+        at_bound = (z <= self.lower / self.scale) | (z >= self.upper / self.scale)
+        return int(np.sum(at_bound & free)), int(np.sum(free))
+
     def ends(self, z: Vector, v: Vector, upper: float, lower: float) -> tuple[Vector, Vector]:
         """Return (w, u) in the user's units so that w + upper u and w + lower u are within the bounds.
 

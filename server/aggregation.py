@@ -11,10 +11,10 @@ from common.messages import Broadcast, Update
 from common.replay import PARTS
 from common.typing import Vector
 
-__all__ = ["Failure", "Skipped", "diverged", "mean_move", "screen", "skipped_steps", "weight_of"]
+__all__ = ["RAN_AWAY", "Failure", "Skipped", "diverged", "mean_move", "screen", "skipped_steps", "weight_of"]
 
 
-_RAN_AWAY = ("not a finite number", "non-finite: ")
+RAN_AWAY = ("not a finite number", "non-finite: ")
 """In the reasons of a client's local steps, and of the screening here."""
 
 
@@ -96,7 +96,7 @@ def diverged(failures: Sequence[Failure], asked: Mapping[int, Broadcast]) -> lis
         for failure in failures
         if failure.slot in asked
         and asked[failure.slot].client == failure.client
-        and any(words in failure.reason for words in _RAN_AWAY)
+        and any(words in failure.reason for words in RAN_AWAY)
     }
     return list(found.values())
 

@@ -25,6 +25,7 @@ from server.files import replace_file
 from server.folder_lock import FolderLock
 from server.history import HistoryWriter, read_history, truncate_history
 from server.interventions import count_interventions
+from server.losses import count_losses
 from server.rounds import ServerState
 
 __all__ = ["RunFolder", "x_digest"]
@@ -180,6 +181,8 @@ class RunFolder:
             "seconds": round(state.totals.seconds, 3),
             "interventions": count_interventions(rows),
             "fallbacks": count_fallbacks(rows),
+            "losses": count_losses(rows, config.local_steps),
+            "at_bounds": _at_bounds(state),
             "x_sha256": x_digest(state.user_x),
             "engine": self._engine(),
             "config": config.to_mapping(),
@@ -203,6 +206,13 @@ class RunFolder:
         except (DataError, MissingExtraError) as error:  # a run that diverged at once has no curve
             return f"no picture: {error}"
         return f"picture: {self.picture_file}"
+
+
+def _at_bounds(state: ServerState) -> dict[str, int]:
+    if state.units is None or not state.units.bounded:
+        return {}
+    found, free = state.units.at_bounds(state.x)
+    return {"parameters": found, "of": free}
 
 
 def _pretty(value: Mapping[str, Any]) -> bytes:

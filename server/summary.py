@@ -12,6 +12,7 @@ from server.run_folder import RunFolder
 __all__ = ["comparison_text", "summary_text"]
 
 _CLIENTS_SHOWN = 5
+_WORTH_A_HINT = 4  # slots that were lost by a failed evaluation
 
 
 def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
@@ -26,6 +27,8 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         f" {summary['seconds']:.1f} s",
         *_changes(summary.get("interventions", {})),
         *_others(summary.get("fallbacks", {})),
+        *_losses(summary.get("losses", {}), summary["config"]),
+        *_bounds(summary.get("at_bounds", {})),
         f"x               sha256 {summary['x_sha256']}",
         f"summary: {folder.summary_file}",
         f"history: {folder.history_file}",
@@ -88,6 +91,32 @@ def _others(slots: Mapping[str, int]) -> list[str]:
     more = [f"{len(slots) - len(shown)} more"] if len(slots) > len(shown) else []
     text = ", ".join([*shown, *more])
     return [f"other draws     clients (slots): {text}; their moves were taken, why is in the history"] if shown else []
+
+
+def _losses(losses: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
+    """Return what was lost, the reason that came up most, and how to lose less of it."""
+    counts = [(losses.get(what, 0), losses.get(f"of_{what}", 0), what) for what in ("slots", "steps")]
+    shown = [f"{lost:,} of {asked:,} {what}" for lost, asked, what in counts if lost]
+    if not shown:
+        return []
+    lines = [f"lost            {' and '.join(shown)}; most often: {losses['reason']}"]
+    if losses["failed_evaluations"] >= _WORTH_A_HINT and config.get("on-error") == "drop-slot":
+        lines.append(
+            f"                one failed evaluation costs its slot of {config['local-steps']} steps;"
+            " with on-error=skip-step it costs its step alone"
+        )
+    return lines
+
+
+def _bounds(at: Mapping[str, int]) -> list[str]:
+    """Return how many parameters are at a bound; most of them are seldom meant to be."""
+    if not at or not at["parameters"]:
+        return []
+    line = f"bounds          {at['parameters']} of {at['of']} parameters are at a bound"
+    if 2 * at["parameters"] > at["of"]:
+        line += ": where that is no surprise all is well, else take a smaller step-size, or a larger radius where"
+        line += " evaluations are noisy"
+    return [line]
 
 
 def _number(value: float | None) -> str:

@@ -192,3 +192,19 @@ def test_both_ends_of_a_probe_run_at_once_where_they_may(kind: str) -> None:
 def test_many_values_run_at_once_in_their_order() -> None:
     points = np.arange(20.0).reshape(4, 5)
     np.testing.assert_array_equal(_Meeting().values(points, slice(None)), _Linear().values(points, slice(None)))
+
+
+def test_parameters_at_a_bound_are_counted_whatever_the_scale_and_fixed_ones_are_not() -> None:
+    rng = np.random.default_rng(0)
+    scale = np.exp(rng.normal(0.0, 5.0, 200))
+    lower, upper = rng.uniform(-2.0, -1.0, 200), rng.uniform(1.0, 2.0, 200)
+    upper[:10] = lower[:10]
+    units = Units(scale, lower, upper)
+    z = units.project(units.to_search(rng.uniform(-3.0, 3.0, 200)))
+    x = units.to_user(z)
+    at, free = units.at_bounds(z)
+    assert free == 190
+    assert 0 < at < 190
+    assert at == int(np.sum(np.isclose(x, lower, 1e-12) | np.isclose(x, upper, 1e-12))) - 10
+    assert units.bounded
+    assert not Units(np.ones(2), np.full(2, -_INF), np.full(2, _INF)).bounded
