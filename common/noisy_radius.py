@@ -68,10 +68,10 @@ def noisy_radius(trial: Trial, noise: float) -> Finding:
     """
     here = _look(trial, trial.radius, noise)
     if here.share <= _BEARABLE:
-        text = f"the difference at radius {here.radius:g} stands clear of the noise, which is {here.share:.1g} of it"
+        text = f"the difference at radius {here.radius:g} stands clear of the noise, which is {here.share:.1%} of it"
         return Finding("radius", "ok", text)
     best, end = _climb(trial, here, noise)
-    cause = f"noise of {here.noise:.2g} hides the difference at radius {here.radius:g}"
+    cause = f"noise of {here.noise:.2g} in a difference hides what F changes by at radius {here.radius:g}"
     if here.share <= _TELLS:
         cause = f"noise of {here.noise:.2g} against a difference of {here.difference:.2g} at radius {here.radius:g}"
     if best.share > min(_TELLS, _BETTER * here.share):
@@ -79,7 +79,7 @@ def noisy_radius(trial: Trial, noise: float) -> Finding:
         return Finding("radius", "warning", f"{cause}; {way_out}, or begin elsewhere (initial)")
     error, typical = here.noise / (2.0 * here.radius), best.difference / (2.0 * best.radius)
     sizes = f"a slope there has an error near {error:.2g}, where a typical slope is {typical:.2g}"
-    way_out = f"try radius = {best.radius:g}, where noise was {best.share:.1g} of the difference"
+    way_out = f"try radius = {best.radius:g}, where noise was {best.share:.0%} of the difference"
     return Finding("radius", "warning", f"{cause}: {sizes}; {way_out}")
 
 

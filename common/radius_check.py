@@ -70,7 +70,7 @@ def noise_advice(trial: Trial) -> str:
     if not (noise := noise_of(trial)):
         return ""
     finding = noisy_radius(trial, noise)
-    differ = f"evaluations of the same x differ, here by {noise:.2g}"
+    differ = f"evaluations of the same x differ, here by {noise:.2g} (standard deviation)"
     return "" if finding.level == "ok" else f"{differ}: {finding.text}"
 
 

@@ -112,11 +112,12 @@ def _bounds(at: Mapping[str, int]) -> list[str]:
     """Return how many parameters are at a bound; most of them are seldom meant to be."""
     if not at or not at["parameters"]:
         return []
-    line = f"bounds          {at['parameters']} of {at['of']} parameters are at a bound"
+    lines = [f"bounds          {at['parameters']} of {at['of']} parameters are at a bound"]
     if 2 * at["parameters"] > at["of"]:
-        line += ": where that is no surprise all is well, else take a smaller step-size, or a larger radius where"
-        line += " evaluations are noisy"
-    return [line]
+        lines.append(
+            "                where that is a surprise, a smaller step-size may help, or a larger radius if F is noisy"
+        )
+    return lines
 
 
 def _number(value: float | None) -> str:

@@ -37,6 +37,10 @@ def test_skipped_steps_are_counted_and_x_is_as_in_process(site: Site, device: Pa
     skipped = [line for row in site.history() for line in row["skipped"]]
     assert {line["client"] for line in skipped} <= {"c0", "c1", "c2"}
     assert skipped
+    losses = site.summary()["losses"]
+    assert (losses["slots"], losses["steps"]) == (0, sum(line["steps"] for line in skipped))
+    assert losses["of_steps"] == 12 * sum(row["replies"] for row in site.history())
+    assert f"lost            {losses['steps']} of {losses['of_steps']} steps; most often: the objective" in server.text
     assert "the valve sticks (valve_on_device.py, line " in skipped[0]["reason"]
     assert any("steps skipped, the first: round " in client.text for client in clients)
     assert site.summary()["x_sha256"] == in_process(**KEYS, on_error="skip-step")

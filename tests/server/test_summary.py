@@ -104,9 +104,9 @@ def test_parameters_at_a_bound_are_counted(tmp_path: Path, monkeypatch: pytest.M
     text = finished(folder, objective=f"{module}:Boxed", rounds=10, step_size=0.1)
     np.testing.assert_array_equal(np.load(folder.vector_file)[[0, 1, 2, 4, 5]], [-1.0, 0.5, 0.0, 2.0, 0.3])
     assert folder.summary()["at_bounds"] == {"parameters": 4, "of": 5}
-    assert "bounds          4 of 5 parameters are at a bound: where that is no surprise" in text
+    assert "bounds          4 of 5 parameters are at a bound\n                where that is a surprise" in text
     some = summary_text(folder.summary() | {"at_bounds": {"parameters": 2, "of": 5}}, folder)
-    assert "\nbounds          2 of 5 parameters are at a bound\n" in some
+    assert "\nbounds          2 of 5 parameters are at a bound\nx " in some
 
 
 @pytest.mark.parametrize(("step", "cure"), [(30.0, "a smaller step-size, or step-size=auto"), ("auto", "")])
