@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import cast
 
@@ -10,10 +11,12 @@ from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
 from client.worker import BasisStore, Worker
+from common.errors import ZofedhtError
 from common.messages import Broadcast, Question
 from common.objective import Objective, full_evaluation, starting_point
+from common.same_units import check_fits
 from common.search_units import units_of
-from common.wire import decode_broadcast, decode_question, encode_update
+from common.wire import decode_broadcast, decode_question, encode_no_figures, encode_update
 
 __all__ = ["ZofedhtClient"]
 
@@ -46,10 +49,14 @@ class ZofedhtClient(NumPyClient):
         return cast(NDArrays, arrays), examples, metrics
 
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
-        """Evaluate x on the whole shard."""
+        """Evaluate x on the whole shard; where that fails, or x is in other units, the reason is the answer."""
         question = decode_question(config)
-        objective = self._objective_of(question)
-        figures = full_evaluation(objective, parameters[0], question.client)
+        try:
+            objective = self._objective_of(question)
+            check_fits(objective, parameters[0].shape[0], question.units)
+            figures = full_evaluation(objective, parameters[0])
+        except ZofedhtError as error:
+            return math.nan, 0, encode_no_figures(str(error))
         return figures["loss"], len(objective), dict(figures)
 
 

@@ -18,7 +18,8 @@ from common.errors import DataError
 from common.messages import OWN_ROWS, PROTOCOL, Hello, Question
 from common.objective import Objective, Shard, load_objective
 from common.replay import draw_check
-from common.search_units import in_search_units
+from common.same_units import MOST_TOLD_UNITS, told_units
+from common.search_units import in_search_units, units_of
 from common.shards import config_of_task, lone_objective, own_objective
 from common.streams import BIT_GENERATOR
 from common.wire import decode_question, encode_hello
@@ -81,6 +82,7 @@ class ResidentClient(ZofedhtClient):
             version=metadata.version("zofedht"),
             generator=BIT_GENERATOR,
             draws=draw_check(),
+            units=b"" if objective is None else told_units(units_of(objective), MOST_TOLD_UNITS),
         )
         return encode_hello(hello)
 
@@ -97,6 +99,13 @@ class ResidentClient(ZofedhtClient):
             self._shown = now
             self._report(f"round {round_!r}  loss of my probes {float(metrics['loss']):.4f}")
         return moves, examples, metrics
+
+    def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
+        """Evaluate x, and tell where that fails."""
+        loss, examples, metrics = super().evaluate(parameters, config)
+        if not examples:
+            self._report(f"x could not be evaluated on all samples: {metrics['reason']!s}")
+        return loss, examples, metrics
 
     def _objective(self, question: Question) -> Objective:
         """Return the objective of this client's rows; made once for all that it depends on."""

@@ -14,7 +14,8 @@ from common.kernels import runs_compiled
 from common.messages import Broadcast, Update, basis_digest, rounded
 from common.objective import Objective
 from common.replay import draw_check, law_of, sketch
-from common.search_units import digest_of, units_of
+from common.same_units import check_fits
+from common.search_units import units_of
 from common.typing import Matrix
 
 __all__ = ["BasisStore", "Worker"]
@@ -77,14 +78,7 @@ class Worker:
         try:
             runs_compiled(broadcast.kernel)
             objective = self._objective_of(broadcast)
-            if objective.dim != broadcast.x.shape[0]:
-                raise ObjectiveError(
-                    f"the server's x has {broadcast.x.shape[0]} parameters, this client's objective has {objective.dim}"
-                )
-            if digest_of(objective) != broadcast.units:
-                raise ObjectiveError(
-                    "scale and bounds of this client's objective are not the run's; all clients must have the same"
-                )
+            check_fits(objective, broadcast.x.shape[0], broadcast.units)
         except ZofedhtError as error:
             return _answer(broadcast, "failed", str(error))
         try:

@@ -69,9 +69,10 @@ def vector_digest(x: Vector) -> str:
     return hashlib.blake2b(np.ascontiguousarray(x, dtype="<f8").tobytes(), digest_size=16).hexdigest()
 
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Raised when the messages change so that older clients and servers cannot understand each other. Since 4 every answer
-carries the loss where its slot began."""
+carries the loss where its slot began; since 5 a client tells its scale and bounds when it joins, and why it cannot
+evaluate x."""
 
 OWN_ROWS = -1
 """The partition of a client that brings its own rows, or has not been dealt any yet."""
@@ -158,6 +159,7 @@ class Question:
     seed: int
     task: str
     dimension: int = 0  # n, where the server knows it
+    units: str = ""  # digest of the scale and bounds of the x that is to be evaluated, where it has some
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,7 @@ class Hello:
     version: str  # of the package
     generator: str  # bit generator that directions are drawn with
     draws: str  # digest of directions that everybody can draw
+    units: bytes = b""  # scale and bounds, where its objective has some, or their digest where they are long
 
 
 @dataclass(frozen=True)

@@ -168,20 +168,20 @@ def starting_point(objective: Objective, seed: int) -> Vector | None:
     return point
 
 
-def full_evaluation(objective: Objective, x: Vector, client: str) -> dict[str, float]:
-    """Return the figures of x on the client's whole shard.
+def full_evaluation(objective: Objective, x: Vector) -> dict[str, float]:
+    """Return the figures of x on the whole shard.
 
-    Raises ObjectiveError, naming the client, when the objective raises or gives no ``loss``.
+    Raises ObjectiveError when the objective raises or gives no ``loss``.
     """
     try:
         with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a diverged x gives inf or NaN
             figures = {name: float(value) for name, value in objective.evaluate(x).items()}
         if "loss" not in figures:
             raise ObjectiveError(f"evaluate() must return a dict with 'loss' in it, got {', '.join(figures) or 'none'}")
-    except ObjectiveError as error:
-        raise ObjectiveError(f"client {client} could not evaluate x: {error}") from error
+    except ObjectiveError:
+        raise
     except Exception as error:
-        raise ObjectiveError(f"client {client} could not evaluate x: the objective {raised(error)}") from error
+        raise ObjectiveError(f"the objective {raised(error)}") from error
     return figures
 
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from common.algorithms import UPLINKS
-from common.errors import MessageError
+from common.errors import MessageError, ObjectiveError
 from common.kernels import KERNELS
 from common.message_size import fit_ins_size, fit_res_size
 from common.messages import (
@@ -32,6 +32,7 @@ from common.messages import (
 )
 from common.noise import GENERATORS
 from common.probes import PROBES
+from common.same_units import DIGEST_BYTES
 from common.slopes import SLOPES
 from common.typing import Matrix, Vector
 
@@ -46,6 +47,7 @@ __all__ = [
     "encode_basis",
     "encode_broadcast",
     "encode_hello",
+    "encode_no_figures",
     "encode_question",
     "encode_update",
     "trail_step_bytes",
@@ -231,7 +233,8 @@ def decode_update(arrays: Sequence[Any], examples: int, metrics: Mapping[str, An
 
 def encode_question(question: Question) -> Config:
     """Return the config of a Question."""
-    return {key: getattr(question, key) for key in ("client", "partition", "seed", "task", "dimension")}
+    config = {key: getattr(question, key) for key in ("client", "partition", "seed", "task", "dimension")}
+    return config | ({"units": question.units} if question.units else {})
 
 
 def decode_question(config: Mapping[str, Any]) -> Question:
@@ -243,17 +246,19 @@ def decode_question(config: Mapping[str, Any]) -> Question:
         seed=read.integer("seed", least=0),
         task=read.text("task"),
         dimension=read.integer("dimension", least=0),
+        units=read.text("units") if "units" in config else "",
     )
 
 
 def encode_hello(hello: Hello) -> Config:
     """Return the properties of a Hello."""
-    return asdict(hello)
+    return {key: value for key, value in asdict(hello).items() if key != "units" or value}
 
 
 def decode_hello(properties: Mapping[str, Any]) -> Hello:
     """Read a Hello back. Raises MessageError when a key is missing or ill-typed."""
     read = _Reader(properties)
+    dimension = read.integer("dimension", least=0)
     return Hello(
         name=read.text("name"),
         instance=read.text("instance"),
@@ -261,17 +266,29 @@ def decode_hello(properties: Mapping[str, Any]) -> Hello:
         partition=read.integer("partition", least=OWN_ROWS),
         partitions=read.integer("partitions", least=0),
         examples=read.integer("examples", least=0),
-        dimension=read.integer("dimension", least=0),
+        dimension=dimension,
         protocol=read.integer("protocol"),
         version=read.text("version"),
         generator=read.text("generator"),
         draws=read.text("draws"),
+        units=read.told_units("units", dimension) if "units" in properties else b"",
     )
 
 
+def encode_no_figures(reason: str) -> Config:
+    """Return what is sent in the place of figures by a client that cannot evaluate x."""
+    return {"reason": reason}
+
+
 def decode_figures(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Read the figures of an evaluation. Raises MessageError unless all are numbers and ``loss`` is among them."""
+    """Read the figures of an evaluation.
+
+    Raises ObjectiveError with the client's own reason where it sends none, MessageError unless all are numbers and
+    ``loss`` is among them.
+    """
     read = _Reader(metrics)
+    if isinstance(metrics.get("reason"), str):
+        raise ObjectiveError(read.text("reason"))
     return {"loss": read.number("loss")} | {key: read.number(key) for key in metrics}
 
 
@@ -325,6 +342,15 @@ class _Reader:
             got = f"{len(value)} bytes" if isinstance(value, bytes) else type(value).__name__
             raise MessageError(f"{key} must be the bytes of float64 numbers, got {got}")
         return np.frombuffer(value, dtype="<f8").astype(np.float64, copy=False)
+
+    def told_units(self, key: str, dimension: int) -> bytes:
+        value = self._get(key)
+        if not isinstance(value, bytes) or len(value) not in (0, DIGEST_BYTES, 24 * dimension):
+            got = f"{len(value)} bytes" if isinstance(value, bytes) else type(value).__name__
+            raise MessageError(
+                f"{key} must hold scale and both bounds of {dimension} parameters, or a digest, got {got}"
+            )
+        return value
 
     def dtype(self) -> str:
         return self.choice("dtype", WIRE_DTYPES) if "dtype" in self._config else "float64"

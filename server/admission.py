@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from common.messages import PROTOCOL, Hello
 from common.replay import draw_check
+from common.same_units import difference
 from common.streams import BIT_GENERATOR
 from server.fallbacks import OTHER_NUMBERS
 
@@ -20,6 +21,8 @@ class Expected:
     partitions: int  # num-clients; 0: as many as have joined when the run starts
     clients_hold_data: bool  # dataset = clients, or a black box: the server has no rows to deal
     black_box: bool  # the server's config names an objective
+    units: bytes | None = None  # scale and bounds as a Hello tells them; None while nobody knows
+    first: str = ""  # a client that has joined with this n and these units
 
 
 def refusal(hello: Hello, expected: Expected, certified_name: str | None = None) -> str | None:
@@ -56,11 +59,20 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
     if hello.source == "partition" and hello.partition >= 0 and expected.partitions not in (0, hello.partitions):
         return f"the data set is dealt to {expected.partitions} clients, this client wants one of {hello.partitions}"
     if expected.dimension and hello.dimension and hello.dimension != expected.dimension:
+        way_out = "check model, preprocess and the number of columns"
+        if hello.source == "objective":
+            way_out = f"all clients' objectives must have the same number of parameters{_settled(expected)}"
         return (
             f"the server's x has n = {expected.dimension} parameters, this client's objective has {hello.dimension};"
-            " check model, preprocess and the number of columns"
+            f" {way_out}"
         )
-    return None
+    units = hello.units if expected.units is None or not hello.dimension else expected.units
+    unlike = difference(hello.units, units, "this client's objective", "the run's")
+    return f"{unlike}{_settled(expected)}" if unlike else None
+
+
+def _settled(expected: Expected) -> str:
+    return f" (the run's are those of {expected.first!r}, which has joined)" if expected.first else ""
 
 
 def other_draws(hello: Hello) -> str:

@@ -5,29 +5,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from common.config import RunConfig
-from common.errors import DataError
-from common.search_units import Units
+from common.errors import DataError, ObjectiveError
 from common.typing import Vector
 from server.checkpoint import check_dimension, check_units
-from server.coordinator import Coordinator, Metrics, Observer
+from server.coordinator import Coordinator, Observer
+from server.figures import Evaluation, Metrics, who_is_missing
 from server.interventions import Intervention
 from server.progress import progress
 from server.rounds import ServerState, initial_state, initial_vector
 from server.run_folder import RunFolder
+from server.start import Start
 
 __all__ = ["Engine", "Result", "Start", "conduct"]
 
-
-class Start(NamedTuple):
-    """n, and where it has them the objective's own starting point and the units that it is searched in."""
-
-    dimension: int
-    own: Vector | None = None
-    units: Units | None = None
+_NOTHING = Evaluation({})
 
 
 class Engine(Protocol):
@@ -42,8 +37,11 @@ class Engine(Protocol):
     def carry_round(self) -> None:
         """Ask, carry, re-send and tell once; the coordinator decides whether that was the round."""
 
-    def evaluate(self, x: Vector) -> Metrics:
-        """Return train_loss and what else the objective tells of x."""
+    def evaluate(self, x: Vector) -> Evaluation:
+        """Return train_loss and what else the objective tells of x, and of which clients these are the mean.
+
+        Raises ObjectiveError where a client's evaluation fails and on-error is stop.
+        """
 
     def test(self, x: Vector) -> Metrics:
         """Return test_accuracy and the like, empty where there is no test set."""
@@ -57,6 +55,8 @@ class Result:
     initial: Metrics
     final: Metrics
     summary: dict[str, Any]
+    first: Evaluation = _NOTHING  # whose mean ``initial`` is
+    last: Evaluation = _NOTHING  # whose mean ``final`` is
 
     @property
     def x(self) -> Vector:
@@ -86,11 +86,15 @@ def conduct(
     changes = _changes(config, fitted, dimension) if state.round == 0 else []
     with closing(Coordinator(fitted, state, evaluate=engine.evaluate, changes=changes)) as coordinator:
         engine.attach(coordinator)
-        initial = engine.evaluate(state.x) if state.round == 0 else {}
+        initial = _evaluated_start(engine, state) if state.round == 0 else _NOTHING
         if folder:
             coordinator.observers.extend(folder.start(config, state, initial))
         coordinator.observers.extend(observers)
         notes = [f"{change.what} = {change.before} becomes {change.after}: {change.why}" for change in changes]
+        if initial.missing:
+            notes.append(
+                f"warning: the loss of the start is not that of all clients; {who_is_missing(initial.missing)}"
+            )
         with progress(config, state, notes=notes) if show_progress else nullcontext() as shown:
             if shown is not None:
                 coordinator.observers.append(shown)
@@ -102,9 +106,17 @@ def conduct(
                     _save_anyway(folder, config, coordinator.state)
                 raise
     state = coordinator.state
-    final = (coordinator.figures or engine.evaluate(state.x)) | engine.test(state.x)
+    final = coordinator.evaluation or engine.evaluate(state.x)
+    final = replace(final, figures=final.figures | engine.test(state.x))
     summary = folder.finish(config, state, final) if folder else {}
-    return Result(state, initial, final, summary)
+    return Result(state, initial.figures, final.figures, summary, initial, final)
+
+
+def _evaluated_start(engine: Engine, state: ServerState) -> Evaluation:
+    evaluation = engine.evaluate(state.x)
+    if not evaluation.figures:
+        raise ObjectiveError(f"no client could evaluate the start: {who_is_missing(evaluation.missing)}")
+    return evaluation
 
 
 def _changes(config: RunConfig, fitted: RunConfig, dimension: int) -> list[Intervention]:

@@ -25,6 +25,7 @@ from common.typing import Vector
 from common.wire import broadcast_bytes, update_bytes
 from server.aggregation import Failure, screen
 from server.fallbacks import Fallbacks
+from server.figures import Evaluation
 from server.interventions import Intervention
 from server.replays import Replays
 from server.rounds import Outcome, ServerState, Totals, ask, given_to, tell, weight_now
@@ -32,10 +33,7 @@ from server.selection import redraw
 from server.traffic import Traffic
 from server.trail import Trail
 
-__all__ = ["Coordinator", "Metrics", "Observer", "RoundRecord"]
-
-Metrics = dict[str, float]
-"""Figures of a full evaluation: train_loss, and train_accuracy where the objective has one."""
+__all__ = ["Coordinator", "Observer", "RoundRecord"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,7 @@ class RoundRecord:
     interventions: list[dict[str, object]] = field(default_factory=list)  # what auto changed, from the next round on
     fallbacks: list[dict[str, object]] = field(default_factory=list)  # slots along other directions: moves are taken
     start_loss: float = math.nan  # clients' mean loss at the x that the round began from, of each slot's first probe
+    unevaluated: list[dict[str, object]] = field(default_factory=list)  # clients that a full evaluation lacks, and why
 
 
 Observer = Callable[[ServerState, RoundRecord], None]
@@ -78,7 +77,7 @@ class Coordinator:
         config: RunConfig,
         state: ServerState,
         *,
-        evaluate: Callable[[Vector], Metrics] | None = None,
+        evaluate: Callable[[Vector], Evaluation] | None = None,
         clock: Callable[[], float] = time.perf_counter,
         changes: Sequence[Intervention] = (),
     ) -> None:
@@ -104,7 +103,7 @@ class Coordinator:
         self._sent_x: set[int] = set()  # slots that were sent x in full
         self._traffic, self._metered = Traffic(), False
         self._mark = clock()
-        self.figures: Metrics | None = None
+        self.evaluation: Evaluation | None = None
         """The full evaluation of the state's x, where the latest round had one."""
 
     def close(self) -> None:
@@ -304,7 +303,8 @@ class Coordinator:
         totals = self._totals(state.totals)
         following = replace(state, totals=totals)
         due = self._evaluate is not None and self._evaluation_is_due(following)
-        figures = self.figures = self._evaluate(following.x) if self._evaluate and due else None
+        evaluation = self.evaluation = self._evaluate(following.x) if self._evaluate and due else None
+        figures = None if evaluation is None else evaluation.figures or None
         record = RoundRecord(
             round=previous.round,
             evaluations=totals.evaluations,
@@ -325,6 +325,7 @@ class Coordinator:
             interventions=[asdict(i) for i in (*self._changes, *outcome.interventions)],
             fallbacks=[asdict(f) for f in self._fallbacks.take()],
             start_loss=outcome.start_loss,
+            unevaluated=[] if evaluation is None else [asdict(one) for one in evaluation.missing],
         )
         self._attempt, self._failures, self._changes = 0, [], ()
         if self.config.downlink == "slopes":

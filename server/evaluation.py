@@ -1,19 +1,28 @@
-"""Full evaluations: on all rows where the server has the data set, else by asking every client."""
+"""Full evaluations: on all rows where the server has the data set, else by asking every client.
+
+The rule for a client that cannot evaluate x is here, the same for every engine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
 from common.blas import one_thread
 from common.config import CLIENTS_HOLD_DATA, RunConfig
+from common.errors import ObjectiveError
 from common.objective import starting_point
 from common.shards import held_out_objective, train_objective
 from common.typing import Vector
-from server.coordinator import Metrics
+from server.figures import Evaluation, Metrics, Unevaluated, who_is_missing
 
-__all__ = ["CentralEvaluator", "central_evaluator", "mean_over_clients"]
+__all__ = ["Answer", "CentralEvaluator", "central_evaluator", "evaluate_clients", "mean_over_clients"]
+
+Answer = Metrics | Exception
+"""A client's figures, or why there are none: an ObjectiveError where its evaluation failed, else it was lost."""
+
+_NOT_THERE = "not connected, or still busy with earlier work"
 
 
 class CentralEvaluator:
@@ -49,7 +58,39 @@ def central_evaluator(config: RunConfig) -> CentralEvaluator | None:
 
 
 def mean_over_clients(answers: Iterable[Metrics]) -> Metrics:
-    """Return the unweighted mean over clients, f = (1/N) sum_i f_i, of each figure that all of them gave."""
+    """Return the unweighted mean over clients, f = (1/N) sum_i f_i, of each figure that all gave; of nobody, none."""
     rows = list(answers)
+    if not rows:
+        return {}
     names = [name for name in rows[0] if all(name in row for row in rows)]
     return {name: sum(row[name] for row in rows) / len(rows) for name in names}
+
+
+def evaluate_clients(
+    config: RunConfig, ask: Callable[[Collection[str]], Mapping[str, Answer]], known: Collection[str] = ()
+) -> Evaluation:
+    """Return the mean over the clients that could evaluate x, and who is missing.
+
+    ``ask`` asks all that are there but for those given, who have answered, and returns the answers by name, in an order
+    that does not depend on who answers first. Who fails is asked again up to max-retries times, as for a lost slot.
+    ``known`` are clients that belong to the run and may not be there.
+
+    Raises ObjectiveError when an evaluation failed to the end and on-error is stop.
+    """
+    answers: dict[str, Answer] = {}
+    for _ in range(config.max_retries + 1):
+        done = {name for name, answer in answers.items() if not isinstance(answer, Exception)}
+        if answers and len(done) == len(answers):
+            break
+        answers |= ask(done)
+    good = {name: answer for name, answer in answers.items() if not isinstance(answer, Exception)}
+    failed = {name: answer for name, answer in answers.items() if isinstance(answer, Exception)}
+    failed |= {name: ConnectionError(_NOT_THERE) for name in known if name not in answers}
+    missing = tuple(Unevaluated(name, str(error) or type(error).__name__) for name, error in failed.items())
+    if config.on_error == "stop" and any(isinstance(error, ObjectiveError) for error in failed.values()):
+        raise ObjectiveError(
+            f"x could not be evaluated by all clients ({who_is_missing(missing)}); the run stops since on-error = stop,"
+            " and it can be resumed (with another on-error, too)"
+        )
+    figures = mean_over_clients({f"train_{key}": value for key, value in row.items()} for row in good.values())
+    return Evaluation(figures, tuple(good), missing)

@@ -5,23 +5,26 @@ The one server module that imports the client: it is both ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from client.replica import Replica
 from client.worker import Worker
 from common.config import RunConfig
+from common.errors import ZofedhtError
 from common.findings import Trial
-from common.messages import Broadcast, Update
+from common.messages import Broadcast, Member, Update
 from common.objective import Objective, full_evaluation, starting_point
 from common.search_units import in_search_units, units_of
 from common.shards import members_of, objective_of
 from common.typing import Vector
-from server.conduct import Result, Start, conduct
-from server.coordinator import Coordinator, Metrics, Observer
-from server.evaluation import central_evaluator, mean_over_clients
+from server.conduct import Result, conduct
+from server.coordinator import Coordinator, Observer
+from server.evaluation import Answer, central_evaluator, evaluate_clients
+from server.figures import Evaluation, Metrics
 from server.rounds import ServerState
 from server.run_folder import RunFolder
+from server.start import Start, agreed
 
 __all__ = ["InProcessEngine", "run"]
 
@@ -41,10 +44,14 @@ class InProcessEngine:
             for member in self._members
         }
         self._central = central_evaluator(config) if objectives is None else None
+        self._clients_differ = bool(config.objective) or objectives is not None  # else one model is built for all
 
     def start(self) -> Start:
-        first = self._objective(0)
-        return Start(first.dim, starting_point(first, self._config.seed), units_of(first))
+        """Return the first client's start. Raises ObjectiveError where the others have another n or other units."""
+        own = starting_point(self._objective(0), self._config.seed)
+        several = self._members if self._clients_differ else self._members[:1]
+        made = {member.name: self._objective(member.partition) for member in several}
+        return agreed({name: Start(one.dim, units=units_of(one)) for name, one in made.items()})._replace(own=own)
 
     def trial_of(self, x: Vector) -> Trial:
         """Return what it takes to try the first client's objective at x, as a run does."""
@@ -63,11 +70,20 @@ class InProcessEngine:
     def _carry(self, broadcasts: Sequence[Broadcast]) -> list[Update]:
         return [self._workers[broadcast.client].work(broadcast) for broadcast in broadcasts]
 
-    def evaluate(self, x: Vector) -> Metrics:
+    def evaluate(self, x: Vector) -> Evaluation:
         if self._central:
-            return self._central(x)
-        answers = (full_evaluation(self._objective(member.partition), x, member.name) for member in self._members)
-        return mean_over_clients({f"train_{key}": value for key, value in answer.items()} for answer in answers)
+            return Evaluation(self._central(x))
+
+        def ask(done: Collection[str]) -> dict[str, Answer]:
+            return {one.name: self._evaluate_one(one, x) for one in self._members if one.name not in done}
+
+        return evaluate_clients(self._config, ask)
+
+    def _evaluate_one(self, member: Member, x: Vector) -> Answer:
+        try:
+            return full_evaluation(self._objective(member.partition), x)
+        except ZofedhtError as error:
+            return error
 
     def test(self, x: Vector) -> Metrics:
         return self._central.test(x) if self._central else {}

@@ -28,6 +28,7 @@ from common.typing import Vector
 from common.user_traceback import raised
 from server.conduct import Result, conduct
 from server.coordinator import RoundRecord
+from server.figures import comparable, evaluation_notes
 from server.inprocess import InProcessEngine
 from server.rounds import ServerState, initial_state, initial_vector
 from server.run_folder import RunFolder
@@ -68,7 +69,7 @@ def run(
     ``history`` (one mapping a round), ``figures`` (all that was evaluated of the last x), ``success``, ``status`` (0
     or 1) and ``message``. Where the rounds fail - the steps diverge, the function raises - or end above the start,
     or while a step was still searched for, ``success`` is False and ``message`` says why; x is that of the last good
-    round.
+    round. So it is where the first and the last x were evaluated on different clients, or the last on none.
 
     Raises ConfigError for wrong options, ObjectiveError when the objective cannot be made or evaluated at the start,
     and DataError, also when a run goes on in ``out``.
@@ -101,6 +102,7 @@ def run(
                 raise
             return _result(state, history, {}, str(error), success=False)
     message, success = _verdict(chosen, done)
+    message = "; ".join([message, *evaluation_notes(done.first, done.last)])
     if chosen.objective or objectives is not None:
         message = _looked_at(message, engine.trial_of(start), done)
     return _result(done.state, history, done.final, message, success=success)
@@ -121,7 +123,6 @@ def _looked_at(message: str, trial: Trial, done: Result) -> str:
 
 def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
     """Return the message, and whether the run did what it was to do."""
-    before, after = done.initial["train_loss"], done.final["train_loss"]
     rounds, search = done.state.round, done.state.stepping
     spent = bool(config.budget) and done.state.totals.evaluations >= config.budget
     if search is not None and (search.searching != "done" or search.began >= rounds):
@@ -130,6 +131,10 @@ def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
             " as a rule it takes 5 to 10 where a round has one slot, and 2 to 5 where it has more, so give the run"
             f" {'a larger budget' if spent else 'more rounds'}, or step_size as a number"
         ), False
+    if not comparable(done.first, done.last):
+        fun = "" if done.last.figures else "; fun is the mean loss of the last round's probes"
+        return f"{rounds} rounds are done, but whether they lowered the loss is not known{fun}", False
+    before, after = done.initial["train_loss"], done.final["train_loss"]
     if after == before:
         return (
             f"the loss is still {before:g}: no step led lower; where the function is flat as far as the radius"

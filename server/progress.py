@@ -33,7 +33,8 @@ def progress(
     for note in notes:
         print(note, file=stream, flush=True)
     if not stream.isatty():
-        yield _lines(config, lambda text: print(text, file=stream, flush=True))
+        said = _said_once(lambda text: print(text, file=stream, flush=True))
+        yield _both(said, _lines(config, lambda text: print(text, file=stream, flush=True)))
         return
     columns = (
         TextColumn("round {task.fields[round]}"),
@@ -55,7 +56,33 @@ def progress(
                 evaluations=f"{record.evaluations:,}",
             )
 
-        yield show
+        # rich would take what is in brackets for a style.
+        yield _both(_said_once(lambda text: bar.console.print(text, markup=False, highlight=False)), show)
+
+
+def _both(first: Observer, second: Observer) -> Observer:
+    def show(state: ServerState, record: RoundRecord) -> None:
+        first(state, record)
+        second(state, record)
+
+    return show
+
+
+def _said_once(write: Callable[[str], None]) -> Observer:
+    """Return an observer that says which clients could not evaluate x: each once for a reason."""
+    told: set[tuple[object, object]] = set()
+
+    def show(state: ServerState, record: RoundRecord) -> None:
+        for one in record.unevaluated:
+            if (key := (one["client"], one["reason"])) not in told:
+                told.add(key)
+                lacks = "lacks it" if record.train_loss_source == "full" else "is that of the probes"
+                write(
+                    f"warning: x after round {record.round} could not be evaluated by client {one['client']}:"
+                    f" {one['reason']}; the loss {lacks}"
+                )
+
+    return show
 
 
 def _lines(config: RunConfig, write: Callable[[str], None]) -> Observer:

@@ -7,9 +7,10 @@ client while round-timeout lasts; then ``tell`` goes on with what there is, or h
 
 from __future__ import annotations
 
+import math
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -27,12 +28,14 @@ from common.search_units import Units
 from common.shards import members_of
 from common.typing import Vector
 from common.wire import decode_figures
-from server.conduct import Result, Start, conduct
-from server.coordinator import Coordinator, Metrics
-from server.evaluation import central_evaluator, mean_over_clients
+from server.conduct import Result, conduct
+from server.coordinator import Coordinator
+from server.evaluation import Answer, central_evaluator, evaluate_clients
+from server.figures import Evaluation, Metrics
 from server.rounds import ServerState
 from server.run_folder import RunFolder
 from server.selection import in_turn
+from server.start import Start, agreed
 from server.strategy import Instruction, Instructions, SlotFailure, ZofedhtStrategy, check_reply, over_nodes, question
 from server.traffic import Traffic
 
@@ -82,6 +85,7 @@ class FlowerRounds(Server):
         self._traffic = traffic or Traffic()
         self._counts = traffic is None
         self._central = central_evaluator(config)
+        self._evaluated: dict[str, None] = {}  # clients that were asked to evaluate, in the order that they came in
         self._pool = ThreadPoolExecutor(config.clients_per_round + _SPARE_THREADS, thread_name_prefix="slot")
 
     def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
@@ -98,18 +102,29 @@ class FlowerRounds(Server):
         return History(), time.perf_counter() - began
 
     def start(self) -> Start:
-        """Return n, the starting point and the units: known for a built-in model, else asked of the first client."""
+        """Return n, the starting point and the units: known for a built-in model, else asked of the clients.
+
+        One client tells for all where they have one model; objectives of their own may differ, so all are asked. Raises
+        RoundError when nobody says it, ObjectiveError where two differ in n or in their units.
+        """
         homes = self._wait_for_homes()
         if self._central:
             return Start(self._central.dim, self._central.starting_point())
-        complaints = []
-        for member in in_turn(list(homes)):
-            ins = GetParametersIns(config=question(self._config, member, self._dimension))
-            try:
-                return _start(homes[member], ins, self._config.round_timeout)
-            except Exception as error:  # whatever this one did, the next may do better
-                complaints.append(f"client {member.name} could not say its starting point: {error}")
-        raise RoundError("; ".join(complaints))
+        complaints: list[str] = []
+        starts: dict[str, Start] = {}
+        waiting = in_turn(list(homes))
+        while waiting and not starts:
+            several = len(waiting) if self._config.objective else 1
+            now, waiting = waiting[:several], waiting[several:]
+            asked = {member.name: self._pool.submit(self._start_of, homes[member], member) for member in now}
+            for name, future in asked.items():
+                if error := future.exception():  # whatever this one did, the others may do better
+                    complaints.append(f"client {name} could not say its starting point: {error}")
+                else:
+                    starts[name] = future.result()
+        if not starts:
+            raise RoundError("; ".join(complaints))
+        return agreed(starts)
 
     def attach(self, coordinator: Coordinator) -> None:
         """Put the strategy around the coordinator of this run."""
@@ -162,20 +177,35 @@ class FlowerRounds(Server):
         if parameters is not None:
             self.parameters = parameters
 
-    def evaluate(self, x: Vector) -> Metrics:
-        """Evaluate x on all rows, or by asking every client for its shard."""
+    def evaluate(self, x: Vector) -> Evaluation:
+        """Evaluate x on all rows, or by asking every client for its shard.
+
+        Some have round-timeout for all their tries together; as long as nobody has answered, each try has its own.
+        """
         if self._central:
-            return self._central(x)
-        for _ in range(self._config.max_retries + 1):
-            self._wait_for_homes()
+            return Evaluation(self._central(x))
+        deadline = math.inf
+
+        def ask(done: Collection[str]) -> dict[str, Answer]:
+            nonlocal deadline
+            if done and time.monotonic() >= deadline:
+                return {}
+            try:
+                self._wait_for_homes()
+            except RoundError:
+                return {}  # what the rounds have reached is not lost because nobody is there to look at it
+            if not done:
+                deadline = time.monotonic() + self._config.round_timeout
             instructions = self.strategy.configure_evaluate(0, pack([x]), self._client_manager)
-            deadline = time.monotonic() + self._config.round_timeout
-            futures = [self._pool.submit(_evaluate_one, proxy, ins, deadline) for proxy, ins in instructions]
-            answers = [future.exception() or future.result() for future in futures]
-            good = [answer for answer in answers if isinstance(answer, dict)]
-            if good:
-                return mean_over_clients({f"train_{k}": v for k, v in answer.items()} for answer in good)
-        raise RoundError(f"no client could evaluate x: {answers[0] if answers else 'nobody was there'}")
+            futures = {
+                str(ins.config["client"]): self._pool.submit(_evaluate_one, proxy, ins, deadline)
+                for proxy, ins in instructions
+                if ins.config["client"] not in done
+            }
+            self._evaluated |= dict.fromkeys(futures)
+            return {name: _answer(future) for name, future in futures.items()}
+
+        return evaluate_clients(self._config, ask, self._evaluated)
 
     def test(self, x: Vector) -> Metrics:
         """Evaluate x on the test set, where the server has it."""
@@ -191,6 +221,10 @@ class FlowerRounds(Server):
             raise RoundError(result.status.message or "the client answered with an error")
         check_reply(ins, result)
         return result
+
+    def _start_of(self, proxy: ClientProxy, member: Member) -> Start:
+        ins = GetParametersIns(config=question(self._config, member, self._dimension))
+        return _start(proxy, ins, self._config.round_timeout)
 
     def _everybody_over_nodes(self) -> dict[Member, ClientProxy]:
         return over_nodes(members_of(self._config), self._client_manager.all())
@@ -208,8 +242,15 @@ class FlowerRounds(Server):
 def _evaluate_one(proxy: ClientProxy, ins: EvaluateIns, deadline: float) -> Metrics:
     result = proxy.evaluate(ins, timeout=max(0.01, deadline - time.monotonic()), group_id=0)
     if result.status.code != Code.OK:
-        raise RoundError(result.status.message)
+        raise RoundError(result.status.message or "the client answered with an error")
     return decode_figures(result.metrics)
+
+
+def _answer(future: Future[Metrics]) -> Answer:
+    error = future.exception()
+    if error is None:
+        return future.result()
+    return error if isinstance(error, Exception) else RoundError(str(error) or type(error).__name__)
 
 
 def _start(proxy: ClientProxy, ins: GetParametersIns, timeout: float) -> Start:

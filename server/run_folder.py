@@ -19,8 +19,9 @@ from common.config_files import dump_toml, load_toml
 from common.errors import CheckpointError, ConfigError, DataError, MissingExtraError
 from common.typing import Vector
 from server.checkpoint import CheckpointWriter, load_newest, write_checkpoint
-from server.coordinator import Metrics, Observer
+from server.coordinator import Observer
 from server.fallbacks import count_fallbacks
+from server.figures import Evaluation, evaluation_summary
 from server.files import replace_file
 from server.folder_lock import FolderLock
 from server.history import HistoryWriter, read_history, truncate_history
@@ -149,31 +150,34 @@ class RunFolder:
         with self._writing:
             replace_file(self.about_file, _pretty(self._about() | entries))
 
-    def start(self, config: RunConfig, state: ServerState, initial: Metrics) -> list[Observer]:
+    def start(self, config: RunConfig, state: ServerState, initial: Evaluation) -> list[Observer]:
         """Write the first checkpoint and what x_0 scores; return the observers that record the rounds."""
         self._lock.take()
         if state.round == 0:
             write_checkpoint(self.checkpoints, state, config)
-            self._add_about(initial=initial)
+            self._add_about(initial=initial.figures, initial_evaluation=initial.about())
         return [HistoryWriter(self.history_file), CheckpointWriter(self.checkpoints, config)]
 
     def save(self, config: RunConfig, state: ServerState) -> None:
         """Write a checkpoint now, whatever the period is."""
         write_checkpoint(self.checkpoints, state, config)
 
-    def finish(self, config: RunConfig, state: ServerState, final: Metrics) -> dict[str, Any]:
+    def finish(self, config: RunConfig, state: ServerState, final: Evaluation) -> dict[str, Any]:
         """Write the last checkpoint, x.npy and summary.json; return the summary."""
         self.save(config, state)
         vector = io.BytesIO()
         np.save(vector, state.user_x, allow_pickle=False)
         replace_file(self.vector_file, vector.getvalue())
         rows = read_history(self.history_file) if self.history_file.exists() else []
+        about, figures = self._about(), final.figures
+        initial = Evaluation.kept(about.get("initial", {}), about.get("initial_evaluation", {}))
         summary = {
-            "initial_train_loss": self._about().get("initial", {}).get("train_loss"),
-            "final_train_loss": final.get("train_loss"),
-            "final_train_accuracy": final.get("train_accuracy"),
-            "test_accuracy": final.get("test_accuracy"),
-            "final_figures": dict(final),
+            "initial_train_loss": initial.figures.get("train_loss"),
+            "final_train_loss": figures.get("train_loss"),
+            "final_train_accuracy": figures.get("train_accuracy"),
+            "test_accuracy": figures.get("test_accuracy"),
+            "final_figures": dict(figures),
+            **evaluation_summary(initial, final),
             "rounds": state.round,
             "evaluations": state.totals.evaluations,
             "bytes_up": state.totals.bytes_up,

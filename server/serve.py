@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from flwr.common import GetPropertiesIns
 
 from common.config import CLIENTS_HOLD_DATA, RunConfig
 from common.config_files import load_toml
 from common.messages import OWN_ROWS, Question
+from common.same_units import MOST_TOLD_UNITS, told_units
 from common.tls import TlsFiles
 from common.wire import encode_question
 from server.admission import Expected
@@ -107,6 +108,14 @@ def _changes(folder: RunFolder, config: RunConfig, keys: Mapping[str, Any]) -> d
     return {key: given[key] for key in keys if given[key] != kept.get(key)}
 
 
+class _Settled(NamedTuple):
+    """What all clients must have alike, once somebody knows it."""
+
+    dimension: int = 0
+    units: bytes | None = None
+    by: str = ""  # a client that has joined with these
+
+
 class _Service:
     """What the join service must know while clients come and go."""
 
@@ -116,14 +125,19 @@ class _Service:
         self._count = count
         self._report = report
         central = central_evaluator(config)
-        self._dimension = central.dim if central else 0 if state is None else state.x.shape[0]
+        self._settled = _Settled()
+        if central is not None:
+            self._settled = _Settled(central.dim)
+        elif state is not None:
+            self._settled = _Settled(state.x.shape[0], told_units(state.units, MOST_TOLD_UNITS))
         self._begun = state is not None
         self._told: set[tuple[str, str]] = set()  # who was refused, and why
 
     def most_bytes(self, limit: int) -> int:
         """Return the longest answer that is taken in: ``limit``, or room for x and some text where n is known."""
         vectors = 4 if self._config.objective else 1  # a black box may tell its scale and bounds
-        return min(limit, 8 * vectors * self._dimension + _ROOM_FOR_TEXT) if self._dimension else limit
+        dimension = self._settled.dimension
+        return min(limit, 8 * vectors * dimension + _ROOM_FOR_TEXT) if dimension else limit
 
     def hello(self) -> GetPropertiesIns:
         """What a client is told when it introduces itself."""
@@ -134,14 +148,17 @@ class _Service:
     def expected(self) -> Expected:
         """What a client must bring now; what the server does not know is as the clients have it that are there."""
         hellos = [proxy.hello for proxy in self.roster.connected().values()]
-        dimension = self._dimension or next((hello.dimension for hello in hellos if hello.dimension), 0)
+        told = (_Settled(hello.dimension, hello.units, hello.name) for hello in hellos if hello.dimension)
+        settled = self._settled if self._settled.dimension else next(told, self._settled)
         if self._begun:
-            self._dimension = dimension
+            self._settled = settled
         return Expected(
-            dimension=dimension,
+            dimension=settled.dimension,
             partitions=self._count or next((hello.partitions for hello in hellos if hello.partitions), 0),
             clients_hold_data=self._clients_hold_data,
             black_box=bool(self._config.objective),
+            units=settled.units,
+            first=settled.by,
         )
 
     def refused(self, name: str, reason: str) -> None:
@@ -187,7 +204,8 @@ class _Service:
             self._count = self._count or max(expected.partitions, present, 1)
         else:
             self._count = expected.partitions or max(present, 1)
-        self._dimension, self._begun = expected.dimension, True
+        self._settled = _Settled(expected.dimension, expected.units, expected.first)
+        self._begun = True
         self._config = self._config.replace(num_clients=self._count)
         folder.begin(self._config, "grpc")
         return self._config

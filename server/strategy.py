@@ -23,7 +23,8 @@ from common.npy import decode_vectors
 from common.typing import Vector
 from common.wire import decode_update, encode_basis, encode_broadcast, encode_question
 from server.aggregation import Failure
-from server.coordinator import Coordinator, Metrics
+from server.coordinator import Coordinator
+from server.figures import Metrics
 from server.selection import in_order, in_turn
 
 __all__ = [
@@ -132,9 +133,10 @@ class ZofedhtStrategy(Strategy):
         if self._evaluate is not None:
             return []
         homes = self._homes()
-        dimension = self.coordinator.state.x.shape[0]
+        state = self.coordinator.state
+        dimension, units = state.x.shape[0], "" if state.units is None else state.units.digest
         return [
-            (homes[member], EvaluateIns(parameters, question(self.coordinator.config, member, dimension)))
+            (homes[member], EvaluateIns(parameters, question(self.coordinator.config, member, dimension, units)))
             for member in in_turn(list(homes))
         ]
 
@@ -144,12 +146,14 @@ class ZofedhtStrategy(Strategy):
         results: list[tuple[ClientProxy, EvaluateRes]],
         failures: list[tuple[ClientProxy, EvaluateRes] | BaseException],
     ) -> tuple[float | None, dict[str, Scalar]]:
-        """Return the unweighted mean of the clients' losses, f = (1/N) sum_i f_i."""
-        if not results:
-            return None, {}
-        # EvaluateRes.loss crosses the wire as float32; the metrics hold it in full.
-        losses = [float(result.metrics.get("loss", result.loss)) for _, result in results]
-        return sum(losses) / len(losses), {}
+        """Return the unweighted mean of the clients' losses, f = (1/N) sum_i f_i, over those that could evaluate."""
+        # EvaluateRes.loss crosses the wire as float32; the metrics hold it in full, or the reason why there is none.
+        losses = [
+            float(result.metrics.get("loss", result.loss))
+            for _, result in results
+            if not isinstance(result.metrics.get("reason"), str)
+        ]
+        return (sum(losses) / len(losses), {}) if losses else (None, {})
 
     def evaluate(self, server_round: int, parameters: Parameters) -> tuple[float, dict[str, Scalar]] | None:
         """Evaluate x on all rows, where the server has the data set."""
@@ -177,9 +181,10 @@ class ZofedhtStrategy(Strategy):
         return proxy, FitIns(parameters, config)
 
 
-def question(config: RunConfig, member: Member, dimension: int = 0) -> dict[str, Scalar]:
-    """Return the config that asks one logical client for its start or an evaluation; n where it is known."""
-    return encode_question(Question(member.name, member.partition, config.seed, config.task, dimension))
+def question(config: RunConfig, member: Member, dimension: int = 0, units: str = "") -> dict[str, Scalar]:
+    """Return the config that asks one logical client for its start, or an evaluation of x in units of this digest; n
+    where it is known."""
+    return encode_question(Question(member.name, member.partition, config.seed, config.task, dimension, units))
 
 
 def over_nodes(members: Sequence[Member], nodes: Mapping[str, ClientProxy]) -> dict[Member, ClientProxy]:

@@ -20,6 +20,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
     picture = folder.draw()
     lines = [
         f"training loss   {_number(summary['initial_train_loss'])} -> {_number(summary['final_train_loss'])}",
+        *[f"{'':16}{note}" for note in summary.get("evaluation_notes", [])],
         *_advice(summary),
         *_figures(summary),
         f"cost            {summary['rounds']} rounds, {summary['evaluations']:,} evaluations,"
@@ -72,6 +73,8 @@ def _figures(summary: Mapping[str, Any]) -> list[str]:
 
 def _advice(summary: Mapping[str, Any]) -> list[str]:
     before, after = summary["initial_train_loss"], summary["final_train_loss"]
+    if summary.get("evaluation_notes"):  # means over different clients do not compare; of nobody there is none
+        return []
     if before is None or (after is not None and after <= before):  # JSON has no NaN: None is one
         return []
     if summary["config"].get("step-size") == AUTO:

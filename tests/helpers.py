@@ -162,6 +162,50 @@ class OwnScale(Bounded):
         super().__init__(shard)
         self.scale = self.scale * (1.0 + shard.index)
 
+class FirstScale(Bounded):
+    """Client 0 has another scale for parameter 1."""
+    def __init__(self, shard):
+        super().__init__(shard)
+        if shard.index == 0:
+            self.scale = self.scale * [1.0, 2.0, 1.0, 1.0, 1.0, 1.0]
+
+class Shorter(Valve):
+    """Client 2 has fewer parameters."""
+    def __init__(self, shard):
+        super().__init__(shard)
+        if shard.index == 2:
+            self.dim, self.days = 5, self.days[:, :5]
+
+class LastFails(Valve):
+    """Client 2 has rounds, but cannot evaluate what they lead to."""
+    unable = (2,)
+    def __init__(self, shard):
+        super().__init__(shard)
+        self.index = shard.index
+    def evaluate(self, x):
+        if self.index in self.unable and np.any(x):
+            raise TimeoutError("the plant is in maintenance")
+        return super().evaluate(x)
+
+class AllFailAtLast(LastFails):
+    unable = (0, 1, 2, 3)
+
+class FailsAlways(LastFails):
+    """Client 2 can evaluate nothing, not even the start."""
+    def evaluate(self, x):
+        if self.index == 2:
+            raise TimeoutError("the plant is in maintenance")
+        return super().evaluate(x)
+
+class FailsOnce(Valve):
+    """The first full evaluation of each client fails, and so does the third."""
+    calls = 0
+    def evaluate(self, x):
+        self.calls += 1
+        if self.calls in (1, 3):
+            raise TimeoutError("the line was cut")
+        return super().evaluate(x)
+
 class Lossless(Valve):
     def evaluate(self, x):
         return {"cost": 1.0}

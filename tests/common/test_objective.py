@@ -141,25 +141,25 @@ def test_anything_else_is_no_loss(value: Any, complaint: str) -> None:
 
 
 def test_full_evaluation_gives_floats() -> None:
-    assert full_evaluation(_Sum(), np.ones(3), "7") == {"loss": 12.0}
+    assert full_evaluation(_Sum(), np.ones(3)) == {"loss": 12.0}
 
 
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        ({"accuracy": 1.0}, "client 7 .* must return a dict with 'loss' in it, got accuracy"),
+        ({"accuracy": 1.0}, "must return a dict with 'loss' in it, got accuracy"),
         ({}, "got none"),
-        (None, "client 7 .* raised AttributeError"),
-        ({"loss": "high"}, "client 7 .* raised ValueError"),
+        (None, "the objective raised AttributeError"),
+        ({"loss": "high"}, "the objective raised ValueError"),
     ],
 )
-def test_full_evaluation_names_the_client_that_cannot_evaluate(answer: Any, complaint: str) -> None:
+def test_full_evaluation_says_why_it_cannot_be_had(answer: Any, complaint: str) -> None:
     class Bad(_Sum):
         def evaluate(self, x: Vector) -> dict[str, float]:
             return answer  # type: ignore[no-any-return]
 
     with pytest.raises(ObjectiveError, match=complaint):
-        full_evaluation(Bad(), np.ones(3), "7")
+        full_evaluation(Bad(), np.ones(3))
 
 
 def test_a_factory_is_told_which_shard_to_make(write_module: Writer) -> None:

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import MessageError
+from common.errors import MessageError, ObjectiveError
 from common.messages import NO_BASIS, OWN_ROWS, Broadcast, Hello, Question, TrailStep, Update, basis_digest, rounded
 from common.wire import (
     decode_broadcast,
+    decode_figures,
     decode_hello,
     decode_question,
     decode_update,
     encode_broadcast,
     encode_hello,
+    encode_no_figures,
     encode_question,
     encode_update,
 )
@@ -84,9 +86,23 @@ def test_an_update_arrives_bit_for_bit(message: Update) -> None:
     _assert_same(decode_update(*encode_update(message)), message)
 
 
-@pytest.mark.parametrize("question", [_QUESTION, Question("", OWN_ROWS, 0, "{}")])
+@pytest.mark.parametrize("question", [_QUESTION, Question("", OWN_ROWS, 0, "{}"), Question("3", 5, 1, "{}", 2, "ab")])
 def test_a_question_arrives(question: Question) -> None:
     _assert_same(decode_question(encode_question(question)), question)
+
+
+@pytest.mark.parametrize("units", [b"", bytes(32), bytes(48)])
+def test_units_are_told_in_full_or_as_a_digest_and_other_lengths_are_refused(units: bytes) -> None:
+    hello = dataclasses.replace(_HELLO, dimension=2, units=units)
+    _assert_same(decode_hello(encode_hello(hello)), hello)
+    with pytest.raises(MessageError, match="units must hold scale and both bounds of 2 parameters"):
+        decode_hello(encode_hello(hello) | {"units": units + b"x"})
+
+
+def test_a_reason_in_the_place_of_figures_is_the_clients_error() -> None:
+    with pytest.raises(ObjectiveError, match="the sensor is gone"):
+        decode_figures(encode_no_figures("the sensor is gone"))
+    assert decode_figures({"loss": 1.0, "reason": 2.0}) == {"loss": 1.0, "reason": 2.0}  # a figure may have any name
 
 
 @pytest.mark.parametrize("source", ["partition", "data", "objective"])

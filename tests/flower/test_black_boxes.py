@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from flwr.common import GetParametersIns, GetParametersRes
 
 from common.errors import ObjectiveError
 from server.history import read_history
 from server.inprocess import run
 from server.run_folder import RunFolder
-from tests.flower.loopback import fit, nodes
+from tests.flower.loopback import Loopback, fit, nodes
 from tests.helpers import black_box, small
 
 
@@ -74,3 +75,60 @@ def test_scaled_and_bounded_parameters_end_as_in_process(tmp_path: Path, monkeyp
     assert there.x.tobytes() == here.x.tobytes()
     assert there.x[4] == 0.0
     assert there.state.units is not None
+
+
+@pytest.mark.parametrize("factory", ["LastFails", "FailsAlways", "AllFailAtLast", "FailsOnce"])
+def test_a_full_evaluation_that_fails_is_told_as_in_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str
+):
+    module = black_box(tmp_path, monkeypatch)
+    config = small(objective=f"{module}:{factory}")
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(config, "simulation")
+    there = fit(config, nodes(2), folder=folder)
+    run(small(objective=f"{module}:Valve", rounds=1))  # another task: one of them counts its calls, and is made anew
+    here = run(config)
+    assert (there.x.tobytes(), there.first, there.last) == (here.x.tobytes(), here.first, here.last)
+    assert bool(there.last.missing) == (factory != "FailsOnce")
+    (last,) = read_history(folder.history_file)[-1:]
+    assert [one["client"] for one in last["unevaluated"]] == [one.client for one in here.last.missing]
+    assert there.summary["final_train_loss"] == here.final.get("train_loss")
+
+
+def test_stop_is_about_full_evaluations_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    with pytest.raises(ObjectiveError, match=r"client 2: .*the plant is in maintenance .*on-error = stop"):
+        fit(small(objective=f"{module}:LastFails", on_error="stop"), nodes(2))
+
+
+@pytest.mark.parametrize(
+    ("factory", "sentence"),
+    [
+        ("OwnScale", r"client 1 has the scale 2\.0 for parameter 0, that of client 0 has 1\.0 "),
+        ("FirstScale", r"client 1 has the scale 10\.0 for parameter 1, that of client 0 has 20\.0; "),
+        ("Shorter", "client 2 has 5 parameters, that of client 0 6; "),
+    ],
+)
+def test_clients_that_differ_in_n_or_units_are_told_before_the_first_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str, sentence: str
+):
+    module = black_box(tmp_path, monkeypatch)
+    with pytest.raises(ObjectiveError, match=sentence):
+        fit(small(objective=f"{module}:{factory}"), nodes(2))
+
+
+class Reticent(Loopback):
+    """A node that does not tell its start: what its clients have is first seen when they are to evaluate."""
+
+    def get_parameters(self, ins: GetParametersIns, timeout: float | None, group_id: int | None) -> GetParametersRes:
+        raise ConnectionError("the stream was reset")
+
+
+def test_who_has_other_units_is_never_counted_in_a_full_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    config = small(objective=f"{module}:OwnScale")
+    found = fit(config.replace(num_clients=2, clients_per_round=2), [Loopback("1"), Reticent("2")])
+    assert found.first.clients == found.last.clients == ("0",)
+    (missing,) = found.last.missing
+    assert missing.client == "1"
+    assert "scale and bounds of this client's objective are not the run's" in missing.reason

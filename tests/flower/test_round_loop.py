@@ -16,7 +16,7 @@ from flwr.common import (
 
 from client.worker import BasisStore
 from common.config import RunConfig
-from common.errors import RoundError
+from common.errors import ObjectiveError, RoundError
 from server.history import read_history
 from server.inprocess import run
 from server.run_folder import RunFolder, x_digest
@@ -148,12 +148,15 @@ class Blind(Mute):
 
 
 @pytest.mark.parametrize(
-    ("kind", "sentence"),
-    [(Mute, "client 0 could not say its starting point"), (Blind, "no client could evaluate x")],
+    ("kind", "kind_of_error", "sentence"),
+    [
+        (Mute, RoundError, "client 0 could not say its starting point"),
+        (Blind, ObjectiveError, "no client could evaluate the start: clients 0, 1, 2, 3"),
+    ],
 )
 def test_a_start_or_an_evaluation_that_nobody_gives_is_an_error_of_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Loopback], sentence: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Loopback], kind_of_error: type[Exception], sentence: str
 ):
     config = small(objective=f"{black_box(tmp_path, monkeypatch)}:Valve")
-    with pytest.raises(RoundError, match=f"{sentence}: the stream was reset"):
+    with pytest.raises(kind_of_error, match=f"{sentence}: the stream was reset"):
         fit(config, nodes(2, kind=kind))

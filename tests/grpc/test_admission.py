@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from common.messages import OWN_ROWS, PROTOCOL, Hello
 from common.replay import draw_check
+from common.same_units import told_units
+from common.search_units import Units
 from common.streams import BIT_GENERATOR
 from server.admission import Expected, other_draws, refusal
 from server.fallbacks import OTHER_NUMBERS
@@ -113,6 +116,43 @@ def test_n_is_settled_by_the_black_box_that_came_first(site: Site):
     second = site.client("c", "--objective", "boxes:Small")
     assert server.ends() == 0, server.text
     assert (first.ends(), second.ends()) == (0, 0)
+
+
+def test_scale_and_bounds_are_settled_by_the_black_box_that_came_first(site: Site):
+    (site.folder / "boxes.py").write_text(
+        "import numpy as np\nfrom common.objective import Objective\n"
+        "class Narrow(Objective):\n    dim = 2\n    bounds = [(0.0, 1.0), (20.0, 80.0)]\n"
+        "    def value(self, x, batch): return float(np.sum(x * x))\n"
+        "class Wide(Narrow):\n    bounds = [(0.0, 1.0), (20.0, 90.0)]\n"
+        "class Free(Narrow):\n    bounds = None\n"
+    )
+    server = site.server("--min-clients", 2, objective="boxes:Narrow", step_size=0.05)
+    first = site.client("z", "--objective", "boxes:Narrow")
+    server.says("joined: z")
+    wide, free = (site.client(name, "--objective", f"boxes:{name.title()}") for name in ("wide", "free"))
+    assert (wide.ends(), free.ends()) == (2, 2)
+    sentence = (
+        "this client's objective has the scale 70.0 for parameter 1, the run's has 60.0; all clients of a run must"
+    )
+    assert sentence in wide.text
+    assert "the run's declares a scale or bounds and this client's objective none; all clients of a run" in free.text
+    assert "(the run's are those of 'z', which has joined)" in wide.text
+    server.says(f"refused 'wide': {sentence}")
+    second = site.client("b", "--objective", "boxes:Narrow")
+    assert server.ends() == 0, server.text
+    assert (first.ends(), second.ends()) == (0, 0)
+    summary = site.summary()
+    assert summary["evaluated_clients"] == {"initial": 2, "final": 2}
+    assert site.failures() == []
+
+
+def test_a_resumed_run_refuses_other_units_before_anybody_has_joined():
+    mine, kept = (told_units(Units(np.ones(2), np.zeros(2), np.full(2, high))) for high in (5.0, 6.0))
+    hello = replace(HELLO, source="objective", dimension=2, units=mine)
+    expected = Expected(dimension=2, partitions=0, clients_hold_data=True, black_box=True, units=kept)
+    assert refusal(replace(hello, units=kept), expected) is None
+    assert "has the upper bound 5.0 for parameter 0, the run's has 6.0" in str(refusal(hello, expected))
+    assert "all clients' objectives must have the same number" in str(refusal(replace(hello, dimension=3), expected))
 
 
 def test_a_name_that_is_connected_is_refused_after_some_patience(site: Site):

@@ -23,8 +23,8 @@ def device(site: Site, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def join(site: Site, device: Path) -> list[Process]:
-    own = ("--objective", "valve_on_device:Touchy")
+def join(site: Site, device: Path, factory: str = "Touchy") -> list[Process]:
+    own = ("--objective", f"valve_on_device:{factory}")
     return [site.client(f"c{i}", *own, "--partition", f"{i}/3", folder=device) for i in range(3)]
 
 
@@ -56,3 +56,19 @@ def test_stop_ends_the_server_and_resume_takes_the_clients_on(site: Site, device
     assert server.ends() == 0, server.text
     assert [client.ends() for client in clients] == [0, 0, 0]
     assert site.summary()["x_sha256"] == in_process(**KEYS, on_error="skip-step")
+
+
+def test_who_cannot_evaluate_the_last_x_is_named_everywhere_and_x_is_as_in_process(site: Site, device: Path):
+    keys = KEYS | {"objective": "valve_on_device:LastFails", "init": "auto"}
+    server = site.server(**keys)
+    clients = join(site, device, "LastFails")
+    assert server.ends() == 0, server.text
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    reason = r"the objective raised TimeoutError: the plant is in maintenance \(valve_on_device\.py"
+    server.says(f"warning: x after round 4 could not be evaluated by client c2: {reason}.*; the loss lacks it")
+    server.says(f"the last x was evaluated on 2 of 3 clients: client c2: {reason}")
+    clients[2].says(f"x could not be evaluated on all samples: {reason}")
+    assert [[one["client"] for one in row["unevaluated"]] for row in site.history()] == [[]] * 4 + [["c2"]]
+    summary = site.summary()
+    assert summary["evaluated_clients"] == {"initial": 3, "final": 2}
+    assert summary["x_sha256"] == in_process(**keys)

@@ -14,7 +14,8 @@ from common.messages import Broadcast, Member, Update
 from common.typing import Vector
 from common.wire import broadcast_bytes, update_bytes
 from server.aggregation import Failure
-from server.coordinator import Coordinator, Metrics, RoundRecord
+from server.coordinator import Coordinator, RoundRecord
+from server.figures import Evaluation, Unevaluated
 from server.rounds import initial_state
 from tests.helpers import Fleet, quadratics, small
 
@@ -245,10 +246,19 @@ def test_a_budget_alone_stops_a_run():
 @pytest.mark.parametrize(("every", "full"), [(1, [0, 1, 2, 3, 4, 5, 6]), (3, [2, 5, 6]), (0, [6])])
 def test_full_evaluations_come_every_so_many_rounds_and_at_the_end(every: int, full: list[int]):
     config = small(evaluate_every=every)
-    run = Coordinator(config, initial_state(config, np.zeros(12)), evaluate=lambda x: {"train_loss": 7.0})
+    run = Coordinator(config, initial_state(config, np.zeros(12)), evaluate=lambda x: Evaluation({"train_loss": 7.0}))
     records = run_all(run)
     assert [r.round for r in records if r.train_loss_source == "full"] == full
     assert all((r.train_loss == 7.0) == (r.train_loss_source == "full") for r in records)
+
+
+def test_where_nobody_can_evaluate_the_probes_stand_and_the_record_says_who():
+    gone = Evaluation({}, missing=(Unevaluated("1", "gone"),))
+    config = small(evaluate_every=1)
+    records = run_all(Coordinator(config, initial_state(config, np.zeros(12)), evaluate=lambda x: gone))
+    wanted = run_all(coordinator(config))
+    assert [(r.train_loss, r.train_loss_source) for r in records] == [(r.train_loss, "probes") for r in wanted]
+    assert all(r.unevaluated == [{"client": "1", "reason": "gone"}] for r in records)
 
 
 def test_a_record_tells_step_size_and_basis_of_its_own_round():
@@ -265,7 +275,7 @@ def test_seconds_are_those_of_the_run_so_far():
 
 
 def test_a_round_that_could_not_be_evaluated_is_not_done():
-    def evaluate(x: Vector) -> Metrics:
+    def evaluate(x: Vector) -> Evaluation:
         raise ObjectiveError("the simulator is gone")
 
     config = small()

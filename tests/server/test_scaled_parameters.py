@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import CheckpointError, RoundError
+from common.errors import CheckpointError, ObjectiveError
 from common.objective import Objective
 from common.search_units import in_search_units
 from common.typing import Indices, Vector
@@ -122,12 +122,33 @@ def test_a_resumed_run_equals_an_uninterrupted_one_and_refuses_other_units(tmp_p
     assert result.state.x.tobytes() == run(small(), boxes).state.x.tobytes()
 
 
-def test_clients_with_other_units_cost_their_slots_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("factory", "sentence"),
+    [
+        (
+            "OwnScale",
+            r"client 1 has the scale 2\.0 for parameter 0, that of client 0 has 1\.0 \(6 parameters differ\)",
+        ),
+        ("FirstScale", r"client 1 has the scale 10\.0 for parameter 1, that of client 0 has 20\.0; all clients"),
+        ("Shorter", "client 2 has 5 parameters, that of client 0 6; all clients' objectives must have the same number"),
+    ],
+)
+def test_clients_that_differ_in_n_or_units_are_told_before_the_first_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str, sentence: str
+):
     module = black_box(tmp_path, monkeypatch)
+    with pytest.raises(ObjectiveError, match=sentence):
+        run(small(objective=f"{module}:{factory}"))
+
+
+def test_objectives_given_in_python_are_compared_as_well():
+    others = [Bowl(i, bounds=(-5.0, 60.0 if i != 3 else 61.0)) for i in range(4)]
     with pytest.raises(
-        RoundError, match=r"client [123]: scale and bounds of this client's objective are not the run's"
+        ObjectiveError, match=r"client 3 has the upper bound 61\.0 for parameter 0, that of client 0 has 60"
     ):
-        run(small(objective=f"{module}:OwnScale", min_replies=3, max_retries=1))
+        run(small(), others)
+    with pytest.raises(ObjectiveError, match="client 1 declares a scale or bounds and that of client 0 none"):
+        run(small(num_clients=2), [Bowl(0, scale=None), Bowl(1)])
 
 
 def test_what_is_wrapped_once_is_not_wrapped_again():

@@ -1,0 +1,180 @@
+"""Full evaluations that fail at some clients: asked again, then the mean of the others, and who is missing is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from common.errors import ObjectiveError, RoundError
+from common.objective import Objective
+from common.typing import Indices, Vector
+from server import run as run_once
+from server.conduct import Result
+from server.evaluation import Answer, evaluate_clients
+from server.figures import Evaluation, Unevaluated, evaluation_notes
+from server.history import read_history
+from server.inprocess import run
+from server.run_folder import RunFolder
+from server.summary import summary_text
+from tests.helpers import black_box, small
+
+WHY = "the objective raised TimeoutError: the plant is in maintenance"
+
+
+def recorded(folder: Path, factory: str, **changes: object) -> tuple[Result, RunFolder]:
+    config = small(objective=factory, **changes)
+    kept = RunFolder(folder / "run")
+    with kept:
+        kept.begin(config, "in-process")
+        return run(config, folder=kept), kept
+
+
+def test_the_rule_asks_again_those_that_failed_and_only_them():
+    asked: list[set[str]] = []
+
+    def ask(done: Collection[str]) -> dict[str, Answer]:
+        asked.append({"a", "b", "c"} - set(done))
+        answers: dict[str, Answer] = {"a": {"loss": 1.0}, "b": RoundError("cut"), "c": ObjectiveError("down")}
+        if len(asked) == 2:
+            answers["b"] = {"loss": 4.0}
+        return {name: answer for name, answer in answers.items() if name not in done}
+
+    found = evaluate_clients(small(max_retries=2), ask, known=["a", "gone"])
+    assert asked == [{"a", "b", "c"}, {"b", "c"}, {"c"}]
+    assert (found.figures, found.clients) == ({"train_loss": 2.5}, ("a", "b"))
+    missing = (("c", "down"), ("gone", "not connected, or still busy with earlier work"))
+    assert found.missing == tuple(Unevaluated(*one) for one in missing)
+
+
+def test_on_error_stop_is_about_evaluations_and_not_about_lines_that_are_cut():
+    config = small(on_error="stop")
+    lost: dict[str, Answer] = {"a": {"loss": 1.0}, "b": RoundError("cut")}
+    assert evaluate_clients(config, lambda done: lost).clients == ("a",)
+    failed: dict[str, Answer] = lost | {"c": ObjectiveError("down")}
+    with pytest.raises(ObjectiveError, match=r"client b: cut; client c: down\); the run stops since on-error = stop"):
+        evaluate_clients(config, lambda done: failed)
+
+
+def test_losses_over_different_clients_do_not_compare():
+    both, one = Evaluation({"train_loss": 1.0}, ("a", "b")), Evaluation({"train_loss": 1.0}, ("a",))
+    assert evaluation_notes(both, both) == []
+    assert evaluation_notes(one, both) == [
+        "the first and the last loss are means over different clients: they do not compare"
+    ]
+
+
+def test_what_fails_once_is_asked_again_and_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    found, folder = recorded(tmp_path, f"{module}:FailsOnce")
+    wanted = run(small(objective=f"{module}:Valve"))
+    assert (found.initial, found.final) == (wanted.initial, wanted.final)
+    assert found.summary["evaluation_notes"] == []
+    assert all(row["unevaluated"] == [] for row in read_history(folder.history_file))
+
+
+@pytest.mark.parametrize("policy", ["drop-slot", "skip-step"])
+def test_a_client_that_cannot_evaluate_is_left_out_of_the_mean_and_named_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+):
+    module = black_box(tmp_path, monkeypatch)
+    found, folder = recorded(tmp_path, f"{module}:LastFails", on_error=policy)
+    x, days = found.x, [np.random.default_rng([11, i]).standard_normal((4, 6)) for i in range(4)]
+    mean = np.mean([np.mean(np.square(x - days[i])) for i in (0, 1, 3)])
+    assert found.final["train_loss"] == pytest.approx(mean, rel=1e-12)
+    rows = read_history(folder.history_file)
+    assert [len(row["unevaluated"]) for row in rows] == [0] * 6 + [1]
+    assert (rows[-1]["unevaluated"][0]["client"], rows[-1]["train_loss_source"]) == ("2", "full")
+    assert rows[-1]["unevaluated"][0]["reason"].startswith(WHY)
+    kept = json.loads(folder.summary_file.read_text())
+    assert kept["evaluated_clients"] == {"initial": 4, "final": 3}
+    assert kept["unevaluated"] == {"initial": [], "final": rows[-1]["unevaluated"]}
+    text = summary_text(kept, folder)
+    assert f"the last x was evaluated on 3 of 4 clients: client 2: {WHY}" in text
+    assert "means over different clients: they do not compare" in text
+
+
+def test_the_log_warns_once_of_a_client_that_cannot_evaluate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    module = black_box(tmp_path, monkeypatch)
+    run(small(objective=f"{module}:FailsAlways"), show_progress=True)
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    assert warnings[0].startswith(f"warning: the loss of the start is not that of all clients; client 2: {WHY}")
+    assert warnings[1].startswith(f"warning: x after round 6 could not be evaluated by client 2: {WHY}")
+    assert len(warnings) == 2
+
+
+def test_losses_over_the_same_clients_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    found, _ = recorded(tmp_path, f"{module}:FailsAlways")
+    first, last = found.summary["evaluation_notes"]
+    assert first.startswith(f"the first x was evaluated on 3 of 4 clients: client 2: {WHY}")
+    assert last.startswith(f"the last x was evaluated on 3 of 4 clients: client 2: {WHY}")
+
+
+def test_on_error_stop_stops_and_the_run_goes_on_under_another_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    with pytest.raises(ObjectiveError, match=rf"client 2: {WHY}.*on-error = stop.*resumed"):
+        recorded(tmp_path, f"{module}:LastFails", on_error="stop")
+    folder = RunFolder(tmp_path / "run")
+    again, state, _ = folder.reopen({"on-error": "drop-slot"})
+    assert state.round == 6
+    result = run(again, folder=folder, state=state)
+    assert result.state.x.tobytes() == run(small(objective=f"{module}:LastFails")).state.x.tobytes()
+    assert result.summary["evaluated_clients"] == {"initial": 4, "final": 3}
+
+
+def test_where_nobody_can_evaluate_the_last_x_it_is_kept_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    module = black_box(tmp_path, monkeypatch)
+    found, folder = recorded(tmp_path, f"{module}:AllFailAtLast")
+    np.testing.assert_array_equal(np.load(folder.vector_file), found.x)
+    assert found.x.tobytes() == run(small(objective=f"{module}:Valve")).x.tobytes()
+    kept = json.loads(folder.summary_file.read_text())
+    assert kept["final_train_loss"] is None
+    rows = read_history(folder.history_file)
+    assert rows[-1]["train_loss_source"] == "probes"
+    assert np.isfinite(rows[-1]["train_loss"])
+    text = summary_text(kept, folder)
+    assert f"no client could evaluate the last x: clients 0, 1, 2, 3: {WHY}" in text
+    assert "it rose" not in text
+
+
+class Weak(Objective):
+    """A bowl around ``centre`` that cannot be evaluated as a whole once x has moved, where it is told so."""
+
+    dim = 3
+
+    def __init__(self, centre: float, fails: bool) -> None:
+        self.centre, self.fails = centre, fails
+
+    def value(self, x: Vector, batch: Indices | slice) -> float:
+        return float(np.sum(np.square(x - self.centre)))
+
+    def evaluate(self, x: Vector) -> dict[str, float]:
+        if self.fails and np.any(x):
+            raise TimeoutError("the plant is in maintenance")
+        return super().evaluate(x)
+
+
+def test_one_call_gives_a_result_and_says_what_its_loss_is():
+    some = run_once([Weak(1.0, False), Weak(2.0, True)], rounds=40, step_size=0.05)
+    assert not some.success
+    assert some.message.startswith("40 rounds are done, but whether they lowered the loss is not known; the last x was")
+    assert some.fun == pytest.approx(float(np.sum(np.square(some.x - 1.0))))
+    nobody = run_once([Weak(1.0, True), Weak(2.0, True)], rounds=40, step_size=0.05)
+    np.testing.assert_array_equal(nobody.x, some.x)
+    assert (nobody.success, nobody.figures, nobody.fun) == (False, {}, nobody.history[-1]["train_loss"])
+    assert (
+        "fun is the mean loss of the last round's probes; no client could evaluate the last x: clients 0, 1: the"
+        in (nobody.message)
+    )
+    stopped = run_once([Weak(1.0, False), Weak(2.0, True)], rounds=40, step_size=0.05, on_error="stop")
+    assert not stopped.success
+    assert "client 1: the objective raised TimeoutError" in stopped.message
+    assert stopped.nit == 39
