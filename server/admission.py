@@ -21,6 +21,7 @@ class Expected:
     partitions: int  # num-clients; 0: as many as have joined when the run starts
     clients_hold_data: bool  # dataset = clients, or a black box: the server has no rows to deal
     black_box: bool  # the server's config names an objective
+    count_given: bool = False  # ``partitions`` is the num-clients that the server was started with
     units: bytes | None = None  # scale and bounds as a Hello tells them; None while nobody knows
     first: str = ""  # a client that has joined with this n and these units
 
@@ -58,6 +59,13 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
         )
     if hello.source == "partition" and hello.partition >= 0 and expected.partitions not in (0, hello.partitions):
         return f"the data set is dealt to {expected.partitions} clients, this client wants one of {hello.partitions}"
+    if hello.source == "objective" and hello.partition >= 0 and expected.count_given:
+        count, told = expected.partitions, f"--partition {hello.partition}/{hello.partitions}"
+        if hello.partitions != count:
+            return (
+                f"I/N must be of the run's num-clients = {count}, this client was started with {told};"
+                f" join with --partition I/{count}, or start the server with num-clients={hello.partitions}"
+            )
     if expected.dimension and hello.dimension and hello.dimension != expected.dimension:
         way_out = "check model, preprocess and the number of columns"
         if hello.source == "objective":

@@ -102,15 +102,15 @@ def run(
                 raise
             return _result(state, history, {}, str(error), success=False)
     message, success = _verdict(chosen, done)
-    message = "; ".join([message, *evaluation_notes(done.first, done.last)])
     if chosen.objective or objectives is not None:
         message = _looked_at(message, engine.trial_of(start), done)
+    message = "; ".join([message, *evaluation_notes(done.first, done.last)])
     return _result(done.state, history, done.final, message, success=success)
 
 
 def _looked_at(message: str, trial: Trial, done: Result) -> str:
     """Return the message, or what is seen at the start of the run where that tells more: F is flat, or too noisy."""
-    before, after = done.initial["train_loss"], done.final["train_loss"]
+    before, after = done.initial["train_loss"], done.final.get("train_loss")
     worth_a_look = done.state.totals.evaluations >= _WORTH_A_LOOK
     try:
         if after == before and (flat := flat_advice(trial, farther=worth_a_look)):

@@ -78,7 +78,7 @@ def serve(
                 report(f"{folder.path} holds no run to continue; a new one begins there")
         count = config.num_clients if state is not None or "num-clients" in keys else 0
         health = serve_health(options.health_address) if options.health_address else None
-        service = _Service(config, state, count, report)
+        service = _Service(config, state, count, report, count_given="num-clients" in keys)
         most_bytes = service.most_bytes(options.max_message_bytes)
         join = JoinService(service.roster, service.hello, service.expected, most_bytes, refused=service.refused)
         server, port = start_grpc_server(options.address, join, tls=options.tls, max_message_bytes=most_bytes)
@@ -119,10 +119,18 @@ class _Settled(NamedTuple):
 class _Service:
     """What the join service must know while clients come and go."""
 
-    def __init__(self, config: RunConfig, state: ServerState | None, count: int, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        state: ServerState | None,
+        count: int,
+        report: Callable[[str], None],
+        *,
+        count_given: bool = False,
+    ) -> None:
         self.roster = Roster(report)
         self._config = config
-        self._count = count
+        self._count, self._count_given = count, count_given
         self._report = report
         central = central_evaluator(config)
         self._settled = _Settled()
@@ -157,6 +165,7 @@ class _Service:
             partitions=self._count or next((hello.partitions for hello in hellos if hello.partitions), 0),
             clients_hold_data=self._clients_hold_data,
             black_box=bool(self._config.objective),
+            count_given=self._count_given,
             units=settled.units,
             first=settled.by,
         )

@@ -212,6 +212,13 @@ class Lossless(Valve):
 '''
 """The text of a module with black boxes; a factory is one of its classes."""
 
+NOT_ALIKE = [
+    ("OwnScale", r"client 1 has the scale 2\.0 for parameter 0, that of client 0 has 1\.0 \(6 parameters differ\)"),
+    ("FirstScale", r"client 1 has the scale 10\.0 for parameter 1, that of client 0 has 20\.0; all clients"),
+    ("Shorter", "client 2 has 5 parameters, that of client 0 6; all clients' objectives must have the same number"),
+]
+"""Factories of VALVE whose clients cannot train together, and what says so."""
+
 
 def black_box(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Write VALVE as a module that can be imported in this test, and return its name."""

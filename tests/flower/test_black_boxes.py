@@ -12,7 +12,7 @@ from server.history import read_history
 from server.inprocess import run
 from server.run_folder import RunFolder
 from tests.flower.loopback import Loopback, fit, nodes
-from tests.helpers import black_box, small
+from tests.helpers import NOT_ALIKE, black_box, small
 
 
 @pytest.mark.parametrize("policy", ["skip-step", "drop-slot"])
@@ -101,14 +101,7 @@ def test_stop_is_about_full_evaluations_too(tmp_path: Path, monkeypatch: pytest.
         fit(small(objective=f"{module}:LastFails", on_error="stop"), nodes(2))
 
 
-@pytest.mark.parametrize(
-    ("factory", "sentence"),
-    [
-        ("OwnScale", r"client 1 has the scale 2\.0 for parameter 0, that of client 0 has 1\.0 "),
-        ("FirstScale", r"client 1 has the scale 10\.0 for parameter 1, that of client 0 has 20\.0; "),
-        ("Shorter", "client 2 has 5 parameters, that of client 0 6; "),
-    ],
-)
+@pytest.mark.parametrize(("factory", "sentence"), NOT_ALIKE)
 def test_clients_that_differ_in_n_or_units_are_told_before_the_first_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str, sentence: str
 ):

@@ -15,6 +15,7 @@ from common.streams import BIT_GENERATOR
 from server.admission import Expected, other_draws, refusal
 from server.fallbacks import OTHER_NUMBERS
 from tests.grpc.processes import Site
+from tests.helpers import VALVE
 
 HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", BIT_GENERATOR, draw_check())
 EXPECTED = Expected(dimension=65, partitions=3, clients_hold_data=False, black_box=False)
@@ -119,13 +120,9 @@ def test_n_is_settled_by_the_black_box_that_came_first(site: Site):
 
 
 def test_scale_and_bounds_are_settled_by_the_black_box_that_came_first(site: Site):
-    (site.folder / "boxes.py").write_text(
-        "import numpy as np\nfrom common.objective import Objective\n"
-        "class Narrow(Objective):\n    dim = 2\n    bounds = [(0.0, 1.0), (20.0, 80.0)]\n"
-        "    def value(self, x, batch): return float(np.sum(x * x))\n"
-        "class Wide(Narrow):\n    bounds = [(0.0, 1.0), (20.0, 90.0)]\n"
-        "class Free(Narrow):\n    bounds = None\n"
-    )
+    boxes = ("Narrow", "[(0.0, 1.0), (20.0, 80.0)]"), ("Wide", "[(0.0, 1.0), (20.0, 90.0)]"), ("Free", "None")
+    text = "".join(f"class {name}(Valve):\n    dim = 2\n    bounds = {bounds}\n" for name, bounds in boxes)
+    (site.folder / "boxes.py").write_text(VALVE.replace("(4, 6)", "(4, 2)") + text)
     server = site.server("--min-clients", 2, objective="boxes:Narrow", step_size=0.05)
     first = site.client("z", "--objective", "boxes:Narrow")
     server.says("joined: z")
@@ -144,6 +141,25 @@ def test_scale_and_bounds_are_settled_by_the_black_box_that_came_first(site: Sit
     summary = site.summary()
     assert summary["evaluated_clients"] == {"initial": 2, "final": 2}
     assert site.failures() == []
+
+
+def test_a_black_box_is_one_of_the_num_clients_that_the_server_was_given():
+    hello = replace(HELLO, source="objective", partition=1, partitions=5)
+    expected = Expected(dimension=0, partitions=4, clients_hold_data=True, black_box=True, count_given=True)
+    sentence = "num-clients = 4, this client was started with --partition 1/5; join with --partition I/4"
+    assert sentence in str(refusal(hello, expected))
+    assert refusal(replace(hello, partitions=4), expected) is None
+    assert refusal(replace(hello, partition=OWN_ROWS, partitions=0), expected) is None
+    # A count that whoever came first has told binds nobody: containers join while others are added.
+    assert refusal(hello, replace(expected, count_given=False)) is None
+
+
+def test_a_server_that_was_given_num_clients_refuses_another_count(site: Site):
+    (site.folder / "boxes.py").write_text(VALVE)
+    site.server("--min-clients", 2, objective="boxes:Valve")
+    other = site.client("a", "--objective", "boxes:Valve", "--partition", "1/5")
+    assert other.ends() == 2
+    assert "num-clients = 3, this client was started with --partition 1/5; join with --partition I/3" in other.text
 
 
 def test_a_resumed_run_refuses_other_units_before_anybody_has_joined():

@@ -15,7 +15,7 @@ from common.typing import Indices, Vector
 from server import load_run
 from server.inprocess import run
 from server.run_folder import RunFolder, x_digest
-from tests.helpers import black_box, quadratics, small
+from tests.helpers import NOT_ALIKE, black_box, quadratics, small
 
 
 class Bowl(Objective):
@@ -122,17 +122,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_and_refuses_other_units(tmp_p
     assert result.state.x.tobytes() == run(small(), boxes).state.x.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("factory", "sentence"),
-    [
-        (
-            "OwnScale",
-            r"client 1 has the scale 2\.0 for parameter 0, that of client 0 has 1\.0 \(6 parameters differ\)",
-        ),
-        ("FirstScale", r"client 1 has the scale 10\.0 for parameter 1, that of client 0 has 20\.0; all clients"),
-        ("Shorter", "client 2 has 5 parameters, that of client 0 6; all clients' objectives must have the same number"),
-    ],
-)
+@pytest.mark.parametrize(("factory", "sentence"), NOT_ALIKE)
 def test_clients_that_differ_in_n_or_units_are_told_before_the_first_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str, sentence: str
 ):
