@@ -202,7 +202,7 @@ def test_a_function_that_breaks_in_the_first_round_returns_the_start() -> None:
 
 
 def test_a_function_that_breaks_at_the_start_raises() -> None:
-    with pytest.raises(ObjectiveError, match="client 0 could not evaluate x: the objective raised ZeroDivisionError"):
+    with pytest.raises(ObjectiveError, match="evaluate the start: client 0: the objective raised ZeroDivisionError"):
         run(lambda x: 1 / 0, x0=np.zeros(3))
 
 
