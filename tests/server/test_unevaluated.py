@@ -167,7 +167,7 @@ def test_one_call_gives_a_result_and_says_what_its_loss_is():
     assert not some.success
     assert some.message.startswith("40 rounds are done, but whether they lowered the loss is not known; the last x was")
     assert some.fun == pytest.approx(float(np.sum(np.square(some.x - 1.0))))
-    nobody = run_once([Weak(1.0, True), Weak(2.0, True)], rounds=40, step_size=0.05)  # long enough to look for noise
+    nobody = run_once([Weak(1.0, True), Weak(2.0, True)], rounds=40, step_size=0.05)
     np.testing.assert_array_equal(nobody.x, some.x)
     assert (nobody.success, nobody.figures, nobody.fun) == (False, {}, nobody.history[-1]["train_loss"])
     assert (
