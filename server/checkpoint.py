@@ -131,6 +131,7 @@ def _stepping(header: dict[str, Any] | None, arrays: Mapping[str, Vector]) -> St
     rest = {
         "tried": tuple(Trial(**trial) for trial in header["tried"]),
         "recent": tuple(header["recent"]),
+        "rises": tuple(tuple(rises) for rises in header.get("rises", ())),  # versions before had none
         "best_x": arrays.get("best_x"),
         "race": race,
     }

@@ -9,7 +9,8 @@ falls as it fits its own rows, and the loss of its first one, where x is still t
    step is shortened to the longest one whose slots do not end clearly above where they began.
 5. *Steady*: the step falls as step-schedule says. If the losses at the rounds' x, by their median over several rounds,
    climb half of the way back to where they began, the step is halved and x goes back to where they were lowest. A
-   round that throws x to another magnitude is undone at once.
+   round that throws x to another magnitude is undone at once, and where slots end far above where they began, round
+   after round, the step is quartered and x goes back.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import fmean, median, pstdev
+from statistics import fmean, median, pstdev, stdev
 from typing import Literal
 
 from common.config import RunConfig
@@ -38,6 +39,10 @@ _RISE = 4.0  # spreads of a window that its median must be above the lowest one,
 _BACK = 0.5  # and this share of the way back to the loss before the first move
 _DIVERGED = 0.25  # of the step stays where every slot diverged, or x was thrown
 _MEMORY = 0.9  # of the running mean of the spread
+_THRASHED = 3  # rounds, and
+_LEAST_SLOTS = 5  # slots in them, whose mean rise must be
+_SURELY = 3.0  # standard errors above nothing,
+_FAR = 0.25  # and this share of what the loss has fallen by, for the step to be one that thrashes
 
 Stage = Literal["coarse", "fine", "race", "again", "steady"]
 
@@ -137,6 +142,11 @@ def _after_steady(state: StepState, x: Vector, trials: Sequence[Trial]) -> Findi
     if thrown(state, min(losses)):
         why = f"the loss rose from {state.level:.6g} before the first move to {recent[-1]:.6g}"
         return _back(shortened(state, _DIVERGED, why), state.best_x)
+    state = replace(state, rises=(*state.rises, _rises_in(trials))[-_WINDOW:])
+    rise = _thrashing(state)
+    if rise > 0.0:
+        why = f"slots ended {rise:.6g} above where they began, in the mean of {len(state.rises)} rounds"
+        return _back(shortened(state, _DIVERGED, why), state.best_x)
     if len(recent) < _WINDOW:
         return Findings(state, math.inf)
     middle = median(recent)
@@ -151,6 +161,27 @@ def _after_steady(state: StepState, x: Vector, trials: Sequence[Trial]) -> Findi
     if recent[-1] <= middle < state.best_loss:
         state = replace(state, best_loss=middle, best_x=x)
     return Findings(replace(state, spread=_MEMORY * spread + (1.0 - _MEMORY) * pstdev(recent)), math.inf)
+
+
+def _rises_in(trials: Sequence[Trial]) -> tuple[float, ...]:
+    return tuple(trial.rise for trial in trials if math.isfinite(trial.rise))
+
+
+def _thrashing(state: StepState) -> float:
+    """Return how far slots end above where they began, in the mean of the latest rounds; 0 where that is no more than
+    noise or small, or x gets better all the same.
+
+    Where bounds catch them, losses at x may swing for ever and neither climb nor diverge: the mean of slots that were
+    thrown into corners lies between these. What the slots themselves do still tells it.
+    """
+    rises = [rise for round_ in state.rises for rise in round_]
+    lowest = min(state.best_loss, state.level, *state.recent)
+    if len(state.rises) < _THRASHED or len(rises) < _LEAST_SLOTS or state.recent[-1] <= lowest:
+        return 0.0
+    rise, error = fmean(rises), stdev(rises) / math.sqrt(len(rises))
+    # The level is not known where a run without a search was resumed.
+    fallen = state.level - lowest if state.level < math.inf else 0.0
+    return rise if rise > max(_SURELY * error, _FAR * fallen) else 0.0
 
 
 def _back(findings: Findings, x: Vector | None) -> Findings:

@@ -20,7 +20,17 @@ from common.config import RunConfig
 from server.interventions import Intervention
 from server.step_race import FIRST, begin_race, race_length
 from server.step_state import Findings, StepState
-from server.step_trials import Rung, Trial, evened, level_of, rungs_of, shortest_good, spread_within, throws_about
+from server.step_trials import (
+    Rung,
+    Trial,
+    evened,
+    hurting,
+    level_of,
+    rungs_of,
+    shortest_good,
+    spread_within,
+    throws_about,
+)
 
 __all__ = ["after_coarse", "after_fine", "coarse_steps", "fine_steps"]
 
@@ -59,21 +69,33 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Seque
     ladder = rungs_of(evened(tried))
     usable = [rung for rung in ladder if math.isfinite(rung.loss)]
     found = shortest_good(ladder, level_of(usable)) if usable else 0.0
+    hurts = hurting(tried)
+    lucky = found >= hurts  # what a step that is longer than one that hurts seems to gain
+    if lucky:
+        usable = [rung for rung in usable if rung.step < hurts]
+        found = shortest_good(usable, level_of(usable)) if usable else 0.0
     if state.rounds < _MOST_ROUNDS:
         top, bottom = _exponent(ladder[-1].step), _exponent(ladder[0].step)
         if len(ladder) < _LEAST_RUNGS and len(usable) == len(ladder):
             return Findings(replace(state, lowest=top + 1), 0.0)
-        if state.rounds < _WILD_ROUNDS and throws_about(tried):
+        if state.rounds < _WILD_ROUNDS and (throws_about(tried) or (lucky and len(usable) < _SHORTEST)):
             return Findings(replace(state, lowest=bottom - max(_WILD, min(slots, _RUNGS)), raised=False), 0.0)
         if all(rung.explained == 0.0 for rung in ladder):  # no slope anywhere: no step leads anywhere
             return Findings(state, 0.0)
         if not usable or min(usable, key=lambda rung: rung.loss).step == ladder[0].step:  # all are too long
             return Findings(replace(state, lowest=bottom - min(slots, _RUNGS), raised=False), 0.0)
+        if lucky:  # and neither are steps any longer worth a look
+            return _finer(state, config, round_, found or usable[0].step, tried, total)
         last_is_best = len(ladder) > 1 and found > ladder[-2].step * 1.001
         if found == 0.0 or last_is_best or _ends_too_low(usable, ladder[-1], state, config):
             return Findings(replace(state, lowest=top + 1, raised=True), 0.0)
-    found = found or (usable or ladder)[0].step
-    if slots < len(_FINE):  # one slot each would be no better
+    return _finer(state, config, round_, found or (usable or ladder)[0].step, tried, total)
+
+
+def _finer(
+    state: StepState, config: RunConfig, round_: int, found: float, tried: Sequence[Trial], total: int
+) -> Findings:
+    if config.clients_per_round < len(_FINE):  # one slot each would be no better
         return _found(state, config, round_, found, tried, total)
     return Findings(replace(state, searching="fine", step=found), 0.0)
 
@@ -98,7 +120,11 @@ def after_fine(state: StepState, config: RunConfig, round_: int, trials: Sequenc
     alike = evened(tried)
     before, now = alike[: len(state.tried)], alike[len(state.tried) :]
     coarse = [rung for rung in rungs_of(before) if math.isfinite(rung.loss)]
-    found = shortest_good(rungs_of(now), level_of(coarse)) if coarse else 0.0
+    found, hurts = shortest_good(rungs_of(now), level_of(coarse)) if coarse else 0.0, hurting(tried)
+    if found >= hurts:  # luck
+        coarse = [rung for rung in coarse if rung.step < hurts]
+        now = [trial for trial in now if trial.step < hurts]
+        found = shortest_good(rungs_of(now), level_of(coarse)) if coarse and now else 0.0
     if coarse and not found and state.rounds < _MOST_ROUNDS:  # what one slot seemed to gain is nothing: look below
         state = replace(state, tried=tried, rounds=state.rounds + 1, step=state.step * _FINE[0] / 2.0)
         return Findings(state, 0.0)
@@ -132,7 +158,7 @@ def _found(
     changes = [abs(trial.rise) for trial in tried if trial.step <= step * 1.001]
     reach = max((change for change in changes if math.isfinite(change)), default=0.0)
     raced = race_length(config, total) > 0
-    longer = not raced and config.schedule == "linear"
+    longer = not raced and config.schedule == "linear" and FIRST * step < hurting(tried)
     step *= FIRST if longer else 1.0
     why = f"{FIRST:g} times what was measured, since it falls to nothing" if longer else "measured"
     note = Intervention("step-size", None, step, f"{why}; mean loss by step: {shown}")

@@ -54,6 +54,7 @@ class StepState:
     best_loss: float = math.inf  # lowest median of a window, the level until there is one
     best_x: Vector | None = None  # x of a round at the end of that window, no worse than it: (n,)
     race: Race | None = None  # while it is on
+    rises: tuple[tuple[float, ...], ...] = ()  # of the slots of the latest rounds with this step, the newest last
 
     @property
     def racing(self) -> bool:
@@ -74,7 +75,7 @@ class Findings:
 def shortened(state: StepState, factor: float, why: str) -> Findings:
     """Return that the step is multiplied by ``factor`` < 1."""
     # The losses of shorter steps have to find their own lowest again.
-    shorter = replace(state, step=state.step * factor, recent=(), best_loss=state.level)
+    shorter = replace(state, step=state.step * factor, recent=(), rises=(), best_loss=state.level)
     return Findings(shorter, 0.0, interventions=(Intervention("step-size", state.step, shorter.step, why),))
 
 

@@ -11,6 +11,7 @@ __all__ = [
     "Rung",
     "Trial",
     "evened",
+    "hurting",
     "level_of",
     "risen",
     "rungs_of",
@@ -27,6 +28,7 @@ _SHORTEST = 3  # rungs that must not throw x about
 _CLEARLY = 2.0  # standard deviations of the starts that the slots of these rise by,
 _ROUNDING = 1e-6  # and this share of them, if they do
 _LEAST_SHORT = 3  # slots, to tell whether starts are exact
+_HARM = 1.0  # times the best fall is what a step must raise the loss by to be seen to hurt
 _NOTHING = 0.05  # of the best fall: a step whose slopes explain less is as good as none
 
 
@@ -136,6 +138,21 @@ def throws_about(trials: Sequence[Trial]) -> bool:
         return True
     low = [trial.rise for trial in known if trial.step <= rungs[-1].step]
     return len(rungs) == _SHORTEST and min(low) > 0.0 and fmean(low) > clear
+
+
+def hurting(trials: Sequence[Trial]) -> float:
+    """Return the shortest step whose slots end clearly above where they began, and above where slots began in the mean
+    (a start on few rows may lie low by its rows), inf if there is none. What steps longer than that one gain is luck,
+    as where bounds catch slots that are thrown about."""
+    known = [trial for trial in trials if math.isfinite(trial.start_loss)]
+    if not known:
+        return math.inf
+    starts = [trial.start_loss for trial in known]
+    middle = fmean(starts)
+    clear = _CLEARLY * pstdev(starts) + _ROUNDING * abs(middle)
+    rungs = rungs_of([replace(trial, loss=min(trial.rise, trial.loss - middle)) for trial in known])
+    harm = max(clear, _HARM * max(-rung.loss for rung in rungs))
+    return next((rung.step for rung in rungs if rung.loss > harm), math.inf)
 
 
 def spread_within(trials: Sequence[Trial], longest: float) -> float:

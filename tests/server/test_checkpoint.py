@@ -154,6 +154,19 @@ def test_a_checkpoint_from_before_the_start_losses_is_read(tmp_path: Path, monke
     assert read.stepping == StepState(tried=(Trial(0.1, 0.5, 0.2, "a", math.inf),))
 
 
+def test_rises_of_slots_come_back_as_they_were_and_a_checkpoint_from_before_them_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    now = StepState(searching="done", rises=((0.1, -1e-300), (), (7.0,)))
+    read, _ = read_checkpoint(write_checkpoint(tmp_path / "now", replace(state_of(3), stepping=now), CONFIG))
+    assert read.stepping == now
+    header = asdict(replace(now, best_x=None))
+    del header["rises"]
+    monkeypatch.setattr(checkpoint, "_stepping_header", lambda stepping: header)
+    read, _ = read_checkpoint(write_checkpoint(tmp_path / "before", replace(state_of(3), stepping=now), CONFIG))
+    assert read.stepping == replace(now, rises=())
+
+
 def test_a_full_disk_leaves_the_old_files_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch):
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

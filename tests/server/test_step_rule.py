@@ -266,6 +266,64 @@ def test_noise_around_the_loss_before_the_first_move_changes_nothing(seed: int) 
     assert not any(each.interventions for each in steady(list(losses), RUNNING))
 
 
+def thrashing(round_: int, slots: int, rise: float, better: float = 0.0) -> list[Trial]:
+    """A round whose x is as good as any, from which slots end about ``rise`` higher, in a corner each."""
+    draws = np.random.default_rng(round_)
+    starts = 0.6 - better * round_ + 0.1 * (round_ % 2)
+    return [Trial(0.8, starts + rise + draws.normal(scale=0.1), start_loss=starts) for _ in range(slots)]
+
+
+def first_change(slots: int, rise: float, better: float = 0.0) -> tuple[int, Findings | None]:
+    """The first of twenty rounds that changes the step, and what it taught."""
+    state = replace(RUNNING, best_x=np.full(3, -1.0))
+    for round_ in range(20):
+        found = taught(state, round_, thrashing(round_, slots, rise, better))
+        if found.interventions:
+            return round_, found
+        state = found.state
+    return 20, None
+
+
+@pytest.mark.parametrize(("slots", "latest"), [(1, 5), (2, 3), (4, 3), (10, 3)])
+def test_slots_that_end_far_above_where_they_began_round_after_round_quarter_the_step_and_bring_x_back(
+    slots: int, latest: int
+) -> None:
+    """As where bounds catch slots that are thrown about: the losses at x swing, and never climb."""
+    round_, found = first_change(slots, rise=2.0)
+    assert round_ <= latest
+    assert found is not None
+    assert found.state.step == pytest.approx(0.2)
+    assert not found.state.rises  # of another step
+    assert found.restored is not None
+    assert found.restored[0] < round_
+    assert "above where they began, in the mean of" in found.interventions[0].why
+
+
+@pytest.mark.parametrize(("rise", "better"), [(0.01, 0.0), (-2.0, 0.0), (2.0, 0.2)])
+def test_rises_that_are_small_beside_the_fall_or_do_x_no_harm_change_nothing(rise: float, better: float) -> None:
+    _, found = first_change(4, rise, better)
+    assert found is None
+
+
+def cornered(seed: int) -> Slot:
+    """Slots that fall by a half at best, at steps about 1e-4; longer ones end in a corner, which may be a good one."""
+    rng = np.random.default_rng(seed)
+
+    def slot(step: float, _: int) -> Trial:
+        start, q = 40.0 + rng.normal(), step / 1e-4
+        loss = start * (1.0 - 0.5 * q / (1.0 + q)) if q < 4.0 else float(rng.choice([8.0, 20.0, 50.0, 90.0, 130.0]))
+        return Trial(step, loss, explained=min(40.0 * q, 1e9), start_loss=start)
+
+    return slot
+
+
+@pytest.mark.parametrize("slots", [4, 5])
+def test_what_steps_gain_in_lucky_corners_does_not_count_beside_shorter_ones_that_hurt(slots: int) -> None:
+    config = CONFIG.replace(clients_per_round=slots)
+    found = [search(cornered(seed), config)[0].step for seed in range(20)]
+    assert sum(step > 4e-3 for step in found) <= 2  # not ten times too long
+
+
 @pytest.mark.parametrize("start_loss", [math.inf, 0.5])
 def test_a_round_in_which_every_slot_diverged_quarters_the_step_and_brings_x_back(start_loss: float) -> None:
     best = np.ones(3)

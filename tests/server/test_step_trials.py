@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from server.step_trials import Trial, evened, level_of, rungs_of, throws_about
+from server.step_trials import Trial, evened, hurting, level_of, rungs_of, throws_about
 
 STARTS = [3.0, 9.0, 1.0, 5.0, 7.0]  # of five clients, at one x
 
@@ -70,3 +70,19 @@ def test_short_steps_that_all_end_alike_far_above_where_they_began_are_none_eith
     assert not throws_about([Trial(4.0**i, 5.0 + noise[i], start_loss=5.0) for i in range(5)])
     less_than_they_differ = [replace(trial, loss=trial.loss + 0.1) for trial in ladder(STARTS)]
     assert not throws_about(less_than_they_differ)
+
+
+def test_the_shortest_step_that_hurts_ends_above_its_start_and_all_starts_by_more_than_the_best_one_gains() -> None:
+    gains = [Trial(1.0, 39.0, start_loss=40.0), Trial(4.0, 30.0, start_loss=42.0)]
+    bad, lucky = Trial(16.0, 60.0, start_loss=40.0), Trial(64.0, 8.0, start_loss=41.0)
+    assert hurting([*gains, bad, replace(bad, step=256.0)]) == 16.0
+    assert hurting([*gains, bad, lucky]) == math.inf  # what hurts by less than the best one gains
+    assert hurting([*gains, Trial(16.0, math.inf, start_loss=40.0), lucky]) == 16.0
+    assert hurting([*gains, lucky]) == math.inf
+    assert hurting([]) == math.inf
+
+
+def test_a_slot_that_began_on_easy_rows_is_not_hurt_by_its_other_ones() -> None:
+    """As with few rows a batch: the first probe tells its own batch, the mean over the slot all of them."""
+    starts = [200.0, 200.0, 60.0, 200.0, 200.0]
+    assert hurting([Trial(4.0**i, 195.0, start_loss=start) for i, start in enumerate(starts)]) == math.inf
