@@ -52,7 +52,7 @@ _HURT = 3.0  # standard deviations of a slot that a loss is above the level wher
 def coarse_steps(state: StepState, slots: int) -> list[float]:
     """Return the step of each slot."""
     rungs = _HIGHER if state.raised else min(slots, _RUNGS)
-    lowest = -(2 * min(max(slots, _LEAST_RUNGS), _RUNGS)) // 3 if state.lowest is None else state.lowest
+    lowest = _lowest(slots) if state.lowest is None else state.lowest
     return [_RATIO ** (lowest + slot % rungs) for slot in range(slots)]
 
 
@@ -70,7 +70,9 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Seque
     usable = [rung for rung in ladder if math.isfinite(rung.loss)]
     found = shortest_good(ladder, level_of(usable)) if usable else 0.0
     hurts = hurting(tried)
-    lucky = found >= hurts  # what a step that is longer than one that hurts seems to gain
+    few = sum(rung.step < hurts for rung in ladder) < _SHORTEST
+    # What a step seems to gain that is longer than one that hurts.
+    lucky = found >= hurts and (few or _went_below(tried, slots))
     if lucky:
         usable = [rung for rung in usable if rung.step < hurts]
         found = shortest_good(usable, level_of(usable)) if usable else 0.0
@@ -78,7 +80,7 @@ def after_coarse(state: StepState, config: RunConfig, round_: int, trials: Seque
         top, bottom = _exponent(ladder[-1].step), _exponent(ladder[0].step)
         if len(ladder) < _LEAST_RUNGS and len(usable) == len(ladder):
             return Findings(replace(state, lowest=top + 1), 0.0)
-        if state.rounds < _WILD_ROUNDS and (throws_about(tried) or (lucky and len(usable) < _SHORTEST)):
+        if state.rounds < _WILD_ROUNDS and (throws_about(tried) or (lucky and few)):
             return Findings(replace(state, lowest=bottom - max(_WILD, min(slots, _RUNGS)), raised=False), 0.0)
         if all(rung.explained == 0.0 for rung in ladder):  # no slope anywhere: no step leads anywhere
             return Findings(state, 0.0)
@@ -98,6 +100,17 @@ def _finer(
     if config.clients_per_round < len(_FINE):  # one slot each would be no better
         return _found(state, config, round_, found, tried, total)
     return Findings(replace(state, searching="fine", step=found), 0.0)
+
+
+def _lowest(slots: int) -> int:
+    """Return the exponent of the first ladder's shortest step."""
+    return -(2 * min(max(slots, _LEAST_RUNGS), _RUNGS)) // 3
+
+
+def _went_below(tried: Sequence[Trial], slots: int) -> bool:
+    """Whether the first ladder's shortest steps were not short: then what its longer ones gained was luck. Otherwise it
+    may be that clients differ, of whom some bear steps that hurt others, and the finer look tells."""
+    return _exponent(min(trial.step for trial in tried)) < _lowest(slots)
 
 
 def _ends_too_low(usable: Sequence[Rung], last: Rung, state: StepState, config: RunConfig) -> bool:
@@ -121,7 +134,7 @@ def after_fine(state: StepState, config: RunConfig, round_: int, trials: Sequenc
     before, now = alike[: len(state.tried)], alike[len(state.tried) :]
     coarse = [rung for rung in rungs_of(before) if math.isfinite(rung.loss)]
     found, hurts = shortest_good(rungs_of(now), level_of(coarse)) if coarse else 0.0, hurting(tried)
-    if found >= hurts:  # luck
+    if found >= hurts and _went_below(state.tried, config.clients_per_round):  # luck
         coarse = [rung for rung in coarse if rung.step < hurts]
         now = [trial for trial in now if trial.step < hurts]
         found = shortest_good(rungs_of(now), level_of(coarse)) if coarse and now else 0.0
