@@ -92,8 +92,9 @@ def conduct(
         coordinator.observers.extend(observers)
         notes = [f"{change.what} = {change.before} becomes {change.after}: {change.why}" for change in changes]
         if initial.missing:
+            who = who_is_missing(initial.missing)
             notes.append(
-                f"warning: the loss of the start is not that of all clients; {who_is_missing(initial.missing)}"
+                f"warning: the start could not be evaluated by all clients, its loss is that of the others; {who}"
             )
         with progress(config, state, notes=notes) if show_progress else nullcontext() as shown:
             if shown is not None:

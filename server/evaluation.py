@@ -89,8 +89,8 @@ def evaluate_clients(
     missing = tuple(Unevaluated(name, str(error) or type(error).__name__) for name, error in failed.items())
     if config.on_error == "stop" and any(isinstance(error, ObjectiveError) for error in failed.values()):
         raise ObjectiveError(
-            f"x could not be evaluated by all clients ({who_is_missing(missing)}); the run stops since on-error = stop,"
-            " and it can be resumed (with another on-error, too)"
+            f"x could not be evaluated by all clients ({who_is_missing(missing)}); the run stops since on-error = stop"
+            " (another one leaves such clients out, and a run that has begun can be resumed with it)"
         )
     figures = mean_over_clients({f"train_{key}": value for key, value in row.items()} for row in good.values())
     return Evaluation(figures, tuple(good), missing)

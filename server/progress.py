@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from common.config import RunConfig
 from server.coordinator import Observer, RoundRecord
+from server.figures import Unevaluated, who_is_missing
 from server.rounds import ServerState
 
 __all__ = ["progress"]
@@ -70,17 +71,17 @@ def _both(first: Observer, second: Observer) -> Observer:
 
 def _said_once(write: Callable[[str], None]) -> Observer:
     """Return an observer that says which clients could not evaluate x: each once for a reason."""
-    told: set[tuple[object, object]] = set()
+    told: set[Unevaluated] = set()
 
     def show(state: ServerState, record: RoundRecord) -> None:
-        for one in record.unevaluated:
-            if (key := (one["client"], one["reason"])) not in told:
-                told.add(key)
-                lacks = "lacks it" if record.train_loss_source == "full" else "is that of the probes"
-                write(
-                    f"warning: x after round {record.round} could not be evaluated by client {one['client']}:"
-                    f" {one['reason']}; the loss {lacks}"
-                )
+        missing = [Unevaluated(str(one["client"]), str(one["reason"])) for one in record.unevaluated]
+        if new := [one for one in missing if one not in told]:
+            told.update(new)
+            whose = "the other clients" if record.train_loss_source == "full" else "the probes"
+            write(
+                f"warning: x after round {record.round} could not be evaluated by all clients, the loss is that of"
+                f" {whose}; {who_is_missing(new)}"
+            )
 
     return show
 

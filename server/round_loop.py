@@ -85,7 +85,7 @@ class FlowerRounds(Server):
         self._traffic = traffic or Traffic()
         self._counts = traffic is None
         self._central = central_evaluator(config)
-        self._evaluated: dict[str, None] = {}  # clients that were asked to evaluate, in the order that they came in
+        self._seen: dict[str, None] = {}  # clients that were there at some time, in the order that they came in
         self._pool = ThreadPoolExecutor(config.clients_per_round + _SPARE_THREADS, thread_name_prefix="slot")
 
     def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
@@ -202,10 +202,9 @@ class FlowerRounds(Server):
                 for proxy, ins in instructions
                 if ins.config["client"] not in done
             }
-            self._evaluated |= dict.fromkeys(futures)
             return {name: _answer(future) for name, future in futures.items()}
 
-        return evaluate_clients(self._config, ask, self._evaluated)
+        return evaluate_clients(self._config, ask, self._seen)
 
     def test(self, x: Vector) -> Metrics:
         """Evaluate x on the test set, where the server has it."""
@@ -236,6 +235,7 @@ class FlowerRounds(Server):
             if time.monotonic() > deadline:
                 raise RoundError(f"no client connected within {self._patience:g} seconds")
             time.sleep(_POLL)
+        self._seen |= dict.fromkeys(member.name for member in homes)
         return homes
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from flwr.common import GetParametersIns, GetParametersRes
+from flwr.common import EvaluateIns, EvaluateRes, GetParametersIns, GetParametersRes
+from flwr.server.client_proxy import ClientProxy
 
 from common.errors import ObjectiveError
+from common.messages import Member
+from common.shards import members_of
 from server.history import read_history
 from server.inprocess import run
 from server.run_folder import RunFolder
@@ -125,3 +128,36 @@ def test_who_has_other_units_is_never_counted_in_a_full_evaluation(tmp_path: Pat
     (missing,) = found.last.missing
     assert missing.client == "1"
     assert "scale and bounds of this client's objective are not the run's" in missing.reason
+
+
+class Leaving(Loopback):
+    """A node whose line is cut as soon as it has done a slot of work."""
+
+    def evaluate(self, ins: EvaluateIns, timeout: float | None, group_id: int | None) -> EvaluateRes:
+        if self.fits:
+            raise ConnectionError("the stream was reset")
+        return super().evaluate(ins, timeout, group_id)
+
+
+def test_a_line_that_is_cut_is_no_failing_evaluation_and_stops_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    config = small(objective=f"{module}:Valve", on_error="stop", sampling="without-replacement", clients_per_round=4)
+    found = fit(config, [Loopback("1"), Leaving("2")])
+    assert found.x.tobytes() == run(config).x.tobytes()
+    assert found.first.clients == ("0", "1", "2", "3")
+    assert found.last.clients == ("0", "2")
+    assert {one.reason for one in found.last.missing} == {"the stream was reset"}
+
+
+def test_a_client_that_has_left_is_missing_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = black_box(tmp_path, monkeypatch)
+    config = small(objective=f"{module}:Valve")
+    node = Loopback("1")
+    everybody = dict.fromkeys(members_of(config), node)
+
+    def homes() -> dict[Member, ClientProxy]:
+        return {m: n for m, n in everybody.items() if m.name != "2" or len(node.fits) < 3}
+
+    found = fit(config, [node], homes=homes)
+    assert (found.first.clients, found.last.clients) == (("0", "1", "2", "3"), ("0", "1", "3"))
+    assert [(one.client, one.reason[:13]) for one in found.last.missing] == [("2", "not connected")]

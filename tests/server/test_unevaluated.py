@@ -103,8 +103,13 @@ def test_the_log_warns_once_of_a_client_that_cannot_evaluate(
     module = black_box(tmp_path, monkeypatch)
     run(small(objective=f"{module}:FailsAlways"), show_progress=True)
     warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
-    assert warnings[0].startswith(f"warning: the loss of the start is not that of all clients; client 2: {WHY}")
-    assert warnings[1].startswith(f"warning: x after round 6 could not be evaluated by client 2: {WHY}")
+    assert warnings[0].startswith(
+        f"warning: the start could not be evaluated by all clients, its loss is that of the others; client 2: {WHY}"
+    )
+    assert warnings[1].startswith(
+        "warning: x after round 6 could not be evaluated by all clients, the loss is that of the other clients; client 2: "
+        f"{WHY}"
+    )
     assert len(warnings) == 2
 
 
