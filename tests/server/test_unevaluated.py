@@ -107,8 +107,8 @@ def test_the_log_warns_once_of_a_client_that_cannot_evaluate(
         f"warning: the start could not be evaluated by all clients, its loss is that of the others; client 2: {WHY}"
     )
     assert warnings[1].startswith(
-        "warning: x after round 6 could not be evaluated by all clients, the loss is that of the other clients; client 2: "
-        f"{WHY}"
+        "warning: x after round 6 could not be evaluated by all clients, the loss is that of the other clients; "
+        f"client 2: {WHY}"
     )
     assert len(warnings) == 2
 
