@@ -324,6 +324,24 @@ def test_what_steps_gain_in_lucky_corners_does_not_count_beside_shorter_ones_tha
     assert sum(step > 4e-3 for step in found) <= 2  # not ten times too long
 
 
+def one_hurt(exponents: range) -> StepState:
+    """What a ladder teaches on which each step gains more than the last, but for the client that has the step 1."""
+    trials = [Trial(4.0**e, 0.7 - 0.02 * (8 + e) if e else 1.6, 1.0, start_loss=0.7) for e in exponents]
+    return taught(StepState(), 0, trials).state
+
+
+def test_a_ladder_whose_shortest_steps_hurt_goes_on_below_however_much_longer_ones_gain() -> None:
+    state = one_hurt(range(0, 5))
+    assert (state.searching, state.lowest) == ("coarse", -10)
+
+
+def test_one_client_that_a_step_hurts_says_nothing_of_longer_ones_where_shorter_steps_are_short() -> None:
+    """As where clients have few kinds of rows: the next step is good for the client that has it."""
+    state = one_hurt(range(-7, 3))
+    assert state.searching == "coarse"  # longer steps are worth a look
+    assert (state.lowest, state.raised) == (3, True)
+
+
 @pytest.mark.parametrize("start_loss", [math.inf, 0.5])
 def test_a_round_in_which_every_slot_diverged_quarters_the_step_and_brings_x_back(start_loss: float) -> None:
     best = np.ones(3)
