@@ -6,8 +6,6 @@ declares neither; and their digest alone where they are too long to be told.
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 
 from common.errors import ObjectiveError
@@ -28,10 +26,8 @@ def told_units(units: Units | None, most_bytes: int | None = None) -> bytes:
     """Return the units as bytes, 24 a parameter, or as the 32 of their sha256 where these are more than that."""
     if units is None:
         return b""
-    told = b"".join(
-        np.ascontiguousarray(part, dtype="<f8").tobytes() for part in (units.scale, units.lower, units.upper)
-    )
-    return told if most_bytes is None or len(told) <= most_bytes else hashlib.sha256(told).digest()
+    told = units.told
+    return told if most_bytes is None or len(told) <= most_bytes else bytes.fromhex(units.digest)
 
 
 def difference(mine: bytes, theirs: bytes, who: str, whom: str) -> str:

@@ -101,11 +101,16 @@ class Units:
         w = np.clip(w, inner_low - low, inner_high - high)
         return np.clip(w, self.lower, self.upper), u
 
+    @property
+    def told(self) -> bytes:
+        """Scale, lower and upper bounds, one after another as little-endian float64."""
+        parts = (self.scale, self.lower, self.upper)
+        return b"".join(np.ascontiguousarray(part, dtype="<f8").tobytes() for part in parts)
+
     @functools.cached_property
     def digest(self) -> str:
-        """The sha256 of their little-endian float64 bytes."""
-        parts = (np.ascontiguousarray(part, dtype="<f8").tobytes() for part in (self.scale, self.lower, self.upper))
-        return hashlib.sha256(b"".join(parts)).hexdigest()
+        """The sha256 of the bytes that tell them."""
+        return hashlib.sha256(self.told).hexdigest()
 
 
 def units_of(objective: Objective) -> Units | None:

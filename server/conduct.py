@@ -52,11 +52,19 @@ class Result:
     """The state after the last round, the first and the last evaluation, and the summary if there is a folder."""
 
     state: ServerState
-    initial: Metrics
-    final: Metrics
     summary: dict[str, Any]
-    first: Evaluation = _NOTHING  # whose mean ``initial`` is
-    last: Evaluation = _NOTHING  # whose mean ``final`` is
+    first: Evaluation = _NOTHING  # of the x that the run began from; a resumed run has none
+    last: Evaluation = _NOTHING  # of the last x
+
+    @property
+    def initial(self) -> Metrics:
+        """The figures of the first evaluation."""
+        return self.first.figures
+
+    @property
+    def final(self) -> Metrics:
+        """The figures of the last evaluation, those on the test set with them."""
+        return self.last.figures
 
     @property
     def x(self) -> Vector:
@@ -110,7 +118,7 @@ def conduct(
     final = coordinator.evaluation or engine.evaluate(state.x)
     final = replace(final, figures=final.figures | engine.test(state.x))
     summary = folder.finish(config, state, final) if folder else {}
-    return Result(state, initial.figures, final.figures, summary, initial, final)
+    return Result(state, summary, initial, final)
 
 
 def _evaluated_start(engine: Engine, state: ServerState) -> Evaluation:

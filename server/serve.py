@@ -229,7 +229,7 @@ def _finished(config: RunConfig, folder: RunFolder, state: ServerState | None) -
     """Return the result of a resumed run that has nothing left to do: it waits for no client."""
     if state is None or not Coordinator(config, state).finished or not folder.summary_file.exists():
         return None
-    return Result(state, {}, {}, folder.summary())
+    return Result(state, folder.summary())
 
 
 def _run(config: RunConfig, service: _Service, folder: RunFolder, state: ServerState | None) -> Result:
