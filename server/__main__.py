@@ -102,11 +102,9 @@ def _say(text: str) -> None:
 def _make_certificates(args: argparse.Namespace) -> int:
     from server.certificates import expand_names, make_certificates
 
-    out = args.out.expanduser()
-    unsaid = "" if (out / "server" / "server.crt").exists() else "localhost,127.0.0.1"
-    text = unsaid if args.server_names is None else args.server_names
-    servers = [name.strip() for name in text.split(",") if name.strip()]
-    for folder in make_certificates(out, servers, expand_names(args.clients), args.days):
+    text = args.server_names
+    servers = None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    for folder in make_certificates(args.out.expanduser(), servers, expand_names(args.clients), args.days):
         print(f"--tls-dir {folder}")
     return 0
 

@@ -22,23 +22,28 @@ __all__ = ["expand_names", "make_certificates"]
 
 _CLOCK_SKEW = datetime.timedelta(days=1)  # a device without a battery clock may live a little in the past
 _MOST_NAMES = 10_000
+_THIS_MACHINE = ("localhost", "127.0.0.1")
 
 
-def make_certificates(folder: Path, servers: Sequence[str], clients: Sequence[str], days: float) -> list[Path]:
+def make_certificates(folder: Path, servers: Sequence[str] | None, clients: Sequence[str], days: float) -> list[Path]:
     """Write the certificates and return the folders for --tls-dir: server/ and clients/NAME/ below ``folder``.
 
     The authority in ``folder``/authority is made once and used again, so clients can be added later; a
-    certificate that is there already is left alone. ``servers`` are host names and IP addresses.
+    certificate that is there already is left alone. ``servers`` are host names and IP addresses; None: whatever
+    the server's certificate is for, and this machine where there is none yet.
 
     Raises DataError when a file cannot be written or read, and, before anything is written, when the server's
     certificate is there already and lacks one of these names.
     """
-    _check_names(folder / "server" / "server.crt", servers)
+    certificate = folder / "server" / "server.crt"
+    if is_there := certificate.exists():
+        _check_names(certificate, servers or ())
+    names = _THIS_MACHINE if servers is None else servers
     try:
         authority, key = _authority(folder / "authority", days)
         made = []
-        if servers and not (folder / "server" / "server.crt").exists():
-            made.append(_issue(folder / "server", "server", "zofedht-server", servers, authority, key, days))
+        if names and not is_there:
+            made.append(_issue(certificate.parent, "server", "zofedht-server", names, authority, key, days))
         for name in clients:
             if not (folder / "clients" / name / "client.crt").exists():
                 made.append(_issue(folder / "clients" / name, "client", name, [], authority, key, days))
@@ -77,8 +82,6 @@ def _numbered(name: str, part: str) -> tuple[str, int]:
 
 
 def _check_names(certificate: Path, servers: Sequence[str]) -> None:
-    if not certificate.exists():
-        return
     try:
         held = x509.load_pem_x509_certificate(certificate.read_bytes())
         names = held.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
