@@ -51,6 +51,13 @@ def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--partition", default="auto", metavar="I/N", help="share I (from 0) of N of the server's data set, or auto"
     )
     share.add_argument("--data", default="", metavar="FILE", help="this client's own rows: npz, csv, svmlight, IDX")
+    command.add_argument(
+        "--dataset",
+        default="",
+        metavar="NAME|FILE",
+        help="what --partition is a share of: a named set, fetched if need be, or this device's copy of the server's"
+        " file; unless given, a named set whose files are here",
+    )
     command.add_argument("--objective", default="", metavar="MODULE:FACTORY", help="this client's own objective")
     command.add_argument("--data-dir", default="", metavar="DIR", help="folder of the large sets on this machine")
     command.add_argument("--tls-dir", type=Path, metavar="DIR", help="folder with ca.crt, client.crt and client.key")

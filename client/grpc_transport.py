@@ -76,7 +76,7 @@ def stay_joined(
         connected(True)
 
     while True:
-        line = _Line(connection, client, welcome)
+        line = _Line(connection, client, welcome, report)
         try:
             line.answer_until_over()
         except grpc.RpcError as error:
@@ -99,8 +99,11 @@ def stay_joined(
 class _Line:
     """One connection, from the first message to the last."""
 
-    def __init__(self, connection: Connection, client: Client, welcome: Callable[[], None]) -> None:
+    def __init__(
+        self, connection: Connection, client: Client, welcome: Callable[[], None], report: Callable[[str], None]
+    ) -> None:
         self._connection = connection
+        self._report = report
         self._client = client
         self._welcome = welcome
         self._introduced = False
@@ -129,7 +132,7 @@ class _Line:
                         self._welcome()
                         continue
                     self._introduced = True
-                    answers.put(_answer(self._client, kind, message))
+                    answers.put(_answer(self._client, kind, message, self._report))
                 raise _StreamEndedError
             finally:
                 answers.put(None)
@@ -159,8 +162,11 @@ class _StreamEndedError(grpc.RpcError):  # type: ignore[misc]
         return "the server closed the connection"
 
 
-def _answer(client: Client, kind: str | None, message: ServerMessage) -> ClientMessage:
-    """Call the client and wrap its answer; an exception becomes a status that the server reports."""
+def _answer(client: Client, kind: str | None, message: ServerMessage, report: Callable[[str], None]) -> ClientMessage:
+    """Call the client and wrap its answer; an exception becomes a status that the server reports.
+
+    Whatever a server asks, the client lives on. Raises ZofedhtError where it cannot introduce itself.
+    """
     try:
         match kind:
             case "fit_ins":
@@ -178,7 +184,14 @@ def _answer(client: Client, kind: str | None, message: ServerMessage) -> ClientM
     except ZofedhtError as error:
         if kind == "get_properties_ins":
             raise  # the client cannot introduce itself: its own user must hear of it
-        return _failed(kind, Status(Code.FIT_NOT_IMPLEMENTED, str(error)))
+        report(f"a question of the server was not answered: {error}")
+        return _failed(kind, Status(Code.FIT_NOT_IMPLEMENTED, error.told))
+    except Exception as error:  # a question that no server of ours would ask
+        text = f"a question of the server could not be answered: {type(error).__name__}"
+        if kind == "get_properties_ins":
+            raise JoinError(f"{text}: {error}") from error
+        report(f"{text}: {error}")
+        return _failed(kind, Status(Code.FIT_NOT_IMPLEMENTED, text))
 
 
 def _failed(kind: str | None, status: Status) -> ClientMessage:

@@ -14,6 +14,7 @@ from client.resident import Holdings, ResidentClient
 from common.command_line import check_address
 from common.errors import ConfigError
 from common.messages import OWN_ROWS
+from common.named_sets import NAMED_SETS
 from common.tls import check_plain_text, read_tls
 
 __all__ = ["join"]
@@ -30,6 +31,7 @@ def join(args: argparse.Namespace) -> int:
         partition=index,
         partitions=count,
         data=str(Path(args.data).expanduser().resolve()) if args.data else "",
+        dataset=_own_set(args.dataset),
         objective=args.objective,
         data_dir=args.data_dir,
     )
@@ -59,6 +61,15 @@ def join(args: argparse.Namespace) -> int:
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def _own_set(text: str) -> str:
+    if not text or text in NAMED_SETS:
+        return text
+    path = Path(text).expanduser().resolve()
+    if not path.is_file():
+        raise ConfigError([f"--dataset must be {', '.join(NAMED_SETS)}, or a file that exists, got {text!r}"])
+    return str(path)
 
 
 def _partition(text: str) -> tuple[int, int]:

@@ -13,12 +13,11 @@ from common.directions import Directions, slot_directions
 from common.errors import ObjectiveError
 from common.kernels import runs_compiled
 from common.noise import indices
-from common.objective import Objective
+from common.objective import Objective, raised_by_objective
 from common.objectives.linear import LinearObjective
 from common.objectives.mlp import MlpObjective
 from common.slopes import Probe, probe
 from common.typing import Indices, Matrix, Vector
-from common.user_traceback import raised
 
 __all__ = ["Plan", "SlotResult", "local_steps"]
 
@@ -81,7 +80,7 @@ class SlotResult:
     start_loss: float
     evaluations: int
     skipped: int = 0
-    reason: str = ""  # why the first skipped step was
+    error: ObjectiveError | None = None  # why the first skipped step was
 
 
 def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
@@ -90,7 +89,7 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
     Raises ObjectiveError, naming round and step, when an evaluation fails or a slope is not finite; if such steps
     are skipped, only when all of them were.
     """
-    reasons: list[str] = []
+    errors: list[ObjectiveError] = []
     found = _fused_steps(objective, x, plan)
     if found is not None and plan.skips and not np.all(np.isfinite(found[1])):
         found = None  # what is skipped must be known as it happens
@@ -100,16 +99,17 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
             step = int(np.argmin(np.isfinite(slopes)))
             _require_finite(float(slopes[step]), plan, step)
     else:
-        move, slopes, losses = _any_steps(objective, x, plan, reasons)
-        if len(reasons) == plan.steps:
-            raise ObjectiveError(f"{reasons[0]}; so it went in all {plan.steps} steps")
-        if reasons:
+        move, slopes, losses = _any_steps(objective, x, plan, errors)
+        if len(errors) == plan.steps:
+            every = f"so it went in all {plan.steps} steps"
+            raise ObjectiveError(f"{errors[0]}; {every}", told=f"{errors[0].told}; {every}")
+        if errors:
             losses = losses[~np.isnan(losses)]  # those of the steps that were taken
     samples = plan.samples(len(objective))
     # Counted as the algorithm asks for them: two ends, each on the samples of the step.
     evaluations = 2 * samples * plan.steps
     loss, start_loss = float(np.mean(losses)), float(losses[0])
-    return SlotResult(move, slopes, loss, start_loss, evaluations, len(reasons), reasons[0] if reasons else "")
+    return SlotResult(move, slopes, loss, start_loss, evaluations, len(errors), errors[0] if errors else None)
 
 
 def _fused_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector] | None:
@@ -132,7 +132,9 @@ def _fused_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, V
     )
 
 
-def _any_steps(objective: Objective, x: Vector, plan: Plan, reasons: list[str]) -> tuple[Vector, Vector, Vector]:
+def _any_steps(
+    objective: Objective, x: Vector, plan: Plan, errors: list[ObjectiveError]
+) -> tuple[Vector, Vector, Vector]:
     w = x.copy()
     slopes, losses = np.empty(plan.steps), np.empty(plan.steps)
     batches = plan.batches(len(objective))
@@ -144,7 +146,7 @@ def _any_steps(objective: Objective, x: Vector, plan: Plan, reasons: list[str]) 
             except ObjectiveError as error:
                 if not plan.skips:
                     raise
-                reasons.append(str(error))
+                errors.append(error)
                 slopes[step], losses[step] = 0.0, math.nan
             else:
                 w -= plan.step_size * slopes[step] * v  # line 16
@@ -156,9 +158,9 @@ def _checked_probe(objective: Objective, w: Vector, v: Vector, batch: Indices | 
     try:
         measured = probe(objective, w, v, plan.radius, batch, plan.slope)
     except ObjectiveError as error:
-        raise ObjectiveError(f"{_place(plan, step)}: {error}") from error
+        raise _placed(error, plan, step) from error
     except Exception as error:
-        raise ObjectiveError(f"{_place(plan, step)}: the objective {raised(error)}") from error
+        raise _placed(raised_by_objective(error), plan, step) from error
     _require_finite(measured.slope, plan, step)
     return measured
 
@@ -167,9 +169,12 @@ def _place(plan: Plan, step: int) -> str:
     return f"round {plan.round}, step {step}"
 
 
+def _placed(error: ObjectiveError, plan: Plan, step: int) -> ObjectiveError:
+    place = _place(plan, step)
+    return ObjectiveError(f"{place}: {error}", told=f"{place}: {error.told}")
+
+
 def _require_finite(slope: float, plan: Plan, step: int) -> None:
     if not math.isfinite(slope):
-        raise ObjectiveError(
-            f"{_place(plan, step)}: the slope is {slope}, not a finite number; a smaller step-size or radius usually"
-            " cures this"
-        )
+        text = f"the slope is {slope}, not a finite number; a smaller step-size or radius usually cures this"
+        raise _placed(ObjectiveError(text, told=text), plan, step)

@@ -27,9 +27,16 @@ class ZofedhtClient(NumPyClient):
     ``objective_of`` maps a Question, which names task, client and partition, to the objective of that shard.
     """
 
-    def __init__(self, objective_of: Callable[[Question], Objective], bases: BasisStore) -> None:
+    def __init__(
+        self,
+        objective_of: Callable[[Question], Objective],
+        bases: BasisStore,
+        tell: Callable[[ZofedhtError], str] = str,
+    ) -> None:
+        """``tell`` says what of an error is answered: all of it, unless the server is somebody else's."""
         self._objective_of = objective_of
-        self._worker = Worker(lambda broadcast: objective_of(_question(broadcast)), bases)
+        self._tell = tell
+        self._worker = Worker(lambda broadcast: objective_of(_question(broadcast)), bases, tell=tell)
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
         """Return [the objective's own starting point] and so n; zeros where it has none.
@@ -56,7 +63,7 @@ class ZofedhtClient(NumPyClient):
             check_fits(objective, parameters[0].shape[0], question.units)
             figures = full_evaluation(objective, parameters[0])
         except ZofedhtError as error:
-            return math.nan, 0, encode_no_figures(str(error))
+            return math.nan, 0, encode_no_figures(self._tell(error))
         return figures["loss"], len(objective), dict(figures)
 
 

@@ -14,8 +14,9 @@ from client.numpy_client import ZofedhtClient
 from client.warm_up import warm_up
 from client.worker import BasisStore
 from common.config import RunConfig
-from common.errors import DataError
+from common.errors import DataError, MessageError, ZofedhtError
 from common.messages import OWN_ROWS, PROTOCOL, Hello, Question
+from common.named_sets import NAMED_SETS
 from common.objective import Objective, Shard, load_objective
 from common.replay import draw_check
 from common.same_units import MOST_TOLD_UNITS, told_units
@@ -38,6 +39,9 @@ class Holdings:
     partition: int = OWN_ROWS  # I of I/N, unless the server is to give one
     partitions: int = 0  # N of I/N
     data: str = ""  # own file
+    dataset: str = (
+        ""  # what the share is of: a named set, which may then be fetched, or a file; else a named set's files
+    )
     objective: str = ""  # own module:factory
     data_dir: str = ""  # folder of the large sets on this machine
 
@@ -51,13 +55,14 @@ class ResidentClient(ZofedhtClient):
     """The NumPyClient of ``zofedht-client join``."""
 
     def __init__(self, holdings: Holdings, report: Callable[[str], None]) -> None:
-        super().__init__(self._objective, BasisStore())
+        super().__init__(self._objective, BasisStore(), self._told)
         self._holdings = holdings
         self._report = report
         self._asked: tuple[str, int] | None = None  # task and partition of the latest question
         self._made: tuple[str, Objective] | None = None
         self._warm: set[str] = set()  # preparations that were made
         self._shown = 0.0
+        self._error = ""  # the latest, in full: only this device's log has it
 
     def get_properties(self, config: dict[str, Scalar]) -> dict[str, Scalar]:
         """Introduce this client to the server, ready for its first slot: it is timed from when it has joined.
@@ -88,13 +93,14 @@ class ResidentClient(ZofedhtClient):
 
     def fit(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[NDArrays, int, dict[str, Scalar]]:
         """Do one slot of work, and tell about it now and then."""
+        self._error = ""
         moves, examples, metrics = super().fit(parameters, config)
         now = time.monotonic()
         round_ = metrics["round"]
         if metrics["status"] in ("failed", "stopped"):
-            self._report(f"round {round_!r}: {metrics['reason']!s}")
+            self._report(f"round {round_!r}: {self._error or metrics['reason']!s}")
         elif "skipped" in metrics:
-            self._report(f"round {round_!r}: {metrics['skipped']!r} steps skipped, the first: {metrics['reason']!s}")
+            self._report(f"round {round_!r}: {metrics['skipped']!r} steps skipped, the first: {self._error}")
         elif now - self._shown > _SECONDS_BETWEEN_LINES and metrics["status"] == "ok":
             self._shown = now
             self._report(f"round {round_!r}  loss of my probes {float(metrics['loss']):.4f}")
@@ -104,11 +110,18 @@ class ResidentClient(ZofedhtClient):
         """Evaluate x, and tell where that fails."""
         loss, examples, metrics = super().evaluate(parameters, config)
         if not examples:
-            self._report(f"x could not be evaluated on all samples: {metrics['reason']!s}")
+            self._report(f"x could not be evaluated on all samples: {self._error}")
         return loss, examples, metrics
 
+    def _told(self, error: ZofedhtError) -> str:
+        self._error = str(error)
+        return error.told
+
     def _objective(self, question: Question) -> Objective:
-        """Return the objective of this client's rows; made once for all that it depends on."""
+        """Return the objective of this client's rows; made once for all that it depends on.
+
+        Raises ZofedhtError when the server asks for what this client's command line did not name.
+        """
         asked = question.task, question.partition
         if self._made is None or asked != self._asked:
             name = self._name(question)
@@ -151,10 +164,39 @@ class ResidentClient(ZofedhtClient):
             case _:
                 if config.objective:
                     # The server must not be able to make this machine import a module.
-                    raise DataError("the server trains a black box; join with --objective module:factory")
-                return lone_objective(_on_this_machine(config, mine), question.partition)
+                    text = "the server trains a black box; join with --objective module:factory"
+                    raise DataError(text, told=text)
+                if mine.partition not in (OWN_ROWS, question.partition):
+                    raise MessageError(
+                        f"this client holds partition {mine.partition} of {mine.partitions} and answers about no other,"
+                        f" got a question about {question.partition}"
+                    )
+                return lone_objective(_on_this_machine(config, mine), question.partition, fetch=bool(mine.dataset))
 
 
 def _on_this_machine(config: RunConfig, mine: Holdings) -> RunConfig:
+    """Return the server's config with the places of this machine: what is opened is named by its own command line."""
     count = mine.partitions or config.num_clients
-    return config.replace(data_dir=mine.data_dir, num_clients=count)
+    return config.replace(dataset=_own_choice(config.dataset, mine), data_dir=mine.data_dir, num_clients=count)
+
+
+def _own_choice(theirs: str, mine: Holdings) -> str:
+    """Return the data set to take a share of: the command line's, or else the server's where that is a named set.
+
+    Raises DataError when the server names a file, or another set than the command line.
+    """
+    named = theirs in NAMED_SETS
+    if not mine.dataset:
+        if named:
+            return theirs
+        text = (
+            "the server's data set is a file, and this client opens only files that its own command line names; join"
+            " with --dataset FILE, its copy of the whole set, or with --data FILE, its own rows"
+        )
+        raise DataError(text, told=text)
+    if (mine.dataset in NAMED_SETS or named) and mine.dataset != theirs:
+        what = f"'{theirs}'" if named else "a file"
+        ours = f"'{mine.dataset}'" if mine.dataset in NAMED_SETS else "a file"
+        text = f"the server's data set is {what}, and this client was given {ours} as --dataset; they must be the same"
+        raise DataError(text, told=text)
+    return mine.dataset

@@ -48,7 +48,10 @@ class Worker:
         objective_of: Callable[[Broadcast], Objective],
         bases: BasisStore | None = None,
         replica: Replica | None = None,
+        tell: Callable[[ZofedhtError], str] = str,
     ) -> None:
+        """``tell`` says what of an error goes into the answer: all of it, unless the server is somebody else's."""
+        self._tell = tell
         self._objective_of = objective_of
         self._bases = bases or BasisStore()
         self._replica = replica or Replica()
@@ -68,7 +71,7 @@ class Worker:
         try:
             followed = self._replica.follow(broadcast, lambda past: units_of(self._objective_of(past)))
         except ZofedhtError as error:
-            return _answer(broadcast, "failed", str(error))
+            return _answer(broadcast, "failed", self._tell(error))
         if followed is None:
             return _answer(broadcast, "x-missing", f"x of round {broadcast.round} does not follow from what is held")
         broadcast = followed
@@ -80,13 +83,13 @@ class Worker:
             objective = self._objective_of(broadcast)
             check_fits(objective, broadcast.x.shape[0], broadcast.units)
         except ZofedhtError as error:
-            return _answer(broadcast, "failed", str(error))
+            return _answer(broadcast, "failed", self._tell(error))
         try:
             # Slopes that are not finite are reported by name.
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
                 result = local_steps(objective, broadcast.x, _plan(broadcast, basis))
         except ObjectiveError as error:
-            return _answer(broadcast, "stopped" if broadcast.on_error == "stop" else "failed", str(error))
+            return _answer(broadcast, "stopped" if broadcast.on_error == "stop" else "failed", self._tell(error))
         slopes = broadcast.uplink == "slopes"
         return Update(
             round=broadcast.round,
@@ -101,7 +104,7 @@ class Worker:
             evaluations=result.evaluations,
             loss=result.loss,
             start_loss=result.start_loss,
-            reason=result.reason,
+            reason="" if result.error is None else self._tell(result.error),
             skipped=result.skipped,
         )
 

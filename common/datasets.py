@@ -32,7 +32,7 @@ class DataSpec:
     dataset: a name of NAMED_SETS, or the path of a file. data_dir: folder of the large sets; empty for
     the user's cache. train_rows: size of a random subset of the training part; 0 takes all.
     positive_labels: see ``parse_labels``. preprocess: see ``parse_steps``. seed: names the held-out
-    fifth and the subset.
+    fifth and the subset. fetch: whether a named set may be fetched over the network.
     """
 
     dataset: str = "digits"
@@ -41,6 +41,7 @@ class DataSpec:
     positive_labels: str = AUTO
     preprocess: str = "bias,unit-norm"
     seed: int = 0
+    fetch: bool = True
 
 
 def load_dataset(spec: DataSpec) -> tuple[Dataset, Dataset]:
@@ -127,7 +128,7 @@ def _own_positive(labels: Indices, path: str) -> frozenset[int]:
 def _parts(spec: DataSpec) -> tuple[Part, Part, float]:
     """Return the two parts as found and the number to divide features by."""
     if spec.dataset in NAMED_SETS:
-        train, test = read_named(spec.dataset, spec.data_dir)
+        train, test = read_named(spec.dataset, spec.data_dir, fetch=spec.fetch)
         divisor = NAMED_SETS[spec.dataset].divisor
     else:
         train, test, divisor = read_file(_existing(spec.dataset)), None, 1.0

@@ -34,26 +34,49 @@ __all__ = [
 class ZofedhtError(Exception):
     """Base of all errors that are the user's to act on."""
 
+    told: str
+    """What a client tells the server of it: the sentence itself only where that holds nothing of the device."""
+
+    def __init__(self, text: str, *, told: str | None = None) -> None:
+        super().__init__(text)
+        self.told = self._untold() if told is None else told
+
+    def _untold(self) -> str:
+        return f"the client had a {type(self).__name__}; its own log says more"
+
 
 class ConfigError(ZofedhtError):
-    """The run config is wrong; ``problems`` holds one sentence for each thing to mend."""
+    """The run config is wrong; ``problems`` holds one sentence for each thing to mend.
+
+    The server may read them: on a client they are about the config that the server itself has sent.
+    """
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
         head = "the run config has a problem" if len(self.problems) == 1 else "the run config has problems"
-        super().__init__(f"{head}: " + "; ".join(self.problems))
+        text = f"{head}: " + "; ".join(self.problems)
+        super().__init__(text, told=text)
 
 
 class DataError(ZofedhtError):
-    """A data set, a data file or a partition cannot be used."""
+    """A data set, a data file or a partition cannot be used. The text may name files and cells of them."""
+
+    def _untold(self) -> str:
+        return "the client's data cannot be used; its own log says why"
 
 
 class ObjectiveError(ZofedhtError):
     """An objective could not be loaded, raised, or returned something that is not a loss."""
 
+    def _untold(self) -> str:
+        return "the client's objective cannot be used; its own log says why"
+
 
 class MessageError(ZofedhtError):
-    """A message between server and client cannot be read."""
+    """A message between server and client cannot be read. The text tells the sender what it has sent."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, told=text)
 
 
 class CheckpointError(ZofedhtError):

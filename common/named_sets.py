@@ -57,11 +57,12 @@ def data_folder(data_dir: str) -> Path:
         raise DataError(f"the data folder needs a home directory, got '{error}'; set data-dir") from error
 
 
-def read_named(name: str, data_dir: str) -> tuple[Part, Part | None]:
+def read_named(name: str, data_dir: str, *, fetch: bool = True) -> tuple[Part, Part | None]:
     """Return the training part of a set and its official test part, if there is one.
 
     Looks for files in the subfolder named after the set, then in the data folder itself, then asks
-    the fetcher. Raises DataError naming files, folders and the fetcher's failure when nothing works.
+    the fetcher, if ``fetch`` says so. Raises DataError naming files, folders and the fetcher's failure when
+    nothing works.
     """
     entry = NAMED_SETS[name]
     if not entry.files:
@@ -75,16 +76,25 @@ def read_named(name: str, data_dir: str) -> tuple[Part, Part | None]:
             if _present(folder / train) and _present(folder / test):
                 part = read_file(folder / train, entry.n_features)
                 return part, read_file(folder / test, part.features.shape[1])
+    wanted = " or ".join(", ".join(_with_labels(pair)) for pair in entry.files)
+    lacking = (
+        f"data set '{name}' needs the files {wanted}, which are not in"
+        f" {' nor in '.join(repr(str(folder)) for folder in folders)}"
+    )
+    if not fetch:
+        raise DataError(
+            f"{lacking}; put the files there, name their folder with --data-dir, or allow this device to fetch them"
+            f" with --dataset {name} (a server cannot)",
+            told=f"the client has no files of the data set '{name}'",
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # each failed try warns; the last one is reported below
             return entry.fetch(base)
     except Exception as error:  # whatever a fetcher raises, the way out is the same
-        wanted = " or ".join(", ".join(_with_labels(pair)) for pair in entry.files)
         raise DataError(
-            f"data set '{name}' needs the files {wanted}, which are not in"
-            f" {' nor in '.join(repr(str(folder)) for folder in folders)}, and scikit-learn could not fetch"
-            f" it ({type(error).__name__}: {error}); put the files there or set data-dir"
+            f"{lacking}, and scikit-learn could not fetch it ({type(error).__name__}: {error}); put the files there"
+            " or set data-dir"
         ) from error
 
 

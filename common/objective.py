@@ -35,6 +35,7 @@ __all__ = [
     "checked_objective",
     "full_evaluation",
     "load_objective",
+    "raised_by_objective",
     "starting_point",
 ]
 
@@ -159,7 +160,10 @@ def starting_point(objective: Objective, seed: int) -> Vector | None:
     except ObjectiveError:
         raise
     except Exception as error:
-        raise ObjectiveError(f"initial() of the objective {raised(error)}") from error
+        raise ObjectiveError(
+            f"initial() of the objective {raised(error)}",
+            told=f"initial() of the objective {raised(error, with_text=False)}",
+        ) from error
     if point.shape != (objective.dim,) or not np.all(np.isfinite(point)):
         raise ObjectiveError(
             f"initial() must return {objective.dim} finite numbers, got an array of shape {point.shape}"
@@ -181,8 +185,13 @@ def full_evaluation(objective: Objective, x: Vector) -> dict[str, float]:
     except ObjectiveError:
         raise
     except Exception as error:
-        raise ObjectiveError(f"the objective {raised(error)}") from error
+        raise raised_by_objective(error) from error
     return figures
+
+
+def raised_by_objective(error: BaseException) -> ObjectiveError:
+    """Return the ObjectiveError of what an evaluation raised; the exception's own text is not told to a server."""
+    return ObjectiveError(f"the objective {raised(error)}", told=f"the objective {raised(error, with_text=False)}")
 
 
 def checked_loss(value: Any) -> float:
@@ -194,13 +203,15 @@ def checked_loss(value: Any) -> float:
         number = float(value)
         if math.isfinite(number):
             return number
-        raise ObjectiveError(
+        text = (
             f"the objective returned {number}, not a finite number; away from the starting point a smaller radius or"
             " step-size usually cures this"
         )
+        raise ObjectiveError(text, told=text)
     kind = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
     way_out = "compute the mean in float64 and return float(mean)"
-    raise ObjectiveError(f"the objective must return one float64 number, got {kind} ({way_out})")
+    text = f"the objective must return one float64 number, got {kind} ({way_out})"
+    raise ObjectiveError(text, told=text)
 
 
 def load_objective(path: str, shard: Shard | None = None) -> Objective:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
 
 import numpy as np
 
 from common.config import CLIENTS_HOLD_DATA, RunConfig
 from common.datasets import DataSpec, load_dataset, load_own_rows, load_rows
-from common.errors import DataError
+from common.errors import DataError, MessageError
 from common.messages import Member
 from common.objective import Objective, Shard, load_objective
 from common.objectives import ModelOptions, build_model
@@ -44,12 +45,14 @@ def objective_of(task: str, partition: int) -> Objective:
     return _latest(task).objective(partition)
 
 
-def lone_objective(config: RunConfig, partition: int) -> Objective:
+def lone_objective(config: RunConfig, partition: int, *, fetch: bool = True) -> Objective:
     """Return what ``objective_of`` does for a built-in model, holding the rows of this one share only.
 
-    Raises DataError.
+    ``fetch``: whether a named set that is not on this machine may be fetched. Raises DataError.
     """
-    data = load_rows(_spec(config), lambda labels, target: _deal(config, labels, target)[partition])
+    _check_partition(config, partition)
+    spec = replace(_spec(config), fetch=fetch)
+    data = load_rows(spec, lambda labels, target: _deal(config, labels, target)[partition])
     return build_model(config.model, data, _options(config))
 
 
@@ -79,12 +82,12 @@ def held_out_objective(config: RunConfig) -> Objective:
 def config_of_task(task: str) -> RunConfig:
     """Return the config that a broadcast's task names.
 
-    Raises DataError when it is not one, ConfigError when a key is wrong.
+    Raises MessageError when it is not one, ConfigError when a key is wrong.
     """
     try:
         return RunConfig.from_mapping(json.loads(task))
-    except (json.JSONDecodeError, TypeError, AttributeError) as error:
-        raise DataError(f"the task that came with a broadcast is not a config: {error}") from error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise MessageError(f"the task that came with a question is not a config: {error}") from error
 
 
 class _Task:
@@ -112,14 +115,21 @@ class _Task:
         return self._made[partition]
 
     def _make(self, partition: int) -> Objective:
-        count = self.config.num_clients
-        if not 0 <= partition < count:
-            raise DataError(f"there is no partition {partition}: with num-clients = {count} they are 0 to {count - 1}")
+        _check_partition(self.config, partition)
         if self.config.objective:
-            shard = Shard(client=str(partition), index=partition, count=count, seed=self.config.seed)
+            shard = Shard(client=str(partition), index=partition, count=self.config.num_clients, seed=self.config.seed)
             return in_search_units(load_objective(self.config.objective, shard))
         rows = slice(self._bounds[partition], self._bounds[partition + 1])
         return build_model(self.config.model, self.train.take(rows), self.options)
+
+
+def _check_partition(config: RunConfig, partition: int) -> None:
+    if not 0 <= partition < config.num_clients:
+        text = (
+            f"there is no partition {partition}: with num-clients = {config.num_clients} they are 0 to"
+            f" {config.num_clients - 1}"
+        )
+        raise DataError(text, told=text)
 
 
 def _spec(config: RunConfig) -> DataSpec:

@@ -16,9 +16,12 @@ _CARRIERS = ("<frozen importlib", f"{_STANDARD}/concurrent/", f"{_STANDARD}/impo
 """Frames between ours and the user's: they say nothing about what failed."""
 
 
-def raised(error: BaseException) -> str:
-    """Return what was raised and where, on one line: ``raised ValueError: no such day (valve.py, line 12, in day)``."""
-    text = " ".join(str(error).split())
+def raised(error: BaseException, *, with_text: bool = True) -> str:
+    """Return what was raised and where, on one line: ``raised ValueError: no such day (valve.py, line 12, in day)``.
+
+    Without the exception's text it holds nothing of a device's data, and may go to a server.
+    """
+    text = " ".join(str(error).split()) if with_text else ""
     return f"raised {type(error).__name__}{': ' if text else ''}{text}{user_place(error)}"
 
 

@@ -12,7 +12,7 @@ import pytest
 from common.config import RunConfig
 from common.dataset import Dataset
 from common.datasets import DataSpec, load_dataset
-from common.errors import ConfigError, DataError, ObjectiveError
+from common.errors import ConfigError, DataError, MessageError, ObjectiveError
 from common.messages import Member
 from common.objective import starting_point
 from common.objectives import ModelOptions, build_model
@@ -126,7 +126,7 @@ def test_a_task_gives_its_config_back() -> None:
 
 @pytest.mark.parametrize("task", ["", "{", "null", "3", "[1]", '"text"'])
 def test_a_task_that_is_no_config_is_refused(task: str) -> None:
-    with pytest.raises(DataError, match="the task that came with a broadcast is not a config"):
+    with pytest.raises(MessageError, match="the task that came with a question is not a config"):
         objective_of(task, 0)
 
 
