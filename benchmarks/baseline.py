@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from common.dataset import Dataset
-from common.typing import Indices, Vector
+from zofedht.common.data.dataset import Dataset
+from zofedht.common.typing import Indices, Vector
 
 __all__ = ["LOSSES", "Loss", "slope", "slot"]
 

@@ -23,18 +23,18 @@ from typing import Any
 
 import numpy as np
 
-from client.numpy_client import ZofedhtClient
-from client.worker import BasisStore
-from common.config import RunConfig
-from common.config_files import parse_assignments
-from common.shards import members_of, objective_of
-from common.wire import decode_update, encode_broadcast
-from server.coordinator import Coordinator
-from server.inprocess import InProcessEngine
-from server.rounds import initial_state
-from server.run_folder import RunFolder
-from server.simulation import run_simulation
-from server.strategy import ZofedhtStrategy
+from zofedht.client.flower.numpy_client import ZofedhtClient
+from zofedht.client.steps.worker import BasisStore
+from zofedht.common.config.files import parse_assignments
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.shards import members_of, objective_of
+from zofedht.common.wire.codec import decode_update, encode_broadcast
+from zofedht.server.core.coordinator import Coordinator
+from zofedht.server.core.rounds import initial_state
+from zofedht.server.flower.simulation import run_simulation
+from zofedht.server.flower.strategy import ZofedhtStrategy
+from zofedht.server.inprocess import InProcessEngine
+from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["main"]
 

@@ -24,12 +24,12 @@ from typing import Any
 
 from benchmarks.rounds import write_rows
 from benchmarks.wire import WAYS
-from client.grpc_transport import Connection, stay_joined
-from client.resident import Holdings, ResidentClient
-from common.tls import TlsFiles, read_tls
-from server.certificates import make_certificates
-from server.serve import ServeOptions, serve
-from server.traffic import Traffic
+from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.join.transport import Connection, stay_joined
+from zofedht.common.tls import TlsFiles, read_tls
+from zofedht.server.core.traffic import Traffic
+from zofedht.server.grpc.certificates import make_certificates
+from zofedht.server.grpc.serve import ServeOptions, serve
 
 __all__ = ["Counted", "counted"]
 

@@ -24,14 +24,14 @@ import numpy as np
 from benchmarks.baseline import LOSSES, slot
 from benchmarks.machine import Machine, cpu_seconds, measured
 from benchmarks.rows import mnist_like, rcv1_like
-from client.local_steps import Plan, local_steps
-from common.blas import one_thread
-from common.dataset import Dataset
-from common.directions import Directions
-from common.kernels import runs_compiled
-from common.objective import Objective
-from common.objectives import build_model
-from common.typing import Indices, Vector
+from zofedht.client.steps.local_steps import Plan, local_steps
+from zofedht.common.blas import one_thread
+from zofedht.common.data.dataset import Dataset
+from zofedht.common.directions.law import Directions
+from zofedht.common.models import build_model
+from zofedht.common.objective.base import Objective
+from zofedht.common.random.kernels import runs_compiled
+from zofedht.common.typing import Indices, Vector
 
 __all__ = ["CASES", "Case", "measure"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.noise import GENERATORS, noise
+from zofedht.common.random.source import GENERATORS, noise
 
 __all__ = ["Machine", "cpu_seconds", "measured"]
 

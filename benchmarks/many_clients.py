@@ -6,8 +6,8 @@ import sys
 import threading
 import uuid
 
-from client.grpc_transport import Connection, stay_joined
-from client.resident import Holdings, ResidentClient
+from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.join.transport import Connection, stay_joined
 
 
 def main() -> None:

@@ -20,15 +20,15 @@ from pathlib import Path
 
 import numpy as np
 
-from common.blas import one_thread
-from common.config import RunConfig, Scalar
-from common.noise import GENERATORS
-from common.probes import PROBES
-from common.shards import train_objective
-from experiments.pool import prepare
-from server.coordinator import RoundRecord
-from server.inprocess import run
-from server.rounds import ServerState
+from zofedht.common.blas import one_thread
+from zofedht.common.config.run_config import RunConfig, Scalar
+from zofedht.common.directions.probes import PROBES
+from zofedht.common.random.source import GENERATORS
+from zofedht.common.shards import train_objective
+from zofedht.experiments.study.pool import prepare
+from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.rounds import ServerState
+from zofedht.server.inprocess import run
 
 __all__ = ["Curve", "follow", "main"]
 

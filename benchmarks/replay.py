@@ -22,14 +22,14 @@ from pathlib import Path
 
 import numpy as np
 
-import server.replays
-from common.blas import one_thread
-from common.messages import Broadcast, Update
-from common.noise import GENERATORS
-from common.npy import decode_vector
-from common.trajectory import basis_of
-from common.typing import Matrix
-from server.replays import Replays
+from zofedht.common.blas import one_thread
+from zofedht.common.directions.trajectory import basis_of
+from zofedht.common.random.source import GENERATORS
+from zofedht.common.typing import Matrix
+from zofedht.common.wire.messages import Broadcast, Update
+from zofedht.common.wire.npy import decode_vector
+from zofedht.server.core import replays
+from zofedht.server.core.replays import Replays
 
 _MEMORY = 5
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=5, help="turns of which the median is taken")
     parser.add_argument("--json", type=Path, help="file for the result")
     args = parser.parse_args(argv)
-    cores = server.replays.available_cores()
+    cores = replays.available_cores()
     for generator in args.generators.split(","):  # the first use compiles
         _replaying(*_round(8, 1, 1, generator, shared=False), np.eye(8)[:, :_MEMORY], 1)()
     print(f"ms per round of {args.slots} slots of {args.steps} steps, Q of {_MEMORY} columns; {args.repeats} turns")
@@ -105,7 +105,7 @@ def _round(
 
 def _replaying(asked: dict[int, Broadcast], updates: list[Update], basis: Matrix, cores: int) -> Callable[[], object]:
     def work() -> object:
-        server.replays.available_cores = lambda: cores
+        replays.available_cores = lambda: cores
         return Replays().parts(updates, asked, basis, "uniform")
 
     return work

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from common.config import RunConfig
-from common.dataset import Dataset
-from common.shards import objective_of
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.data.dataset import Dataset
+from zofedht.common.shards import objective_of
 
 __all__ = ["mnist_like", "rcv1_like"]
 

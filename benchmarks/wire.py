@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from common.config import RunConfig
-from common.objectives.quadratic import QuadraticObjective
-from common.typing import Vector
-from server.inprocess import run
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.models.quadratic import QuadraticObjective
+from zofedht.common.typing import Vector
+from zofedht.server.inprocess import run
 
 WAYS: dict[str, dict[str, Any]] = {
     "move up, x down": {},

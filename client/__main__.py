@@ -9,13 +9,13 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from client.cli import parser
-from common.command_line import guarded
-from common.config import RunConfig
-from common.config_files import parse_assignments
-from common.errors import ObjectiveError
-from common.objective import Shard, load_objective
-from common.objective_checks import Finding, WorkPlan, check_objective, failed
+from zofedht.client.cli import parser
+from zofedht.common.checks.check import Finding, WorkPlan, check_objective, failed
+from zofedht.common.command_line import guarded
+from zofedht.common.config.files import parse_assignments
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import ObjectiveError
+from zofedht.common.objective.base import Shard, load_objective
 
 __all__ = ["main"]
 
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _join(args: argparse.Namespace) -> int:
-    from client.join import join
+    from zofedht.client.join.command import join
 
     return join(args)
 

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 
-from common.errors import ConfigError, ZofedhtError
+from zofedht.common.errors import ConfigError, ZofedhtError
 
 __all__ = ["check_address", "guarded"]
 

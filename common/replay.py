@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from common.directions import Directions, slot_directions
-from common.messages import Broadcast, TrailStep
-from common.noise import GENERATORS
-from common.search_units import Units
-from common.typing import Matrix, Vector
+from zofedht.common.directions.law import Directions, slot_directions
+from zofedht.common.objective.scaling import Units
+from zofedht.common.random.source import GENERATORS
+from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.messages import Broadcast, TrailStep
 
 __all__ = ["PARTS", "Replay", "agrees", "draw_check", "landed", "law_of", "past_round", "replay", "sketch"]
 

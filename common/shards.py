@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from common.config import CLIENTS_HOLD_DATA, RunConfig
-from common.datasets import DataSpec, load_dataset, load_own_rows, load_rows
-from common.errors import DataError, MessageError
-from common.messages import Member
-from common.objective import Objective, Shard, load_objective
-from common.objectives import ModelOptions, build_model
-from common.partition import split
-from common.preprocessing import parse_steps
-from common.search_units import in_search_units
-from common.typing import Indices, Vector
+from zofedht.common.config.run_config import CLIENTS_HOLD_DATA, RunConfig
+from zofedht.common.data.loading import DataSpec, load_dataset, load_own_rows, load_rows
+from zofedht.common.data.partition import split
+from zofedht.common.data.preprocessing import parse_steps
+from zofedht.common.errors import DataError, MessageError
+from zofedht.common.models import ModelOptions, build_model
+from zofedht.common.objective.base import Objective, Shard, load_objective
+from zofedht.common.objective.scaling import in_search_units
+from zofedht.common.typing import Indices, Vector
+from zofedht.common.wire.messages import Member
 
 __all__ = [
     "config_of_task",

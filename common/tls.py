@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.errors import ConfigError, DataError
+from zofedht.common.errors import ConfigError, DataError
 
 __all__ = ["TlsFiles", "check_loopback", "check_plain_text", "read_tls"]
 

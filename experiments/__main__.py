@@ -7,10 +7,10 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from common.command_line import guarded
-from experiments.cells import Grid
-from experiments.cli import parser
-from experiments.presets import ALPHAS, EPOCHS, ETAS, FINE_ETAS, PRESETS, QUICK
+from zofedht.common.command_line import guarded
+from zofedht.experiments.cli import parser
+from zofedht.experiments.study.cells import Grid
+from zofedht.experiments.study.presets import ALPHAS, EPOCHS, ETAS, FINE_ETAS, PRESETS, QUICK
 
 __all__ = ["main"]
 
@@ -24,14 +24,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _table1(args: argparse.Namespace) -> int:
-    from experiments.table1 import table1
+    from zofedht.experiments.theory.table1 import table1
 
     table1(args.out.expanduser() if args.out else None, runs=args.runs, seed=args.seed)
     return 0
 
 
 def _study(args: argparse.Namespace) -> int:
-    from experiments.study import run_study
+    from zofedht.experiments.study.command import run_study
 
     quick = QUICK if args.quick else None
     etas = args.etas or ETAS
@@ -57,13 +57,13 @@ def _study(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
-    from experiments.report import write_report
+    from zofedht.experiments.report.command import write_report
 
     folders = [folder.expanduser() for folder in args.folders]
     out = args.out.expanduser() if args.out else folders[0]
     written = write_report(folders, out)
     if args.page:
-        from experiments.docs_page import fill_page
+        from zofedht.experiments.report.docs_page import fill_page
 
         written += fill_page(args.page.expanduser(), out / "report.md")
     for path in written:
@@ -72,7 +72,7 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _auto(args: argparse.Namespace) -> int:
-    from experiments.auto_runs import STEPS, AutoGrid, run_auto, write_page
+    from zofedht.experiments.auto.runs import STEPS, AutoGrid, run_auto, write_page
 
     grid = AutoGrid(
         datasets=args.dataset or (("digits",) if args.quick else ("digits", "mnist")),
@@ -88,7 +88,7 @@ def _auto(args: argparse.Namespace) -> int:
 
 
 def _theory(args: argparse.Namespace) -> int:
-    from experiments.theory import theory
+    from zofedht.experiments.theory.command import theory
 
     theory(args.out.expanduser() if args.out else None, quick=args.quick, seed=args.seed)
     return 0

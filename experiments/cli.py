@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from common.algorithms import ALGORITHMS
-from experiments.cells import DATASETS, MODELS, PARTITION_NAMES
-from experiments.presets import PRESETS
+from zofedht.common.algorithms import ALGORITHMS
+from zofedht.experiments.study.cells import DATASETS, MODELS, PARTITION_NAMES
+from zofedht.experiments.study.presets import PRESETS
 
 __all__ = ["parser"]
 

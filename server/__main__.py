@@ -10,19 +10,19 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from common.command_line import check_address, guarded
-from common.config import CLIENTS_HOLD_DATA, RunConfig
-from common.config_files import load_toml, parse_assignments
-from common.errors import ConfigError
-from common.tls import check_plain_text, read_tls
-from server.cli import parser
-from server.conduct import Result
-from server.finished_run import export, load_run
-from server.inprocess import run as run_in_process
-from server.plots import plot_runs
-from server.rounds import ServerState
-from server.run_folder import RunFolder
-from server.summary import comparison_text, summary_text
+from zofedht.common.command_line import check_address, guarded
+from zofedht.common.config.files import load_toml, parse_assignments
+from zofedht.common.config.run_config import CLIENTS_HOLD_DATA, RunConfig
+from zofedht.common.errors import ConfigError
+from zofedht.common.tls import check_plain_text, read_tls
+from zofedht.server.cli import parser
+from zofedht.server.conduct import Result
+from zofedht.server.core.rounds import ServerState
+from zofedht.server.inprocess import run as run_in_process
+from zofedht.server.records.finished_run import export, load_run
+from zofedht.server.records.plots import plot_runs
+from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.records.summary import comparison_text, summary_text
 
 __all__ = ["main"]
 
@@ -69,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from server.serve import ServeOptions, serve
+    from zofedht.server.grpc.serve import ServeOptions, serve
 
     check_address("--address", args.address)
     check_plain_text(args.address, args.insecure, args.tls_dir)
@@ -100,7 +100,7 @@ def _say(text: str) -> None:
 
 
 def _make_certificates(args: argparse.Namespace) -> int:
-    from server.certificates import expand_names, make_certificates
+    from zofedht.server.grpc.certificates import expand_names, make_certificates
 
     text = args.server_names
     servers = None if text is None else [name.strip() for name in text.split(",") if name.strip()]
@@ -139,7 +139,7 @@ def _refuse_what_clients_hold(config: RunConfig, folder: RunFolder) -> None:
 
 def _conduct(config: RunConfig, folder: RunFolder, engine: str, state: ServerState | None) -> Result:
     if engine == "simulation":
-        from server.simulation import run_simulation
+        from zofedht.server.flower.simulation import run_simulation
 
         result = run_simulation(config, folder, state=state)
     else:

@@ -15,15 +15,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from common.config import RunConfig, dashed
-from common.dataset import Dataset
-from common.errors import ConfigError
-from common.objective import Objective
-from common.objectives import ModelOptions, build_model
-from common.objectives.mlp import MlpObjective
-from common.partition import split
-from common.typing import Features, Vector
-from server.inprocess import run
+from zofedht.common.config.run_config import RunConfig, dashed
+from zofedht.common.data.dataset import Dataset
+from zofedht.common.data.partition import split
+from zofedht.common.errors import ConfigError
+from zofedht.common.models import ModelOptions, build_model
+from zofedht.common.models.mlp import MlpObjective
+from zofedht.common.objective.base import Objective
+from zofedht.common.typing import Features, Vector
+from zofedht.server.inprocess import run
 
 __all__ = ["ZOFedClassifier"]
 

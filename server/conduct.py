@@ -8,17 +8,17 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from common.config import RunConfig
-from common.errors import DataError, ObjectiveError
-from common.typing import Vector
-from server.checkpoint import check_dimension, check_units
-from server.coordinator import Coordinator, Observer
-from server.figures import Evaluation, Metrics, who_is_missing
-from server.interventions import Intervention
-from server.progress import progress
-from server.rounds import ServerState, initial_state, initial_vector
-from server.run_folder import RunFolder
-from server.start import Start
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import DataError, ObjectiveError
+from zofedht.common.typing import Vector
+from zofedht.server.auto.interventions import Intervention
+from zofedht.server.core.coordinator import Coordinator, Observer
+from zofedht.server.core.figures import Evaluation, Metrics, who_is_missing
+from zofedht.server.core.rounds import ServerState, initial_state, initial_vector
+from zofedht.server.core.start import Start
+from zofedht.server.records.checkpoint import check_dimension, check_units
+from zofedht.server.records.progress import progress
+from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["Engine", "Result", "Start", "conduct"]
 

@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from client.replica import Replica
-from client.worker import Worker
-from common.config import RunConfig
-from common.errors import ZofedhtError
-from common.findings import Trial
-from common.messages import Broadcast, Member, Update
-from common.objective import Objective, full_evaluation, starting_point
-from common.search_units import in_search_units, units_of
-from common.shards import members_of, objective_of
-from common.typing import Vector
-from server.conduct import Result, conduct
-from server.coordinator import Coordinator, Observer
-from server.evaluation import Answer, central_evaluator, evaluate_clients
-from server.figures import Evaluation, Metrics
-from server.rounds import ServerState
-from server.run_folder import RunFolder
-from server.start import Start, agreed
+from zofedht.client.steps.replica import Replica
+from zofedht.client.steps.worker import Worker
+from zofedht.common.checks.finding import Trial
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import ZofedhtError
+from zofedht.common.objective.base import Objective, full_evaluation, starting_point
+from zofedht.common.objective.scaling import in_search_units, units_of
+from zofedht.common.shards import members_of, objective_of
+from zofedht.common.typing import Vector
+from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.server.conduct import Result, conduct
+from zofedht.server.core.coordinator import Coordinator, Observer
+from zofedht.server.core.evaluation import Answer, central_evaluator, evaluate_clients
+from zofedht.server.core.figures import Evaluation, Metrics
+from zofedht.server.core.rounds import ServerState
+from zofedht.server.core.start import Start, agreed
+from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["InProcessEngine", "run"]
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from client.worker import BasisStore, Worker
-from common.config import RunConfig, dashed
-from common.messages import Broadcast, Member, Update
-from common.objective import Objective
-from common.objectives.quadratic import QuadraticObjective
-from common.replay import draw_check
-from server.coordinator import Coordinator, RoundRecord
+from zofedht.client.steps.worker import BasisStore, Worker
+from zofedht.common.config.run_config import RunConfig, dashed
+from zofedht.common.models.quadratic import QuadraticObjective
+from zofedht.common.objective.base import Objective
+from zofedht.common.replay import draw_check
+from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.server.core.coordinator import Coordinator, RoundRecord
 
 SMALL = {
     "num-clients": 4,
@@ -99,7 +99,7 @@ class Fleet:
 
 VALVE = '''
 import numpy as np
-from common.objective import Objective
+from zofedht.common.objective.base import Objective
 
 class Valve(Objective):
     """A quadratic that only says its value; each client has its own centre."""

@@ -11,21 +11,26 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOWER_FACING = {
-    "server/strategy.py",
-    "server/round_loop.py",
-    "server/app.py",
-    "server/simulation.py",
-    "server/grpc_transport.py",
-    "server/roster.py",
-    "server/conversation.py",
-    "server/serve.py",
-    "server/fit_encoder.py",
-    "client/numpy_client.py",
-    "client/app.py",
-    "client/grpc_transport.py",
-    "client/resident.py",
+    "server/flower/strategy.py",
+    "server/flower/round_loop.py",
+    "server/flower/app.py",
+    "server/flower/simulation.py",
+    "server/grpc/transport.py",
+    "server/grpc/roster.py",
+    "server/grpc/conversation.py",
+    "server/grpc/serve.py",
+    "server/grpc/fit_encoder.py",
+    "client/flower/numpy_client.py",
+    "client/flower/app.py",
+    "client/join/transport.py",
+    "client/join/resident.py",
 }
-ON_THE_NETWORK = {"server/grpc_transport.py", "server/health.py", "client/grpc_transport.py", "client/health.py"}
+ON_THE_NETWORK = {
+    "server/grpc/transport.py",
+    "server/grpc/health.py",
+    "client/join/transport.py",
+    "client/join/health.py",
+}
 
 
 def modules(package: str) -> list[Path]:
@@ -41,7 +46,7 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import"
             names.add(node.module or "")
-    return {name.partition(".")[0] for name in names}
+    return {name.removeprefix("zofedht.").partition(".")[0] for name in names}
 
 
 def users(name: str, *packages: str) -> set[str]:
@@ -62,7 +67,7 @@ def test_the_client_does_not_import_the_server():
 
 
 def test_the_server_imports_the_client_only_where_it_is_both_ends():
-    assert users("client", "server") == {"server/inprocess.py", "server/simulation.py"}
+    assert users("client", "server") == {"server/inprocess.py", "server/flower/simulation.py"}
 
 
 def test_only_the_flower_facing_modules_import_flwr():
@@ -75,11 +80,13 @@ def test_only_the_transport_and_the_health_service_import_grpc():
 
 
 def test_only_make_certs_imports_cryptography():
-    assert users("cryptography", "common", "client", "server") == {"server/certificates.py"}
+    assert users("cryptography", "common", "client", "server") == {"server/grpc/certificates.py"}
 
 
 def test_what_needs_no_flower_does_not_load_it():
-    modules_of_in_process = "server.inprocess, server.__main__, client.worker, client.__main__"
+    modules_of_in_process = ", ".join(
+        f"zofedht.{name}" for name in ("server.inprocess", "server.__main__", "client.steps.worker", "client.__main__")
+    )
     heavy = {"flwr", "grpc", "cryptography", "ray", "matplotlib"}
     script = f"import sys, {modules_of_in_process}; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from common.config import RunConfig
-from server.inprocess import run
+from zofedht.common.config.run_config import RunConfig
+from zofedht.server.inprocess import run
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.config_files import markdown_table
+from zofedht.common.config.files import markdown_table
 
 _ROOT = Path(__file__).parents[1]
 _README = (_ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def test_the_valve_of_the_readme_runs_as_written(tmp_path: Path) -> None:
         ("server", ["run", *command.group(1).split(), "--out", "runs/valve"]),
     ):
         ended = subprocess.run(
-            [sys.executable, "-m", module, *arguments],
+            [sys.executable, "-m", f"zofedht.{module}", *arguments],
             cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert ended.returncode == 0, ended.stderr
@@ -47,7 +47,7 @@ def test_the_valve_of_the_readme_runs_as_written(tmp_path: Path) -> None:
 
 
 def test_the_python_of_the_readme_runs_as_written(tmp_path: Path) -> None:
-    code = re.search(r"```python\n(import numpy as np\nfrom server import run\n.*?)```", _README, re.DOTALL)
+    code = re.search(r"```python\n(import numpy as np\nfrom zofedht import run\n.*?)```", _README, re.DOTALL)
     assert code
     ended = subprocess.run(
         [sys.executable, "-c", code.group(1)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
@@ -77,6 +77,6 @@ def test_the_objectives_page_runs_as_written(tmp_path: Path) -> None:
     packages = {"zofedht-client": "client", "zofedht-server": "server"}
     for line in (check + commands).splitlines():
         program, *words = line.partition("#")[0].split()
-        python("-m", packages[program], *words)
+        python("-m", f"zofedht.{packages[program]}", *words)
     x = np.loadtxt(tmp_path / "pump.csv", skiprows=1)
     assert np.all(np.abs(x - [0.4, 55.0, 120.0]) < [0.1, 5.0, 20.0])

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
-from common.objective import Objective, Shard
+from zofedht.common.objective.base import Objective, Shard
 
 _DIGITS = load_digits()
 _ROW, _COLUMN = np.divmod(np.arange(64), 8)

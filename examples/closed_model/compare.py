@@ -7,7 +7,7 @@ import argparse
 import numpy as np
 from adapter import START, adapted, ask, photographs
 
-from server import load_run
+from zofedht import load_run
 
 
 def held_out_accuracy(x: np.ndarray, clients: int, seed: int) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common.objective import Objective, Shard
+from zofedht.common.objective.base import Objective, Shard
 
 HERE = Path(__file__).resolve().parent
 NAMES = ["kp", "ki", "kd", "filter", "forward"]

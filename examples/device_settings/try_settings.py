@@ -7,7 +7,7 @@ import argparse
 import numpy as np
 from fleet import FACTORY, NAMES, NEW, Device, wear
 
-from server import load_run
+from zofedht import load_run
 
 
 def mean_cost(devices: list[Device], settings: np.ndarray) -> float:

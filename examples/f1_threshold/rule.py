@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from common.objective import Objective, Shard
+from zofedht.common.objective.base import Objective, Shard
 
 _DATA = load_breast_cancer()
 _COLUMNS = [place for place, name in enumerate(_DATA.feature_names) if name.startswith("worst")]

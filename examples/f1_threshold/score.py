@@ -7,8 +7,8 @@ import argparse
 import numpy as np
 from rule import MALIGNANT, MEASURED, NAMES, START, Hospital, cutoffs, hospitals, macro_f1, says_malignant
 
-from common.config import RunConfig
-from server import load_run, run
+from zofedht import load_run, run
+from zofedht.common.config.run_config import RunConfig
 
 
 def alone(hospital: Hospital, config: RunConfig) -> np.ndarray:

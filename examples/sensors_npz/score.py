@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from common.config import RunConfig
-from server import load_run, run
+from zofedht import load_run, run
+from zofedht.common.config.run_config import RunConfig
 
 
 def accuracy(x: np.ndarray, test: dict[str, np.ndarray]) -> float:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.probe_laws import follow, main
-from common.config import RunConfig
-from common.noise import GENERATORS
-from common.probes import PROBES
-from server.inprocess import run
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.directions.probes import PROBES
+from zofedht.common.random.source import GENERATORS
+from zofedht.server.inprocess import run
 
 
 def test_a_curve_ends_where_the_run_ends() -> None:

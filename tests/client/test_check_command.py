@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from client.__main__ import main
+from zofedht.client.__main__ import main
 
 Writer = Callable[[str, str], None]
 
 _MODULE = """
     import numpy as np
-    from common.objective import Objective
+    from zofedht.common.objective.base import Objective
 
     class Valve(Objective):
         dim = 3

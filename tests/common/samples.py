@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from common.dataset import Dataset
-from common.objective import ExactObjective, Objective
-from common.objectives import ModelOptions, build_model
-from common.typing import Indices, Matrix, Vector
+from zofedht.common.data.dataset import Dataset
+from zofedht.common.models import ModelOptions, build_model
+from zofedht.common.objective.base import ExactObjective, Objective
+from zofedht.common.typing import Indices, Matrix, Vector
 
 __all__ = ["MODEL_CASES", "BlackBox", "Exact", "model", "orthonormal", "samples"]
 

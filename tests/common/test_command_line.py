@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from common.command_line import check_address, guarded
-from common.errors import ConfigError, DataError
+from zofedht.common.command_line import check_address, guarded
+from zofedht.common.errors import ConfigError, DataError
 
 
 @pytest.mark.parametrize("address", ["localhost:8080", "127.0.0.1:0", "[::1]:65535"])

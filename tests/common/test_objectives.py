@@ -7,12 +7,12 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from common.objectives import MODELS, ModelOptions, build_model
-from common.objectives.losses import HINGE, LOGISTIC, SQUARED_HINGE, ScoreLoss, softplus
-from common.objectives.mlp import MlpObjective
-from common.objectives.quadratic import QuadraticObjective
-from common.typing import Matrix, Vector
 from tests.common.samples import MODEL_CASES, model, samples
+from zofedht.common.models import MODELS, ModelOptions, build_model
+from zofedht.common.models.losses import HINGE, LOGISTIC, SQUARED_HINGE, ScoreLoss, softplus
+from zofedht.common.models.mlp import MlpObjective
+from zofedht.common.models.quadratic import QuadraticObjective
+from zofedht.common.typing import Matrix, Vector
 
 _BATCH = np.array([3, 0, 3, 21, 39])
 

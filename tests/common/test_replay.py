@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import common.directions
-from common.directions import gain, slot_directions
-from common.messages import Broadcast
-from common.noise import GENERATORS
-from common.replay import PARTS, Replay, agrees, draw_check, law_of, replay, sketch
-from common.typing import Matrix, Vector
 from tests.common.samples import orthonormal
 from tests.helpers import broadcast
+from zofedht.common.directions import law
+from zofedht.common.directions.law import gain, slot_directions
+from zofedht.common.random.source import GENERATORS
+from zofedht.common.replay import PARTS, Replay, agrees, draw_check, law_of, replay, sketch
+from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.messages import Broadcast
 
 _N, _K = 30, 20
 _Q = orthonormal(_N, 3)
@@ -65,7 +65,7 @@ def test_the_sums_are_those_of_the_directions(asked: Broadcast, basis: Matrix | 
 
 def test_no_bit_of_an_isotropic_replay_depends_on_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = replayed(_PLAIN, None, _SLOPES)
-    monkeypatch.setattr(common.directions, "BLOCK_BYTES", 8 * _N * 3)
+    monkeypatch.setattr(law, "BLOCK_BYTES", 8 * _N * 3)
     parts = replayed(_PLAIN, None, _SLOPES)
     assert parts.move.tobytes() == whole.move.tobytes()
     assert parts.sums.tobytes() == whole.sums.tobytes()

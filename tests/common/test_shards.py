@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.config import RunConfig
-from common.dataset import Dataset
-from common.datasets import DataSpec, load_dataset
-from common.errors import ConfigError, DataError, MessageError, ObjectiveError
-from common.messages import Member
-from common.objective import starting_point
-from common.objectives import ModelOptions, build_model
-from common.objectives.linear import LinearObjective
-from common.objectives.mlp import MlpObjective
-from common.objectives.quadratic import QuadraticObjective
-from common.shards import (
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.data.dataset import Dataset
+from zofedht.common.data.loading import DataSpec, load_dataset
+from zofedht.common.errors import ConfigError, DataError, MessageError, ObjectiveError
+from zofedht.common.models import ModelOptions, build_model
+from zofedht.common.models.linear import LinearObjective
+from zofedht.common.models.mlp import MlpObjective
+from zofedht.common.models.quadratic import QuadraticObjective
+from zofedht.common.objective.base import starting_point
+from zofedht.common.shards import (
     config_of_task,
     held_out_objective,
     lone_objective,
@@ -28,6 +27,7 @@ from common.shards import (
     own_objective,
     train_objective,
 )
+from zofedht.common.wire.messages import Member
 
 _CONFIG = RunConfig(num_clients=6, train_rows=600, partition="thirds", seed=4, l2=0.1)
 _X = np.linspace(-1.0, 1.0, 65)  # digits: 64 pixels and the bias
@@ -141,7 +141,7 @@ def test_own_objectives_are_made_for_each_client_and_need_no_data_set(
     write_module(
         "valve_shards",
         """
-        from common.objective import Objective
+        from zofedht.common.objective.base import Objective
 
         class Valve(Objective):
             dim = 2

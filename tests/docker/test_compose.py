@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from server.finished_run import load_run
-from server.history import read_history
+from zofedht.server.records.finished_run import load_run
+from zofedht.server.records.history import read_history
 
 pytestmark = pytest.mark.slow
 
@@ -146,7 +146,7 @@ import sys
 
 import numpy as np
 
-from common.objective import Objective
+from zofedht.common.objective.base import Objective
 
 print(f"lathe is imported in {os.getcwd()}", file=sys.stderr)
 

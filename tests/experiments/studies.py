@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.cells import Cell, Panel
-from experiments.results import Outcome
+from zofedht.experiments.study.cells import Cell, Panel
+from zofedht.experiments.study.results import Outcome
 
 DIGITS = Panel("digits", "logistic", "iid")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.__main__ import main
-from experiments.auto_tables import AutoResult, page, step_rows, weight_rows
-from experiments.cells import Panel
+from zofedht.experiments.__main__ import main
+from zofedht.experiments.auto.tables import AutoResult, page, step_rows, weight_rows
+from zofedht.experiments.study.cells import Panel
 
 PANEL = Panel("digits", "logistic", "iid")
 

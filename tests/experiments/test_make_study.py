@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import parser
+from zofedht.experiments.cli import parser
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments import theory as module
-from experiments.__main__ import main
-from experiments.theory import log_slope
+from zofedht.experiments.__main__ import main
+from zofedht.experiments.theory import command as module
+from zofedht.experiments.theory.command import log_slope
 
 
 def test_log_slope_finds_a_power():

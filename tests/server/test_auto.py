@@ -13,25 +13,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.config import START_WEIGHT, RunConfig
-from common.function_objective import FunctionObjective
-from common.messages import Member
-from common.objective import Objective
-from common.objectives.quadratic import QuadraticObjective
-from common.typing import Vector
-from server import checkpoint
-from server.checkpoint import read_checkpoint, write_checkpoint
-from server.coordinator import RoundRecord
-from server.history import read_history
-from server.inprocess import run
-from server.rounds import ServerState, ask, initial_state
-from server.run_folder import RunFolder
-from server.step_rule import drawn_as
-from server.step_state import Race, StepState
-from server.step_trials import Trial
-from server.weight_rule import WeightState
 from tests.helpers import small
 from tests.server.test_resume import KilledError, kill_after, without_last_words
+from zofedht.common.config.run_config import START_WEIGHT, RunConfig
+from zofedht.common.models.quadratic import QuadraticObjective
+from zofedht.common.objective.base import Objective
+from zofedht.common.objective.function import FunctionObjective
+from zofedht.common.typing import Vector
+from zofedht.common.wire.messages import Member
+from zofedht.server.auto.step_rule import drawn_as
+from zofedht.server.auto.step_state import Race, StepState
+from zofedht.server.auto.step_trials import Trial
+from zofedht.server.auto.weight_rule import WeightState
+from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.rounds import ServerState, ask, initial_state
+from zofedht.server.inprocess import run
+from zofedht.server.records import checkpoint
+from zofedht.server.records.checkpoint import read_checkpoint, write_checkpoint
+from zofedht.server.records.history import read_history
+from zofedht.server.records.run_folder import RunFolder
 
 DIMENSION = 40
 

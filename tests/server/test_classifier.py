@@ -15,13 +15,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from common.config import RunConfig
-from common.dataset import Dataset
-from common.errors import ConfigError
-from common.objectives import build_model
-from common.partition import split
-from server import ZOFedClassifier
-from server.inprocess import run
+from zofedht import ZOFedClassifier
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.data.dataset import Dataset
+from zofedht.common.data.partition import split
+from zofedht.common.errors import ConfigError
+from zofedht.common.models import build_model
+from zofedht.server.inprocess import run
 
 QUICK: dict[str, Any] = {"rounds": 10, "local_steps": 20, "batch_size": 16, "random_state": 0}
 X, Y = load_breast_cancer(return_X_y=True)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from common.config import RunConfig
-from common.config_files import load_toml
-from server import inprocess
-from server.__main__ import main
-from server.history import read_history
-from server.inprocess import run as run_in_process
-from server.run_folder import RunFolder, x_digest
 from tests.helpers import SMALL, black_box, small
+from zofedht.common.config.files import load_toml
+from zofedht.common.config.run_config import RunConfig
+from zofedht.server import inprocess
+from zofedht.server.__main__ import main
+from zofedht.server.inprocess import run as run_in_process
+from zofedht.server.records.history import read_history
+from zofedht.server.records.run_folder import RunFolder, x_digest
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = [f"{key}={value}" for key, value in SMALL.items()]
@@ -247,13 +247,13 @@ def test_an_interrupt_keeps_what_was_finished(tmp_path: Path, capsys: Captured, 
 
 
 def test_our_own_mistakes_show_their_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("server.__main__.run_in_process", lambda *anything, **more: 1 / 0)
+    monkeypatch.setattr("zofedht.server.__main__.run_in_process", lambda *anything, **more: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(tmp_path / "run")
 
 
 def test_a_fresh_process_ends_with_2_and_without_a_traceback(tmp_path: Path):
-    words = ["-m", "server", "run", "--out", str(tmp_path / "run"), "--set", "subspace-weight=1.4"]
+    words = ["-m", "zofedht.server", "run", "--out", str(tmp_path / "run"), "--set", "subspace-weight=1.4"]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -265,7 +265,7 @@ def test_a_fresh_process_ends_with_2_and_without_a_traceback(tmp_path: Path):
 def test_without_ray_the_simulation_names_the_extra(tmp_path: Path):
     """In a fresh process, since importing Flower here would warn."""
     words = ["run", "--engine", "simulation", "--out", str(tmp_path / "run")]
-    script = f"import sys; sys.modules['ray'] = None; from server.__main__ import main; sys.exit(main({words}))"
+    script = f"import sys; sys.modules['ray'] = None; from zofedht.server.__main__ import main; sys.exit(main({words}))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.endswith("the simulation engine needs Ray; install it with `pip install 'zofedht[sim]'`\n")

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import ConfigError
-from common.messages import Broadcast, Update, vector_digest
-from common.objective import Objective
-from common.objectives.quadratic import QuadraticObjective
-from common.search_units import Units, in_search_units
-from common.wire import decode_broadcast, encode_broadcast
-from server.coordinator import Coordinator
-from server.inprocess import run
-from server.rounds import initial_state
-from server.run_folder import RunFolder
 from tests.helpers import Fleet, quadratics, small
+from zofedht.common.errors import ConfigError
+from zofedht.common.models.quadratic import QuadraticObjective
+from zofedht.common.objective.base import Objective
+from zofedht.common.objective.scaling import Units, in_search_units
+from zofedht.common.wire.codec import decode_broadcast, encode_broadcast
+from zofedht.common.wire.messages import Broadcast, Update, vector_digest
+from zofedht.server.core.coordinator import Coordinator
+from zofedht.server.core.rounds import initial_state
+from zofedht.server.inprocess import run
+from zofedht.server.records.run_folder import RunFolder
 
 DIMENSION = 200
 QUADRATICS = quadratics(dimension=DIMENSION)

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.config import RunConfig
-from common.errors import DataError, ObjectiveError, RoundError
-from common.objective import Objective, starting_point
-from common.shards import members_of, objective_of
-from server.coordinator import RoundRecord
-from server.inprocess import run
-from server.rounds import ServerState, ask, initial_state
-from server.selection import select
 from tests.helpers import Fleet, black_box, quadratics, small
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import DataError, ObjectiveError, RoundError
+from zofedht.common.objective.base import Objective, starting_point
+from zofedht.common.shards import members_of, objective_of
+from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.rounds import ServerState, ask, initial_state
+from zofedht.server.core.selection import select
+from zofedht.server.inprocess import run
 
 QUADRATICS = quadratics()
 DATA = {"num_clients": 6, "batch_size": 16, "train_rows": 240, "step_size": 1.0, "evaluate_every": 0}

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from server import inprocess, run
-from server.evaluation import CentralEvaluator, central_evaluator
-from server.inprocess import run as run_in_process
 from tests.helpers import quadratics, small
+from zofedht import run
+from zofedht.server import inprocess
+from zofedht.server.core.evaluation import CentralEvaluator, central_evaluator
+from zofedht.server.inprocess import run as run_in_process
 
 
 @pytest.fixture(autouse=True)

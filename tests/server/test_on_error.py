@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.errors import ObjectiveError, RoundError
-from server.coordinator import Coordinator, RoundRecord
-from server.history import read_history
-from server.inprocess import run
-from server.rounds import initial_state
-from server.run_folder import RunFolder
 from tests.helpers import Fleet, black_box, broadcast, quadratics, reply, small
+from zofedht.common.errors import ObjectiveError, RoundError
+from zofedht.server.core.coordinator import Coordinator, RoundRecord
+from zofedht.server.core.rounds import initial_state
+from zofedht.server.inprocess import run
+from zofedht.server.records.history import read_history
+from zofedht.server.records.run_folder import RunFolder
 
 
 def records_of(module: str, factory: str, **changes: object) -> list[RoundRecord]:
@@ -87,7 +87,7 @@ def test_a_client_cannot_stop_a_run_or_skip_steps_that_it_was_not_told_to():
 
 
 def test_skipping_all_steps_or_more_is_no_answer():
-    from server.aggregation import screen
+    from zofedht.server.core.aggregation import screen
 
     asked = broadcast(on_error="skip-step")
     for skipped, usable in ((1, 1), (2, 0), (10**9, 0)):

@@ -1,4 +1,4 @@
-"""``from server import run``: one call, a result like scipy.optimize's, the same numbers as every other way."""
+"""``from zofedht import run``: one call, a result like scipy.optimize's, the same numbers as every other way."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from scipy.optimize import OptimizeResult
 
-from common.config import RunConfig
-from common.errors import ConfigError, ObjectiveError
-from common.typing import Vector
-from server import load_run, run
-from server.__main__ import main
-from server.inprocess import run as run_in_process
 from tests.helpers import black_box, quadratics, small
+from zofedht import load_run, run
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import ConfigError, ObjectiveError
+from zofedht.common.typing import Vector
+from zofedht.server.__main__ import main
+from zofedht.server.inprocess import run as run_in_process
 
 TARGET = np.array([3.0, -1.0, 0.5])
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from common.config import RunConfig
-from common.messages import Member
-from server.coordinator import Coordinator
-from server.rounds import initial_state
-from server.selection import redraw
 from tests.helpers import Fleet, quadratics, small
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.wire.messages import Member
+from zofedht.server.core.coordinator import Coordinator
+from zofedht.server.core.rounds import initial_state
+from zofedht.server.core.selection import redraw
 
 MEMBERS = [Member(str(index), index, str(index)) for index in range(12)]
 CONFIG = small(num_clients=12, clients_per_round=4, memory=2, max_retries=3)

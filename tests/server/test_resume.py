@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from common.config import RunConfig
-from common.config_files import load_toml
-from common.errors import CheckpointError, ConfigError, DataError
-from server.conduct import Result
-from server.coordinator import RoundRecord
-from server.history import read_history
-from server.inprocess import run
-from server.rounds import ServerState
-from server.run_folder import RunFolder
 from tests.helpers import quadratics, small
+from zofedht.common.config.files import load_toml
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import CheckpointError, ConfigError, DataError
+from zofedht.server.conduct import Result
+from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.rounds import ServerState
+from zofedht.server.inprocess import run
+from zofedht.server.records.history import read_history
+from zofedht.server.records.run_folder import RunFolder
 
 QUADRATICS = quadratics()
 FRESH_EACH_RUN = ("seconds", "bytes_down")  # a process that starts again is sent Q again
@@ -251,7 +251,7 @@ def test_a_history_that_cannot_be_written_stops_the_run_before_the_round_counts(
 
 
 def test_a_run_stopped_by_failing_clients_can_be_resumed(folder: RunFolder):
-    from common.errors import RoundError
+    from zofedht.common.errors import RoundError
 
     config, expected = small(max_retries=0), run(small(max_retries=0), QUADRATICS).state.x
     folder.begin(config, "in-process")

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import CheckpointError, ObjectiveError
-from common.objective import Objective
-from common.search_units import in_search_units
-from common.typing import Indices, Vector
-from server import load_run
-from server.inprocess import run
-from server.run_folder import RunFolder, x_digest
 from tests.helpers import NOT_ALIKE, black_box, quadratics, small
+from zofedht import load_run
+from zofedht.common.errors import CheckpointError, ObjectiveError
+from zofedht.common.objective.base import Objective
+from zofedht.common.objective.scaling import in_search_units
+from zofedht.common.typing import Indices, Vector
+from zofedht.server.inprocess import run
+from zofedht.server.records.run_folder import RunFolder, x_digest
 
 
 class Bowl(Objective):

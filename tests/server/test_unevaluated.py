@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.errors import ObjectiveError, RoundError
-from common.objective import Objective
-from common.typing import Indices, Vector
-from server import run as run_once
-from server.conduct import Result
-from server.evaluation import Answer, evaluate_clients
-from server.figures import Evaluation, Unevaluated, evaluation_notes
-from server.history import read_history
-from server.inprocess import run
-from server.run_folder import RunFolder
-from server.summary import summary_text
 from tests.helpers import black_box, small
+from zofedht import run as run_once
+from zofedht.common.errors import ObjectiveError, RoundError
+from zofedht.common.objective.base import Objective
+from zofedht.common.typing import Indices, Vector
+from zofedht.server.conduct import Result
+from zofedht.server.core.evaluation import Answer, evaluate_clients
+from zofedht.server.core.figures import Evaluation, Unevaluated, evaluation_notes
+from zofedht.server.inprocess import run
+from zofedht.server.records.history import read_history
+from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.records.summary import summary_text
 
 WHY = "the objective raised TimeoutError: the plant is in maintenance"
 

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-import server.replays
-from client.worker import Worker
-from common.errors import ConfigError
-from common.messages import Broadcast, Update
-from common.objective import Objective
-from common.typing import Vector
-from server.coordinator import Coordinator, RoundRecord
-from server.fallbacks import OTHER_NUMBERS
-from server.inprocess import run
-from server.replays import OTHER_DIRECTIONS
-from server.rounds import initial_state
-from server.run_folder import RunFolder
 from tests.helpers import Fleet, quadratics, small
+from zofedht.client.steps.worker import Worker
+from zofedht.common.errors import ConfigError
+from zofedht.common.objective.base import Objective
+from zofedht.common.typing import Vector
+from zofedht.common.wire.messages import Broadcast, Update
+from zofedht.server.core import replays
+from zofedht.server.core.coordinator import Coordinator, RoundRecord
+from zofedht.server.core.fallbacks import OTHER_NUMBERS
+from zofedht.server.core.replays import OTHER_DIRECTIONS
+from zofedht.server.core.rounds import initial_state
+from zofedht.server.inprocess import run
+from zofedht.server.records.run_folder import RunFolder
 
 QUADRATICS = quadratics()
 DATA = {"num_clients": 6, "batch_size": 16, "train_rows": 240, "step_size": 1.0, "evaluate_every": 0}
@@ -87,8 +87,8 @@ def test_shared_directions_are_the_same_in_all_slots_and_the_samples_are_not():
 def test_no_bit_depends_on_threads(monkeypatch: pytest.MonkeyPatch):
     digests = set()
     for threads in (1, 2, 5):
-        monkeypatch.setattr(server.replays, "_WORTH_THREADS", 0)
-        monkeypatch.setattr(server.replays, "available_cores", lambda threads=threads: threads)
+        monkeypatch.setattr(replays, "_WORTH_THREADS", 0)
+        monkeypatch.setattr(replays, "available_cores", lambda threads=threads: threads)
         digests.add(end(uplink="slopes", **EVERYBODY).tobytes())
     assert len(digests) == 1
 

@@ -1,0 +1,27 @@
+"""The Flower ClientApp: ``flwr run .`` starts it on every node.
+
+In simulation a NumPyClient is made anew for each message and lands on any process, so what must
+survive (data, objectives, bases) is kept by the process.
+"""
+
+from __future__ import annotations
+
+from flwr.app import Context
+from flwr.client import Client
+from flwr.clientapp import ClientApp
+
+from zofedht.client.flower.numpy_client import ZofedhtClient
+from zofedht.client.steps.worker import BasisStore
+from zofedht.common.shards import objective_of
+
+__all__ = ["app", "client_fn"]
+
+_BASES = BasisStore()
+
+
+def client_fn(context: Context) -> Client:
+    """Return the client of this process, whichever node asks."""
+    return ZofedhtClient(lambda question: objective_of(question.task, question.partition), _BASES).to_client()
+
+
+app = ClientApp(client_fn)

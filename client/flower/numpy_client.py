@@ -1,0 +1,71 @@
+"""The Flower NumPyClient: translate, delegate to the worker, translate back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import cast
+
+from flwr.client import NumPyClient
+from flwr.common import Scalar
+from flwr.common.typing import NDArrays
+
+from zofedht.client.steps.worker import BasisStore, Worker
+from zofedht.common.errors import ZofedhtError
+from zofedht.common.objective.agreement import check_fits
+from zofedht.common.objective.base import Objective, full_evaluation, starting_point
+from zofedht.common.objective.scaling import units_of
+from zofedht.common.wire.codec import decode_broadcast, decode_question, encode_no_figures, encode_update
+from zofedht.common.wire.messages import Broadcast, Question
+
+__all__ = ["ZofedhtClient"]
+
+
+class ZofedhtClient(NumPyClient):
+    """Serves one or many logical clients; the message says which.
+
+    ``objective_of`` maps a Question, which names task, client and partition, to the objective of that shard.
+    """
+
+    def __init__(
+        self,
+        objective_of: Callable[[Question], Objective],
+        bases: BasisStore,
+        tell: Callable[[ZofedhtError], str] = str,
+    ) -> None:
+        """``tell`` says what of an error is answered: all of it, unless the server is somebody else's."""
+        self._objective_of = objective_of
+        self._tell = tell
+        self._worker = Worker(lambda broadcast: objective_of(_question(broadcast)), bases, tell=tell)
+
+    def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
+        """Return [the objective's own starting point] and so n; zeros where it has none.
+
+        Scale and both bounds follow where it is searched in units of its own.
+        """
+        question = decode_question(config)
+        objective = self._objective_of(question)
+        own = starting_point(objective, question.seed)
+        units = units_of(objective)
+        start = objective.zeros() if own is None else own
+        return [start] if units is None else [start, units.scale, units.lower, units.upper]
+
+    def fit(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[NDArrays, int, dict[str, Scalar]]:
+        """Do one slot of work."""
+        arrays, examples, metrics = encode_update(self._worker.work(decode_broadcast(parameters, config)))
+        return cast(NDArrays, arrays), examples, metrics
+
+    def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
+        """Evaluate x on the whole shard; where that fails, or x is in other units, the reason is the answer."""
+        question = decode_question(config)
+        try:
+            objective = self._objective_of(question)
+            check_fits(objective, parameters[0].shape[0], question.units)
+            figures = full_evaluation(objective, parameters[0])
+        except ZofedhtError as error:
+            return math.nan, 0, encode_no_figures(self._tell(error))
+        return figures["loss"], len(objective), dict(figures)
+
+
+def _question(broadcast: Broadcast) -> Question:
+    return Question(broadcast.client, broadcast.partition, broadcast.seed, broadcast.task, broadcast.x.shape[0])

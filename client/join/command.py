@@ -1,0 +1,81 @@
+"""``zofedht-client join``: a resident client of a gRPC server."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import uuid
+from pathlib import Path
+
+from zofedht.client.join.health import Health
+from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.join.transport import Connection, stay_joined
+from zofedht.common.command_line import check_address
+from zofedht.common.data.named_sets import NAMED_SETS
+from zofedht.common.errors import ConfigError
+from zofedht.common.tls import check_plain_text, read_tls
+from zofedht.common.wire.messages import OWN_ROWS
+
+__all__ = ["join"]
+
+
+def join(args: argparse.Namespace) -> int:
+    """Run the command: 0 when the run is over. Raises ZofedhtError."""
+    check_address("--server", args.server)
+    check_plain_text(args.server, args.insecure, args.tls_dir)
+    index, count = _partition(args.partition)
+    holdings = Holdings(
+        name=args.name,
+        instance=uuid.uuid4().hex,
+        partition=index,
+        partitions=count,
+        data=str(Path(args.data).expanduser().resolve()) if args.data else "",
+        dataset=_own_set(args.dataset),
+        objective=args.objective,
+        data_dir=args.data_dir,
+    )
+    connection = Connection(
+        address=args.server,
+        tls=read_tls(args.tls_dir, "client") if args.tls_dir else None,
+        server_name=args.server_name,
+        max_wait=args.max_wait,
+    )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # systemd and docker stop a client this way
+    client = ResidentClient(holdings, _say)
+    health = Health(args.health_address) if args.health_address else None
+    up = False
+
+    def connected(now: bool) -> None:
+        nonlocal up
+        if now and not up:
+            _say(f"joined {args.server} as {args.name}")
+        up = now
+        if health is not None:
+            health.show(connected=now)
+
+    stay_joined(connection, client.to_client(), report=_say, connected=connected)
+    _say("the run is over")
+    return 0
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _own_set(text: str) -> str:
+    if not text or text in NAMED_SETS:
+        return text
+    path = Path(text).expanduser().resolve()
+    if not path.is_file():
+        raise ConfigError([f"--dataset must be {', '.join(NAMED_SETS)}, or a file that exists, got {text!r}"])
+    return str(path)
+
+
+def _partition(text: str) -> tuple[int, int]:
+    if text == "auto":
+        return OWN_ROWS, 0
+    index, slash, count = text.partition("/")
+    if slash and index.isdecimal() and count.isdecimal() and int(index) < int(count):
+        return int(index), int(count)
+    raise ConfigError([f"--partition must be I/N with 0 <= I < N, such as 0/5, or auto, got {text!r}"])

@@ -1,0 +1,202 @@
+"""A joined client: its own name, its own rows or its share of the server's, kept in memory between rounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import metadata
+
+from flwr.common import Scalar
+from flwr.common.typing import NDArrays
+
+from zofedht.client.flower.numpy_client import ZofedhtClient
+from zofedht.client.kernels.warm_up import warm_up
+from zofedht.client.steps.worker import BasisStore
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.data.named_sets import NAMED_SETS
+from zofedht.common.errors import DataError, MessageError, ZofedhtError
+from zofedht.common.objective.agreement import MOST_TOLD_UNITS, told_units
+from zofedht.common.objective.base import Objective, Shard, load_objective
+from zofedht.common.objective.scaling import in_search_units, units_of
+from zofedht.common.random.streams import BIT_GENERATOR
+from zofedht.common.replay import draw_check
+from zofedht.common.shards import config_of_task, lone_objective, own_objective
+from zofedht.common.wire.codec import decode_question, encode_hello
+from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello, Question
+
+__all__ = ["Holdings", "ResidentClient"]
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What this client brings, from its own command line; never from the server."""
+
+    name: str
+    instance: str  # of this process, so that it can come back over a new connection
+    partition: int = OWN_ROWS  # I of I/N, unless the server is to give one
+    partitions: int = 0  # N of I/N
+    data: str = ""  # own file
+    dataset: str = (
+        ""  # what the share is of: a named set, which may then be fetched, or a file; else a named set's files
+    )
+    objective: str = ""  # own module:factory
+    data_dir: str = ""  # folder of the large sets on this machine
+
+    @property
+    def source(self) -> str:
+        """What the objective is made from: objective, data or partition."""
+        return "objective" if self.objective else "data" if self.data else "partition"
+
+
+class ResidentClient(ZofedhtClient):
+    """The NumPyClient of ``zofedht-client join``."""
+
+    def __init__(self, holdings: Holdings, report: Callable[[str], None]) -> None:
+        super().__init__(self._objective, BasisStore(), self._told)
+        self._holdings = holdings
+        self._report = report
+        self._asked: tuple[str, int] | None = None  # task and partition of the latest question
+        self._made: tuple[str, Objective] | None = None
+        self._warm: set[str] = set()  # preparations that were made
+        self._shown = 0.0
+        self._error = ""  # the latest, in full: only this device's log has it
+
+    def get_properties(self, config: dict[str, Scalar]) -> dict[str, Scalar]:
+        """Introduce this client to the server, ready for its first slot: it is timed from when it has joined.
+
+        Raises ZofedhtError when its rows or its objective or the loops that the run wants cannot be had; then it does
+        not join.
+        """
+        question = decode_question(config)
+        mine = self._holdings
+        known = mine.source != "partition" or mine.partition != OWN_ROWS
+        objective = self._objective(replace(question, partition=mine.partition)) if known else None
+        self._warm_up(question.task, objective)
+        hello = Hello(
+            name=mine.name,
+            instance=mine.instance,
+            source=mine.source,
+            partition=mine.partition,
+            partitions=mine.partitions,
+            examples=0 if objective is None else len(objective),
+            dimension=0 if objective is None else objective.dim,
+            protocol=PROTOCOL,
+            version=metadata.version("zofedht"),
+            generator=BIT_GENERATOR,
+            draws=draw_check(),
+            units=b"" if objective is None else told_units(units_of(objective), MOST_TOLD_UNITS),
+        )
+        return encode_hello(hello)
+
+    def fit(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[NDArrays, int, dict[str, Scalar]]:
+        """Do one slot of work, and tell about it now and then."""
+        self._error = ""
+        moves, examples, metrics = super().fit(parameters, config)
+        now = time.monotonic()
+        round_ = metrics["round"]
+        if metrics["status"] in ("failed", "stopped"):
+            self._report(f"round {round_!r}: {self._error or metrics['reason']!s}")
+        elif "skipped" in metrics:
+            self._report(f"round {round_!r}: {metrics['skipped']!r} steps skipped, the first: {self._error}")
+        elif now - self._shown > _SECONDS_BETWEEN_LINES and metrics["status"] == "ok":
+            self._shown = now
+            self._report(f"round {round_!r}  loss of my probes {float(metrics['loss']):.4f}")
+        return moves, examples, metrics
+
+    def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
+        """Evaluate x, and tell where that fails."""
+        loss, examples, metrics = super().evaluate(parameters, config)
+        if not examples:
+            self._report(f"x could not be evaluated on all samples: {self._error}")
+        return loss, examples, metrics
+
+    def _told(self, error: ZofedhtError) -> str:
+        self._error = str(error)
+        return error.told
+
+    def _objective(self, question: Question) -> Objective:
+        """Return the objective of this client's rows; made once for all that it depends on.
+
+        Raises ZofedhtError when the server asks for what this client's command line did not name.
+        """
+        asked = question.task, question.partition
+        if self._made is None or asked != self._asked:
+            name = self._name(question)
+            if self._made is None or name != self._made[0]:
+                self._made = (name, self._make(question))
+            self._asked = asked
+        return self._made[1]
+
+    def _name(self, question: Question) -> str:
+        """Return what the objective depends on: num-clients, say, may be settled only after this client has joined."""
+        mine, config = self._holdings, config_of_task(question.task)
+        match mine.source:
+            case "objective":
+                return str(config.seed)
+            case "data":
+                parts = config.positive_labels, config.preprocess
+                return repr((config.model, config.hidden_units, config.mlp_bias, config.l2, *parts))
+            case _:
+                return f"{_on_this_machine(config, mine).task} {question.partition}"
+
+    def _warm_up(self, task: str, objective: Objective | None) -> None:
+        if task in self._warm:
+            return
+        began = time.monotonic()
+        warm_up(config_of_task(task), objective)
+        self._warm.add(task)
+        seconds = time.monotonic() - began
+        if seconds > 1.0:
+            self._report(f"the compiled loops are ready after {seconds:.1f} s")
+
+    def _make(self, question: Question) -> Objective:
+        mine, config = self._holdings, config_of_task(question.task)
+        match mine.source:
+            case "objective":
+                index, count = max(mine.partition, 0), max(mine.partitions, 1)
+                shard = Shard(mine.name, index, count, mine.data, config.seed)
+                return in_search_units(load_objective(mine.objective, shard))
+            case "data":
+                return own_objective(config, mine.data, question.dimension)
+            case _:
+                if config.objective:
+                    # The server must not be able to make this machine import a module.
+                    text = "the server trains a black box; join with --objective module:factory"
+                    raise DataError(text, told=text)
+                if mine.partition not in (OWN_ROWS, question.partition):
+                    raise MessageError(
+                        f"this client holds partition {mine.partition} of {mine.partitions} and answers about no other,"
+                        f" got a question about {question.partition}"
+                    )
+                return lone_objective(_on_this_machine(config, mine), question.partition, fetch=bool(mine.dataset))
+
+
+def _on_this_machine(config: RunConfig, mine: Holdings) -> RunConfig:
+    """Return the server's config with the places of this machine: what is opened is named by its own command line."""
+    count = mine.partitions or config.num_clients
+    return config.replace(dataset=_own_choice(config.dataset, mine), data_dir=mine.data_dir, num_clients=count)
+
+
+def _own_choice(theirs: str, mine: Holdings) -> str:
+    """Return the data set to take a share of: the command line's, or else the server's where that is a named set.
+
+    Raises DataError when the server names a file, or another set than the command line.
+    """
+    named = theirs in NAMED_SETS
+    if not mine.dataset:
+        if named:
+            return theirs
+        text = (
+            "the server's data set is a file, and this client opens only files that its own command line names; join"
+            " with --dataset FILE, its copy of the whole set, or with --data FILE, its own rows"
+        )
+        raise DataError(text, told=text)
+    if (mine.dataset in NAMED_SETS or named) and mine.dataset != theirs:
+        what = f"'{theirs}'" if named else "a file"
+        ours = f"'{mine.dataset}'" if mine.dataset in NAMED_SETS else "a file"
+        text = f"the server's data set is {what}, and this client was given {ours} as --dataset; they must be the same"
+        raise DataError(text, told=text)
+    return mine.dataset

@@ -1,0 +1,209 @@
+"""The client's end of Flower's bidirectional gRPC service: join, answer, come back when the line is cut."""
+
+from __future__ import annotations
+
+import queue
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from flwr.client import Client
+from flwr.common import Code, Status, serde
+from flwr.common.typing import EvaluateRes, FitRes, GetParametersRes, GetPropertiesRes, Parameters
+from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
+
+from zofedht.client.join.patience import Patience
+from zofedht.common.errors import JoinError, ZofedhtError
+from zofedht.common.tls import TlsFiles
+
+__all__ = ["Connection", "stay_joined"]
+
+_METHOD = "/flwr.proto.FlowerService/Join"
+_MAY_BE_TLS = "andshake|ertificate|SSL|erification|Socket closed|reset|Broken pipe"
+_FATAL = {grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED}
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Where the server is and how it is spoken to."""
+
+    address: str
+    tls: TlsFiles | None
+    server_name: str = ""  # expected in the server's certificate, where it is not the address
+    max_message_bytes: int = 512 * 2**20
+    max_wait: float = float("inf")  # seconds without a connection after which to give up
+
+    def channel(self) -> grpc.Channel:
+        """Open a channel. Proxies are taken from the environment, as grpcio does."""
+        options: list[tuple[str, Any]] = [
+            ("grpc.max_receive_message_length", self.max_message_bytes),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.keepalive_time_ms", 10_000),
+            ("grpc.keepalive_timeout_ms", 10_000),
+            ("grpc.http2.ping_timeout_ms", 10_000),  # without it gRPC 1.60 and later wait for a minute
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.use_local_subchannel_pool", 1),  # a new try is a new connection, not one that still backs off
+        ]
+        if self.tls is None:
+            return grpc.insecure_channel(self.address, options)
+        if self.server_name:
+            options.append(("grpc.ssl_target_name_override", self.server_name))
+        shown = grpc.ssl_channel_credentials(self.tls.authority, self.tls.key, self.tls.certificate)
+        return grpc.secure_channel(self.address, shown, options)
+
+
+def stay_joined(
+    connection: Connection,
+    client: Client,
+    *,
+    report: Callable[[str], None],
+    connected: Callable[[bool], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Answer the server until it says that the run is over; reconnect with growing, jittered waits.
+
+    ``connected`` hears when the server admits this client and when the line goes down. Raises JoinError when the
+    server refuses this client, or when there was no connection for ``max_wait`` seconds.
+    """
+    patience = Patience(connection.max_wait)
+
+    def welcome() -> None:
+        patience.admitted()
+        connected(True)
+
+    while True:
+        line = _Line(connection, client, welcome, report)
+        try:
+            line.answer_until_over()
+        except grpc.RpcError as error:
+            reason, code = line.reason(error), error.code()
+        else:
+            return
+        finally:
+            connected(False)
+        if line.admitted:
+            patience.lost()
+        pause = None if code in _FATAL else patience.pause(taken=code is grpc.StatusCode.ALREADY_EXISTS)
+        if pause is None and (code in _FATAL or code is grpc.StatusCode.ALREADY_EXISTS):
+            raise JoinError(f"the server at {connection.address} refuses this client: {reason}")
+        if pause is None:
+            raise JoinError(f"no connection to {connection.address} for {connection.max_wait:g} seconds: {reason}")
+        report(f"no connection to {connection.address} ({reason}); trying again in {pause:.1f} s")
+        sleep(pause)
+
+
+class _Line:
+    """One connection, from the first message to the last."""
+
+    def __init__(
+        self, connection: Connection, client: Client, welcome: Callable[[], None], report: Callable[[str], None]
+    ) -> None:
+        self._connection = connection
+        self._report = report
+        self._client = client
+        self._welcome = welcome
+        self._introduced = False
+        self.admitted = False
+
+    def answer_until_over(self) -> None:
+        """Answer each message; return when the server ends the run. Raises grpc.RpcError otherwise.
+
+        The first message asks for an introduction; a second one of its kind says that the client is admitted.
+        """
+        answers: queue.SimpleQueue[ClientMessage | None] = queue.SimpleQueue()
+        with self._connection.channel() as channel:
+            join = channel.stream_stream(
+                _METHOD,
+                request_serializer=ClientMessage.SerializeToString,
+                response_deserializer=ServerMessage.FromString,
+            )
+            messages: Iterator[ServerMessage] = join(iter(answers.get, None))
+            try:
+                for message in messages:
+                    kind = message.WhichOneof("msg")
+                    if kind == "reconnect_ins":
+                        return
+                    if kind == "get_properties_ins" and self._introduced:
+                        self.admitted = True
+                        self._welcome()
+                        continue
+                    self._introduced = True
+                    answers.put(_answer(self._client, kind, message, self._report))
+                raise _StreamEndedError
+            finally:
+                answers.put(None)
+
+    def reason(self, error: Any) -> str:
+        """Return why the connection ended, in words that help."""
+        details = str(error.details() or error.code().name).rpartition("last error: ")[2]
+        details = re.sub(r"^[A-Z_]+: (ipv[46]:\S+: )?", "", details)
+        # A server that does not like the certificate just hangs up, and so it looks like a lost connection.
+        if self._connection.tls and not self._introduced and re.search(_MAY_BE_TLS, details):
+            details += (
+                "; the certificates in --tls-dir must be of the server's authority and still valid, and the server's"
+                " name must be in its certificate (or given by --server-name)"
+            )
+        elif self._connection.tls is None and not self._introduced and re.search(_MAY_BE_TLS, details):
+            details += "; a server that speaks TLS hangs up on --insecure: give --tls-dir instead"
+        return details
+
+
+class _StreamEndedError(grpc.RpcError):  # type: ignore[misc]
+    """The server closed the stream without ending the run: it is going down."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return "the server closed the connection"
+
+
+def _answer(client: Client, kind: str | None, message: ServerMessage, report: Callable[[str], None]) -> ClientMessage:
+    """Call the client and wrap its answer; an exception becomes a status that the server reports.
+
+    Whatever a server asks, the client lives on. Raises ZofedhtError where it cannot introduce itself.
+    """
+    try:
+        match kind:
+            case "fit_ins":
+                result = client.fit(serde.fit_ins_from_proto(message.fit_ins))
+                return ClientMessage(fit_res=serde.fit_res_to_proto(result))
+            case "evaluate_ins":
+                scored = client.evaluate(serde.evaluate_ins_from_proto(message.evaluate_ins))
+                return ClientMessage(evaluate_res=serde.evaluate_res_to_proto(scored))
+            case "get_parameters_ins":
+                start = client.get_parameters(serde.get_parameters_ins_from_proto(message.get_parameters_ins))
+                return ClientMessage(get_parameters_res=serde.get_parameters_res_to_proto(start))
+            case _:
+                told = client.get_properties(serde.get_properties_ins_from_proto(message.get_properties_ins))
+                return ClientMessage(get_properties_res=serde.get_properties_res_to_proto(told))
+    except ZofedhtError as error:
+        if kind == "get_properties_ins":
+            raise  # the client cannot introduce itself: its own user must hear of it
+        report(f"a question of the server was not answered: {error}")
+        return _failed(kind, Status(Code.FIT_NOT_IMPLEMENTED, error.told))
+    except Exception as error:  # a question that no server of ours would ask
+        text = f"a question of the server could not be answered: {type(error).__name__}"
+        if kind == "get_properties_ins":
+            raise JoinError(f"{text}: {error}") from error
+        report(f"{text}: {error}")
+        return _failed(kind, Status(Code.FIT_NOT_IMPLEMENTED, text))
+
+
+def _failed(kind: str | None, status: Status) -> ClientMessage:
+    nothing = Parameters([], "numpy.ndarray")
+    match kind:
+        case "fit_ins":
+            return ClientMessage(fit_res=serde.fit_res_to_proto(FitRes(status, nothing, 0, {})))
+        case "evaluate_ins":
+            return ClientMessage(evaluate_res=serde.evaluate_res_to_proto(EvaluateRes(status, 0.0, 0, {})))
+        case "get_parameters_ins":
+            return ClientMessage(
+                get_parameters_res=serde.get_parameters_res_to_proto(GetParametersRes(status, nothing))
+            )
+        case _:
+            return ClientMessage(get_properties_res=serde.get_properties_res_to_proto(GetPropertiesRes(status, {})))

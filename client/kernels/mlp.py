@@ -1,0 +1,110 @@
+"""Local steps of the one-hidden-layer network with compiled loops.
+
+The first layer is linear in the weights, so X W and X V serve both ends. Rows with few entries are read
+in place, where they are not zero; others go through BLAS.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from zofedht.client.kernels.losses import LOGISTIC_CODE, sigmoid, totals
+from zofedht.client.kernels.slot import Rules, move
+from zofedht.common.models.mlp import MlpObjective
+from zofedht.common.random.jit import compiled_sums
+from zofedht.common.typing import Indices, Matrix, Vector
+
+__all__ = ["steps_of_block"]
+
+_DENSE = 0.2
+"""Share of entries that are not zero, from which BLAS on whole rows is as fast."""
+
+
+def steps_of_block(
+    objective: MlpObjective,
+    w: Vector,
+    v: Matrix,
+    batches: Indices | None,
+    rules: Rules,
+    slopes: Vector,
+    losses: Vector,
+) -> None:
+    """Take one step along each row of v, changing w (n,) in place; write slopes and losses, (steps,) each.
+
+    ``batches`` holds the samples of each step, (steps, b), or is None for the whole shard. A slope that is
+    not finite ends the loop, and is written.
+    """
+    everything = np.arange(len(objective)) if batches is None else None
+    shape = (len(objective) if batches is None else batches.shape[1], objective.hidden)
+    at, along = np.empty(shape), np.empty(shape)
+    first = w.shape[0] - objective.hidden - (objective.hidden + 1 if objective.bias else 0)
+    few_entries = _is_sparse(objective)
+    for k, direction in enumerate(v):
+        batch = everything if batches is None else batches[k]
+        weights, moved = (side[:first].reshape(-1, objective.hidden) for side in (w, direction))
+        if few_entries:
+            _products(*objective.rows, batch, weights, moved, at, along)
+        else:
+            rows = objective.features if batches is None else objective.features[batch]
+            np.dot(rows, weights, out=at)
+            np.dot(rows, moved, out=along)
+        if not _finish(at, along, objective.target, batch, w, direction, objective.bias, k, rules, slopes, losses):
+            break
+
+
+def _is_sparse(objective: MlpObjective) -> bool:
+    rows, columns = objective.features.shape
+    return bool(sparse.issparse(objective.features)) or len(objective.rows.values) < _DENSE * rows * columns
+
+
+@compiled_sums
+def _products(
+    bounds: Any, columns: Any, values: Any, batch: Any, weights: Any, moved: Any, at: Any, along: Any
+) -> None:
+    """Write X W to ``at`` and X V to ``along`` for the rows of the batch."""
+    hidden = at.shape[1]
+    for i in range(batch.shape[0]):
+        start, stop = bounds[batch[i]], bounds[batch[i] + 1]
+        at[i], along[i] = 0.0, 0.0
+        four = start + (stop - start) // 4 * 4
+        for place in range(start, four, 4):  # four rows of W at a time: the sums are read and written once for them
+            c0, c1 = np.uintp(columns[place]), np.uintp(columns[place + 1])
+            c2, c3 = np.uintp(columns[place + 2]), np.uintp(columns[place + 3])
+            x0, x1, x2, x3 = values[place], values[place + 1], values[place + 2], values[place + 3]
+            for h in range(hidden):
+                at[i, h] += x0 * weights[c0, h] + x1 * weights[c1, h] + x2 * weights[c2, h] + x3 * weights[c3, h]
+            for h in range(hidden):
+                along[i, h] += x0 * moved[c0, h] + x1 * moved[c1, h] + x2 * moved[c2, h] + x3 * moved[c3, h]
+        for place in range(four, stop):
+            x, column = values[place], np.uintp(columns[place])
+            for h in range(hidden):
+                at[i, h] += x * weights[column, h]
+                along[i, h] += x * moved[column, h]
+
+
+@compiled_sums
+def _finish(
+    at: Any, along: Any, target: Any, batch: Any, w: Any, v: Any, bias: Any, k: Any, rules: Any, slopes: Any,
+    losses: Any,
+) -> Any:  # fmt: skip
+    upper, lower = rules[0], rules[1]
+    size, hidden = at.shape
+    n = w.shape[0]
+    last = n - hidden - (1 if bias else 0)  # where u begins, after W and b
+    lows, delta, y = np.empty(size), np.empty(size), np.empty(size)
+    for i in range(size):
+        if bias:
+            for h in range(hidden):
+                at[i, h] += w[last - hidden + h]
+                along[i, h] += v[last - hidden + h]
+        low = w[n - 1] + lower * v[n - 1] if bias else 0.0
+        high = w[n - 1] + upper * v[n - 1] if bias else 0.0
+        for h in range(hidden):
+            low += sigmoid(at[i, h] + lower * along[i, h]) * (w[last + h] + lower * v[last + h])
+            high += sigmoid(at[i, h] + upper * along[i, h]) * (w[last + h] + upper * v[last + h])
+        lows[i], delta[i], y[i] = low, high - low, target[batch[i]]
+    change, loss = totals(LOGISTIC_CODE, lows, delta, y)
+    return move(change / size, loss / size, k, w, v, rules, slopes, losses)

@@ -1,0 +1,86 @@
+"""The server's x, kept by a client: moved on by mean slopes, so that x and Q need not be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from zofedht.common.blas import one_thread
+from zofedht.common.directions.trajectory import basis_of
+from zofedht.common.objective.scaling import Units
+from zofedht.common.replay import landed, past_round, replay
+from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.messages import NO_BASIS, Broadcast, vector_digest
+
+__all__ = ["Replica"]
+
+_BASES_KEPT = 2
+
+
+class Replica:
+    """x of one round, the moves that led there, and the bases that they span: the server's own, bit for bit."""
+
+    def __init__(self) -> None:
+        self._round = 0
+        self._x: Vector | None = None
+        self._digest = ""
+        self._window: list[Vector] = []  # the latest moves, as far as they were seen
+        self._bases: dict[int, Matrix] = {}  # by version
+
+    def follow(self, broadcast: Broadcast, units_of: Callable[[Broadcast], Units | None]) -> Broadcast | None:
+        """Return the broadcast with x in it, or None where x does not follow from what is held.
+
+        ``units_of`` tells the bounds onto which the server projects x.
+        """
+        if not broadcast.x_digest:
+            return broadcast  # a server that always sends x
+        if broadcast.basis is not None:
+            self._keep_basis(broadcast.version, broadcast.basis)
+        if broadcast.trail is None:
+            if broadcast.x_digest != self._digest:
+                self._window = []
+            self._round, self._x, self._digest = broadcast.round, broadcast.x, broadcast.x_digest
+            return broadcast
+        if broadcast.x_digest != self._digest and not self._replay(broadcast, units_of):
+            return None
+        assert self._x is not None  # it has the digest
+        self._round = broadcast.round
+        return replace(broadcast, x=self._x, trail=None)
+
+    def basis(self, version: int) -> Matrix | None:
+        """Return Q of a version, or None where it was neither given nor followed from the moves."""
+        return self._bases.get(version)
+
+    def _replay(self, broadcast: Broadcast, units_of: Callable[[Broadcast], Units | None]) -> bool:
+        assert broadcast.trail is not None
+        first = broadcast.round - len(broadcast.trail)
+        if self._x is None or not first <= self._round < broadcast.round:
+            return False
+        units = units_of(replace(broadcast, x=self._x))
+        with one_thread():
+            for step in broadcast.trail[self._round - first :]:
+                basis = self._bases.get(step.version)
+                if step.version != NO_BASIS and basis is None:
+                    return False
+                past = past_round(broadcast, self._round, step, self._x)
+                self._x, move = landed(self._x, replay(past, basis, step.lengths).move, units)
+                self._round += 1
+                self._remember(move, broadcast.memory)
+        self._digest = vector_digest(self._x)
+        if self._digest == broadcast.x_digest:
+            return True
+        self._x, self._digest, self._window = None, "", []
+        return False
+
+    def _remember(self, move: Vector, memory: int) -> None:
+        """Keep a move, and make Q anew when the server does."""
+        if not memory:
+            return
+        self._window = [*self._window, move][-memory:]
+        if self._round % memory == 0 and len(self._window) == memory:
+            self._keep_basis(self._round, basis_of(self._window))
+
+    def _keep_basis(self, version: int, basis: Matrix) -> None:
+        self._bases[version] = basis
+        while len(self._bases) > _BASES_KEPT:
+            del self._bases[min(self._bases)]

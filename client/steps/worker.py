@@ -1,0 +1,139 @@
+"""(Broadcast, Objective) -> Update, and the bases a client process was given. Pure but for that memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from zofedht.client.steps.local_steps import Plan, local_steps
+from zofedht.client.steps.replica import Replica
+from zofedht.common.blas import one_thread
+from zofedht.common.errors import ObjectiveError, ZofedhtError
+from zofedht.common.objective.agreement import check_fits
+from zofedht.common.objective.base import Objective
+from zofedht.common.objective.scaling import units_of
+from zofedht.common.random.kernels import runs_compiled
+from zofedht.common.replay import draw_check, law_of, sketch
+from zofedht.common.typing import Matrix
+from zofedht.common.wire.messages import Broadcast, Update, basis_digest, rounded
+
+__all__ = ["BasisStore", "Worker"]
+
+
+class BasisStore:
+    """The newest bases by digest; older ones are dropped."""
+
+    def __init__(self, keep: int = 2) -> None:
+        self._keep = keep
+        self._bases: dict[str, Matrix] = {}
+
+    def add(self, digest: str, basis: Matrix) -> None:
+        """Keep a basis as the newest."""
+        self._bases.pop(digest, None)
+        self._bases[digest] = basis
+        while len(self._bases) > self._keep:
+            del self._bases[next(iter(self._bases))]
+
+    def get(self, digest: str) -> Matrix | None:
+        """Return the basis, or None if it was never given or was dropped."""
+        return self._bases.get(digest)
+
+
+class Worker:
+    """Does slots of work for one or many logical clients of a process."""
+
+    def __init__(
+        self,
+        objective_of: Callable[[Broadcast], Objective],
+        bases: BasisStore | None = None,
+        replica: Replica | None = None,
+        tell: Callable[[ZofedhtError], str] = str,
+    ) -> None:
+        """``tell`` says what of an error goes into the answer: all of it, unless the server is somebody else's."""
+        self._tell = tell
+        self._objective_of = objective_of
+        self._bases = bases or BasisStore()
+        self._replica = replica or Replica()
+
+    def work(self, broadcast: Broadcast) -> Update:
+        """Rebuild C_r, take the K steps and return the Update.
+
+        What goes wrong is answered, not raised: a basis or an x that is not held as ``basis-missing`` or
+        ``x-missing``, a task, a shard or an objective that fails as ``failed`` with the reason, and an evaluation
+        that fails where the run is then to stop as ``stopped``.
+        """
+        if broadcast.basis is not None:
+            digest = basis_digest(broadcast.basis)
+            if digest != broadcast.digest:
+                return _answer(broadcast, "failed", "the basis does not have the digest that came with it")
+            self._bases.add(digest, broadcast.basis)
+        try:
+            followed = self._replica.follow(broadcast, lambda past: units_of(self._objective_of(past)))
+        except ZofedhtError as error:
+            return _answer(broadcast, "failed", self._tell(error))
+        if followed is None:
+            return _answer(broadcast, "x-missing", f"x of round {broadcast.round} does not follow from what is held")
+        broadcast = followed
+        basis = self._basis(broadcast) if broadcast.needs_basis else None
+        if broadcast.needs_basis and basis is None:
+            return _answer(broadcast, "basis-missing", f"basis {broadcast.version} is not held")
+        try:
+            runs_compiled(broadcast.kernel)
+            objective = self._objective_of(broadcast)
+            check_fits(objective, broadcast.x.shape[0], broadcast.units)
+        except ZofedhtError as error:
+            return _answer(broadcast, "failed", self._tell(error))
+        try:
+            # Slopes that are not finite are reported by name.
+            with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+                result = local_steps(objective, broadcast.x, _plan(broadcast, basis))
+        except ObjectiveError as error:
+            return _answer(broadcast, "stopped" if broadcast.on_error == "stop" else "failed", self._tell(error))
+        slopes = broadcast.uplink == "slopes"
+        return Update(
+            round=broadcast.round,
+            slot=broadcast.slot,
+            client=broadcast.client,
+            move=None if slopes else rounded(result.move, broadcast.dtype),
+            dtype=broadcast.dtype,
+            draws="" if slopes else draw_check(),
+            slopes=result.slopes if slopes else None,
+            sketch=sketch(result.move) if slopes else None,
+            examples=len(objective),
+            evaluations=result.evaluations,
+            loss=result.loss,
+            start_loss=result.start_loss,
+            reason="" if result.error is None else self._tell(result.error),
+            skipped=result.skipped,
+        )
+
+    def _basis(self, broadcast: Broadcast) -> Matrix | None:
+        held = self._bases.get(broadcast.digest)
+        if held is None:
+            followed = self._replica.basis(broadcast.version)
+            if followed is not None and basis_digest(followed) == broadcast.digest:
+                self._bases.add(broadcast.digest, followed)
+                return followed
+        return held
+
+
+def _answer(broadcast: Broadcast, status: str, reason: str) -> Update:
+    return Update(broadcast.round, broadcast.slot, broadcast.client, status=status, reason=reason)  # type: ignore[arg-type]
+
+
+def _plan(broadcast: Broadcast, basis: Matrix | None) -> Plan:
+    return Plan(
+        law=law_of(broadcast, basis),
+        seed=broadcast.seed,
+        round=broadcast.round,
+        slot=broadcast.slot,
+        direction_slot=broadcast.direction_slot,
+        step_size=broadcast.step_size,
+        radius=broadcast.radius,
+        steps=broadcast.local_steps,
+        batch_size=broadcast.batch_size,
+        slope=broadcast.slope,
+        skips=broadcast.on_error == "skip-step",
+        kernel=broadcast.kernel,
+    )

@@ -1,0 +1,100 @@
+"""Rules for the values of run config keys.
+
+A rule is a callable: value -> None, or the rest of the sentence that began with the key's name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from zofedht.common.data.labels import parse_labels
+from zofedht.common.data.preprocessing import parse_steps
+from zofedht.common.errors import DataError
+
+__all__ = ["AUTO", "UNSAID", "Rule", "at_least", "auto_or", "between", "labels", "one_of", "positive", "preprocessing"]
+
+Rule = Callable[[Any], str | None]
+
+AUTO = "auto"
+"""The value of a key under which the run finds a number by itself."""
+
+UNSAID = "default"
+"""The value of a key whose number, or auto, follows from other keys."""
+
+
+@dataclass(frozen=True)
+class AutoOr:
+    """The value is one of the words, or a number that keeps the rule."""
+
+    rule: Rule
+    words: tuple[str, ...]
+
+    def __call__(self, value: Any) -> str | None:
+        if value in self.words:
+            return None
+        return self.rule(value)
+
+
+def auto_or(rule: Rule, *words: str) -> Rule:
+    """The value is ``auto``, another of the words, or a number that keeps the rule."""
+    return AutoOr(rule, (AUTO, *words))
+
+
+@dataclass(frozen=True)
+class _OneOf:
+    choices: tuple[str, ...]
+
+    def __call__(self, value: str) -> str | None:
+        if value in self.choices:
+            return None
+        near = difflib.get_close_matches(value, self.choices, n=1, cutoff=0.5)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        return f"must be one of {', '.join(self.choices)}, got {value!r}{hint}"
+
+
+def one_of(choices: Iterable[str]) -> Rule:
+    """The value is one of the names."""
+    return _OneOf(tuple(choices))
+
+
+def at_least(least: float) -> Rule:
+    """The value is not less than ``least``."""
+    return lambda value: None if value >= least else f"must be at least {least}, got {value}"
+
+
+def positive() -> Rule:
+    """The value is greater than 0."""
+    return lambda value: None if value > 0 else f"must be greater than 0, got {value}"
+
+
+def between(least: float, most: float, way_out: str = "") -> Rule:
+    """The value is in the closed interval."""
+    hint = f" ({way_out})" if way_out else ""
+    shown = f"[{least:g}, {most:g}]" if isinstance(least, float) else f"[{least}, {most}]"
+    return lambda value: None if least <= value <= most else f"must be in {shown}, got {value}{hint}"
+
+
+def _readable(parse: Callable[[str], Any], free: str = "") -> Rule:
+    def rule(value: str) -> str | None:
+        if value == free:
+            return None
+        try:
+            parse(value)
+        except DataError as error:
+            return f"cannot be read: {error}"
+        return None
+
+    return rule
+
+
+def labels() -> Rule:
+    """The value is ``auto`` or a list of labels."""
+    return _readable(parse_labels, free="auto")
+
+
+def preprocessing() -> Rule:
+    """The value is a list of preprocessing steps."""
+    return _readable(parse_steps)

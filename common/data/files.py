@@ -1,0 +1,149 @@
+"""One data file -> (features, labels); the format is told by the file's name.
+
+A format is a row of the table at the end of this module. Whatever comes out has passed the same
+checks: two axes, real and finite numbers, one label for each row, at least one row.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zofedht.common.data.idx_files import LABELS_MARK, PIXELS_MARK, read_idx
+from zofedht.common.data.reading import COMPRESSIONS, Part, check_finite, compact_csr, opened
+from zofedht.common.data.text_files import read_csv, read_svmlight
+from zofedht.common.errors import DataError
+
+__all__ = ["FORMATS", "read_file"]
+
+_DENSE_KEYS = (("X", "y"), ("x", "y"), ("features", "labels"), ("data", "target"))
+_SPARSE_KEYS = ("data", "indices", "indptr", "shape")
+_LABEL_KEYS = ("y", "labels", "target")
+
+
+def read_file(path: str | Path, n_features: int | None = None) -> Part:
+    """Read one data file: features (rows, columns), dense or CSR as the file has them, and labels (rows,).
+
+    Dense features keep the file's dtype; sparse ones are float64 with int32 indices and never
+    densified. n_features: the number of columns wanted; svmlight files are padded up to it, the
+    others must have it. Raises DataError for whatever keeps the file from being read.
+    """
+    path = Path(path)
+    part = _reader(path)(path, n_features)
+    _check(part, path, n_features)
+    return part
+
+
+def _check(part: Part, path: Path, n_features: int | None) -> None:
+    """Raise DataError unless the two arrays are rows of finite real numbers with a label each."""
+    features, labels = part
+    for name, array in (("features", features), ("labels", labels)):
+        if array.dtype.kind not in "biuf":
+            raise DataError(
+                f"data file '{path}' must hold real numbers, got {name} of dtype {array.dtype};"
+                " encode them as numbers first"
+            )
+    if features.ndim != 2 or labels.ndim != 1:
+        raise DataError(
+            f"data file '{path}' must hold features of two axes and labels of one, got shapes"
+            f" {features.shape} and {labels.shape}; flatten each sample to one row"
+        )
+    if features.shape[0] != labels.shape[0]:
+        raise DataError(
+            f"data file '{path}' must have one label for each row, got {features.shape[0]} rows and"
+            f" {labels.shape[0]} labels; write both from the same samples"
+        )
+    if not all(features.shape):
+        raise DataError(
+            f"data file '{path}' must hold at least one row and one feature, got shape {features.shape};"
+            " is it the right file?"
+        )
+    if n_features is not None and features.shape[1] != n_features:
+        raise DataError(
+            f"data file '{path}' must have {n_features} features, got {features.shape[1]};"
+            " use files of one set together"
+        )
+    check_finite(features, path)
+    check_finite(labels, path)
+
+
+def _read_npz(path: Path, n_features: int | None) -> Part:
+    """Read arrays X/y (or another known pair), or the parts of a CSR matrix and y; never pickles."""
+    try:
+        with opened(path) as file, np.load(file, allow_pickle=False) as archive:
+            return _npz_part(archive, path)
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        zipfile.BadZipFile,
+        NotImplementedError,
+        MemoryError,
+    ) as error:
+        # TypeError, AttributeError: a lone .npy array in disguise is no context manager
+        raise DataError(
+            f"data file '{path}' must be an npz archive of plain number arrays, got '{error}';"
+            " write it with numpy.savez(path, X=..., y=...)"
+        ) from error
+
+
+def _npz_part(archive: Mapping[str, Any], path: Path) -> Part:
+    if all(key in archive for key in _SPARSE_KEYS):
+        label_key = next((key for key in _LABEL_KEYS if key in archive), None)
+        if label_key is not None:
+            if "format" in archive and archive["format"].item() not in (b"csr", "csr"):
+                raise DataError(
+                    f"data file '{path}' must hold its sparse matrix as csr, got"
+                    f" {archive['format'].item()!r}; convert it with .tocsr() before saving"
+                )
+            rows, columns = (int(length) for length in archive["shape"])
+            data, indices, indptr = (archive[key] for key in _SPARSE_KEYS[:3])
+            return Part(compact_csr(data, indices, indptr, (rows, columns), path), _flat(archive[label_key]))
+    for features_key, labels_key in _DENSE_KEYS:
+        if features_key in archive and labels_key in archive:
+            return Part(archive[features_key], _flat(archive[labels_key]))
+    raise DataError(
+        f"data file '{path}' must hold the arrays X and y (or x and y, features and labels, data and"
+        f" target, or {', '.join(_SPARSE_KEYS)} and y), got {', '.join(archive) or 'none'}; rename them"
+    )
+
+
+def _flat(labels: Any) -> Any:
+    """Return a column of labels as a row; other shapes stay, to be refused by the check."""
+    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+
+
+FORMATS: dict[str, Callable[[Path, int | None], Part]] = {
+    ".npz": _read_npz,
+    ".csv": lambda path, n_features: read_csv(path),
+    ".svm": read_svmlight,
+    ".svmlight": read_svmlight,
+    ".libsvm": read_svmlight,
+    ".binary": read_svmlight,  # the LIBSVM collection calls its two-class files so
+    ".txt": read_svmlight,
+    PIXELS_MARK: lambda path, n_features: read_idx(path),
+}
+"""End of the file's name -> reader; all but .npz may be followed by a suffix of COMPRESSIONS."""
+
+_SUPPORTED = (
+    ".npz; .csv, .svm, .svmlight, .libsvm, .binary, .txt (svmlight), each also with .gz or .bz2;"
+    " *-images-idx3-ubyte[.gz]"
+)
+
+
+def _reader(path: Path) -> Callable[[Path, int | None], Part]:
+    name = path.name.lower()
+    plain = name.removesuffix(path.suffix.lower()) if path.suffix.lower() in COMPRESSIONS else name
+    if plain.endswith(LABELS_MARK):
+        raise DataError(f"data file '{path}' holds labels only; name the images-idx3-ubyte file beside it")
+    for end, reader in FORMATS.items():
+        if plain.endswith(end) and (plain == name or end != ".npz"):
+            return reader
+    raise DataError(
+        f"data file '{path}' must have a name that tells its format ({_SUPPORTED}), got '{path.name}';"
+        " rename or convert it"
+    )

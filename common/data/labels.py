@@ -1,0 +1,101 @@
+"""Which labels are the positive ones: the text of the run config, the rule "auto", the binary target."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zofedht.common.errors import DataError
+from zofedht.common.typing import Indices, Vector
+
+__all__ = ["AUTO", "binary_target", "check_both_classes", "choose_positive", "parse_labels", "whole_labels"]
+
+AUTO = "auto"
+_ITEM = re.compile(r"([+-]?[0-9]{1,15})(?:-([+-]?[0-9]{1,15}))?")
+_WIDEST = 10_000  # labels in one range; more is a slip of the keyboard, and would fill the memory
+_EXACT = 2.0**53  # beyond it float64 no longer tells whole numbers apart
+_SHOWN = 10
+
+
+def parse_labels(text: str) -> frozenset[int]:
+    """Return the labels that a text names: "5-9", "1,3,5", "2", "-1", "-3--1", or parts joined by commas.
+
+    "auto" gives the empty set, which stands for the rule in ``choose_positive``. Raises DataError for
+    anything else, a range that runs backwards, or one of more than 10,000 labels.
+    """
+    if text.strip() == AUTO:
+        return frozenset()
+    labels: set[int] = set()
+    for item in text.split(","):
+        match = _ITEM.fullmatch(item.strip())
+        if match is None:
+            raise DataError(
+                f"positive-labels must be '{AUTO}' or whole numbers and ranges such as '5-9' or '1,3,5',"
+                f" got '{item.strip()}' in '{text}'"
+            )
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not 0 <= last - first < _WIDEST:
+            raise DataError(
+                f"positive-labels must have ranges that run upwards over at most {_WIDEST} labels, got"
+                f" '{item.strip()}'; write the smaller label first, as in '5-9'"
+            )
+        labels.update(range(first, last + 1))
+    return frozenset(labels)
+
+
+def whole_labels(labels: NDArray[Any], source: str) -> Indices:
+    """Return labels (rows,) of any real dtype as integers; raise DataError for one that is not whole."""
+    if labels.dtype.kind in "bi":
+        return labels.astype(np.intp)
+    fits = (np.abs(labels) <= _EXACT) & (np.trunc(labels) == labels)
+    if not fits.all():
+        row = int(np.argmin(fits))
+        raise DataError(
+            f"data set '{source}' must have labels that are whole numbers, got {labels[row]} at row"
+            f" {row + 1}; number the classes first"
+        )
+    return labels.astype(np.intp)
+
+
+def choose_positive(chosen: frozenset[int], labels: Indices, source: str) -> frozenset[int]:
+    """Return the positive labels: the chosen ones, or by the rule "auto" where none are chosen.
+
+    Auto means the larger label where there are two; 5-9 where there are more, all within 0..9. Raises
+    DataError where neither holds. labels: all labels of the set, training and test.
+    """
+    if chosen:
+        return chosen
+    found = np.unique(labels)
+    if len(found) == 2:
+        return frozenset({int(found[1])})
+    if len(found) > 2 and found[0] >= 0 and found[-1] <= 9:
+        return frozenset(range(5, 10))
+    raise DataError(
+        f"positive-labels '{AUTO}' needs two labels, or digits 0-9, and data set '{source}' has"
+        f" {_listing(found)}; name the positive ones, as in positive-labels = '5-9'"
+    )
+
+
+def binary_target(labels: Indices, positive: frozenset[int]) -> Vector:
+    """Return (rows,) float64: 1.0 where the label is a positive one, 0.0 elsewhere."""
+    return np.isin(labels, np.fromiter(positive, np.intp)).astype(np.float64)
+
+
+def check_both_classes(target: Vector, labels: Indices, positive: frozenset[int], source: str) -> None:
+    """Raise DataError unless a training part has rows of both classes."""
+    if 0.0 < target.mean() < 1.0:
+        return
+    side = "positive" if target[0] else "negative"
+    raise DataError(
+        f"positive-labels must leave rows of both classes, and with {_listing(np.array(sorted(positive)))}"
+        f" all {len(target)} training rows of '{source}' are {side}; choose among its labels,"
+        f" {_listing(np.unique(labels))}"
+    )
+
+
+def _listing(labels: NDArray[Any]) -> str:
+    shown = ", ".join(str(int(label)) for label in labels[:_SHOWN])
+    return shown if len(labels) <= _SHOWN else f"{shown}, ... ({len(labels)} in all)"

@@ -1,0 +1,161 @@
+"""The data sets known by name: which files hold them, and which fetcher is asked where there are none.
+
+A new set is a new row of NAMED_SETS.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn import datasets as sklearn_datasets
+
+from zofedht.common.data.files import read_file
+from zofedht.common.data.reading import Part
+from zofedht.common.errors import DataError
+
+__all__ = ["NAMED_SETS", "NamedSet", "data_folder", "read_named"]
+
+_IMAGES = ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte")
+_IMAGE_TRAIN_ROWS = 60_000
+_RCV1_FEATURES = 47_236
+_RCV1_TRAIN_ROWS = 23_149  # of the chronological LYRL2004 split, before the two-sided documents are dropped
+# Fail soon where there is no network: the files are the usual way, and the error tells it.
+_SOON: dict[str, Any] = {"n_retries": 1, "delay": 0.1}
+
+
+@dataclass(frozen=True)
+class NamedSet:
+    """Where a set comes from.
+
+    files: pairs (training file, test file), tried in order; none for an embedded set. fetch: called
+    with the data folder where no pair is found; a test part of None means that there is no official
+    one. n_features: columns of the sparse files. divisor: the features are divided by it.
+    """
+
+    fetch: Callable[[Path], tuple[Part, Part | None]]
+    files: tuple[tuple[str, str], ...] = ()
+    n_features: int | None = None
+    divisor: float = 1.0
+
+
+def data_folder(data_dir: str) -> Path:
+    """Return the folder of the large sets: data_dir, or the user's cache where it is empty."""
+    try:
+        if data_dir:
+            return Path(data_dir).expanduser()
+        cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        # The XDG rule: a relative path counts as unset.
+        return (cache if cache.is_absolute() else Path("~/.cache").expanduser()) / "zofedht"
+    except RuntimeError as error:
+        raise DataError(f"the data folder needs a home directory, got '{error}'; set data-dir") from error
+
+
+def read_named(name: str, data_dir: str, *, fetch: bool = True) -> tuple[Part, Part | None]:
+    """Return the training part of a set and its official test part, if there is one.
+
+    Looks for files in the subfolder named after the set, then in the data folder itself, then asks
+    the fetcher, if ``fetch`` says so. Raises DataError naming files, folders and the fetcher's failure when
+    nothing works.
+    """
+    entry = NAMED_SETS[name]
+    if not entry.files:
+        return entry.fetch(Path())
+    base = data_folder(data_dir)
+    folders = [base / name, base]
+    if base.resolve().name in NAMED_SETS.keys() - {name}:
+        folders = folders[:1]  # mnist and fashion-mnist share their file names
+    for folder in folders:
+        for train, test in entry.files:
+            if _present(folder / train) and _present(folder / test):
+                part = read_file(folder / train, entry.n_features)
+                return part, read_file(folder / test, part.features.shape[1])
+    wanted = " or ".join(", ".join(_with_labels(pair)) for pair in entry.files)
+    lacking = (
+        f"data set '{name}' needs the files {wanted}, which are not in"
+        f" {' nor in '.join(repr(str(folder)) for folder in folders)}"
+    )
+    if not fetch:
+        raise DataError(
+            f"{lacking}; put the files there, name their folder with --data-dir, or allow this device to fetch them"
+            f" with --dataset {name} (a server cannot)",
+            told=f"the client has no files of the data set '{name}'",
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # each failed try warns; the last one is reported below
+            return entry.fetch(base)
+    except Exception as error:  # whatever a fetcher raises, the way out is the same
+        raise DataError(
+            f"{lacking}, and scikit-learn could not fetch it ({type(error).__name__}: {error}); put the files there"
+            " or set data-dir"
+        ) from error
+
+
+def _present(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a folder that may not be searched counts as empty; the final error names it
+        return False
+
+
+def _with_labels(pair: tuple[str, str]) -> list[str]:
+    """Return the names of a pair, and after each IDX images file that of its labels."""
+    both = [(name, name.replace("images-idx3", "labels-idx1")) for name in pair]
+    return list(dict.fromkeys(name for names in both for name in names))
+
+
+def _embedded_digits(folder: Path) -> tuple[Part, None]:
+    digits = sklearn_datasets.load_digits()
+    return Part(digits.data, digits.target), None
+
+
+def _fetch_images(folder: Path, openml_name: str) -> tuple[Part, Part]:
+    """Fetch 70,000 images, the 10,000 of the official test part last; as uint8, an eighth of the size."""
+    # liac-arff is the parser that needs no pandas.
+    fetched = sklearn_datasets.fetch_openml(
+        openml_name, version=1, parser="liac-arff", as_frame=False, data_home=str(folder), **_SOON
+    )
+    pixels, labels = np.asarray(fetched.data).astype(np.uint8), np.asarray(fetched.target).astype(np.intp)
+    head, tail = slice(None, _IMAGE_TRAIN_ROWS), slice(_IMAGE_TRAIN_ROWS, None)
+    return Part(pixels[head], labels[head]), Part(pixels[tail], labels[tail])
+
+
+def _fetch_rcv1(folder: Path) -> tuple[Part, Part]:
+    """Fetch RCV1-v2: +1 for CCAT or ECAT, -1 for GCAT or MCAT, documents of both or neither dropped."""
+    fetched = sklearn_datasets.fetch_rcv1(data_home=str(folder), **_SOON)
+    names = list(fetched.target_names)
+
+    def has(*topics: str) -> Any:
+        columns = [names.index(topic) for topic in topics]
+        return np.asarray(fetched.target[:, columns].sum(axis=1)).ravel() > 0
+
+    positive, negative = has("CCAT", "ECAT"), has("GCAT", "MCAT")
+    kept = np.flatnonzero(positive != negative)
+    cut = int(np.searchsorted(kept, _RCV1_TRAIN_ROWS))
+    labels = np.where(positive, 1, -1)
+    parts = [Part(fetched.data[rows], labels[rows]) for rows in (kept[:cut], kept[cut:])]
+    return parts[0], parts[1]
+
+
+def _image_files() -> tuple[tuple[str, str], ...]:
+    train, test = _IMAGES
+    return ((f"{train}.gz", f"{test}.gz"), (train, test))
+
+
+NAMED_SETS: dict[str, NamedSet] = {
+    "digits": NamedSet(_embedded_digits, divisor=16.0),
+    "mnist": NamedSet(partial(_fetch_images, openml_name="mnist_784"), _image_files(), divisor=255.0),
+    "fashion-mnist": NamedSet(partial(_fetch_images, openml_name="Fashion-MNIST"), _image_files(), divisor=255.0),
+    "rcv1": NamedSet(
+        _fetch_rcv1,
+        (("rcv1_train.svm.bz2", "rcv1_test.svm.bz2"), ("rcv1_train.binary.bz2", "rcv1_test.binary.bz2")),
+        n_features=_RCV1_FEATURES,
+    ),
+}

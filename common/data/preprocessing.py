@@ -1,0 +1,126 @@
+"""Steps on the features, applied in the order in which the run config names them.
+
+A step has a dense and a sparse form. The dense ones work in place on one buffer that is allocated
+with room for every column to come, so the peak is the source and one float64 result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from zofedht.common.errors import DataError
+from zofedht.common.typing import Features, Matrix, Vector
+
+__all__ = ["NONE", "STEPS", "Step", "parse_steps", "preprocess"]
+
+NONE = "none"
+_SAFE = (1e-200, 1e200)  # sums of squares in here have neither over- nor underflowed
+
+
+@dataclass(frozen=True)
+class Step:
+    """One preprocessing step: the columns it appends, and its two forms.
+
+    dense(buffer, width) changes the first ``width`` columns in place, and those it appends; sparse
+    returns a new matrix.
+    """
+
+    appends: int
+    dense: Callable[[Matrix, int], None]
+    sparse: Callable[[Any], Any]
+
+
+def parse_steps(text: str) -> tuple[str, ...]:
+    """Return the names in a comma-separated text; "none" gives none. Raises DataError for other names."""
+    names = tuple(name.strip() for name in text.split(","))
+    if names == (NONE,):
+        return ()
+    for place, name in enumerate(names):
+        if name not in STEPS:
+            raise DataError(
+                f"preprocess must name steps among {', '.join(STEPS)}, or be '{NONE}' alone, got '{name}' in '{text}'"
+            )
+        if name in names[:place]:
+            raise DataError(f"preprocess must name each step once, got '{name}' twice in '{text}'; drop one")
+    return names
+
+
+def preprocess(features: Any, steps: tuple[str, ...], divisor: float = 1.0) -> Features:
+    """Return features / divisor after the steps, as C-contiguous float64, or as CSR with int32 indices.
+
+    features: (rows, columns), any real dtype, or CSR; not changed.
+    """
+    chosen = [STEPS[name] for name in steps]
+    if sparse.issparse(features):
+        matrix = sparse.csr_array(features, dtype=np.float64, copy=True)
+        matrix.data /= divisor
+        for step in chosen:
+            matrix = step.sparse(matrix)
+        matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+        return matrix
+    rows, width = features.shape
+    buffer = np.empty((rows, width + sum(step.appends for step in chosen)))
+    np.divide(features, divisor, out=buffer[:, :width])
+    for step in chosen:
+        step.dense(buffer, width)
+        width += step.appends
+    return buffer
+
+
+def _bias_dense(buffer: Matrix, width: int) -> None:
+    buffer[:, width] = 1.0
+
+
+def _bias_sparse(matrix: Any) -> Any:
+    ones = sparse.csr_array(np.ones((matrix.shape[0], 1)))
+    return sparse.hstack([matrix, ones], format="csr")
+
+
+def _unit_norm_dense(buffer: Matrix, width: int) -> None:
+    values = buffer[:, :width]
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("ij,ij->i", values, values)  # forms no copy of the squares
+    unsafe = ~((squares > _SAFE[0]) & (squares < _SAFE[1]))
+    if unsafe.any():
+        scaled = values[unsafe]
+        scaled /= _or_one(np.abs(scaled).max(axis=1))[:, None]
+        values[unsafe] = scaled
+        squares[unsafe] = np.einsum("ij,ij->i", scaled, scaled)
+    values /= _or_one(np.sqrt(squares))[:, None]
+
+
+def _unit_norm_sparse(matrix: Any) -> Any:
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    data = matrix.data
+    squares = _sums(rows, data, matrix.shape[0])
+    unsafe = ~((squares > _SAFE[0]) & (squares < _SAFE[1]))
+    if unsafe.any():
+        peaks = np.zeros(matrix.shape[0])
+        np.maximum.at(peaks, rows, np.abs(data))
+        data = data / np.where(unsafe, _or_one(peaks), 1.0)[rows]
+        squares = _sums(rows, data, matrix.shape[0])
+    data = data / _or_one(np.sqrt(squares))[rows]
+    return sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _sums(rows: NDArray[Any], data: Vector, count: int) -> Vector:
+    with np.errstate(over="ignore", under="ignore"):
+        sums: Vector = np.bincount(rows, weights=data * data, minlength=count).astype(np.float64, copy=False)
+    return sums
+
+
+def _or_one(norms: Vector) -> Vector:
+    """Return the norms with 1 in place of 0, so that an all-zero row stays as it is."""
+    return np.where(norms > 0.0, norms, 1.0)
+
+
+STEPS: dict[str, Step] = {
+    "bias": Step(1, _bias_dense, _bias_sparse),  # a column of ones at the end
+    "unit-norm": Step(0, _unit_norm_dense, _unit_norm_sparse),  # each row to L2 norm 1
+}

@@ -1,0 +1,79 @@
+"""Laws of the random direction v.
+
+A slot draws the directions of all its steps in blocks. The isotropic parts come from the slot's
+``directions`` stream and the coefficients inside span(Q) from its ``subspace`` stream, each read row
+by row, so the size of a block cannot change what is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from zofedht.common.directions.probes import PROBES
+from zofedht.common.random.source import Noise, noise
+from zofedht.common.random.streams import BIT_GENERATOR
+from zofedht.common.typing import Matrix
+
+__all__ = ["BLOCK_BYTES", "Directions", "gain", "slot_directions"]
+
+BLOCK_BYTES = 32 * 2**20
+"""Memory for one block of directions; a constant, since the shape of a product can change its last bits."""
+
+
+def gain(covariance: str, dimension: int, rank: int) -> float:
+    """Return s: 1 for ``paper`` (C <= I, as Theorem 1 needs), n/tau' for ``trace`` (trace C = n)."""
+    return dimension / rank if covariance == "trace" and rank > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Directions:
+    """v = sqrt(1-a) v1 + sqrt(a s) Q v2, E[v1 v1^T] = I_n, E[v2 v2^T] = I_k  (paper eq. 9 with s = 1).
+
+    v1 and v2 are independent and follow the probe's law, N(0, I) in the paper. E[v v^T] = (1-a) I + a s Q Q^T.
+    Without a basis, or with weight 0, v = v1 exactly.
+    """
+
+    dimension: int  # n
+    basis: Matrix | None = None  # Q: (n, k), orthonormal columns
+    weight: float = 0.0  # a, alpha in the paper
+    gain: float = 1.0  # s
+    probe: str = "gaussian"  # law of v1 and v2
+    generator: str = BIT_GENERATOR.lower()  # source of their numbers
+
+    @property
+    def follows_basis(self) -> bool:
+        """Whether any probe energy goes into span(Q)."""
+        return self.basis is not None and self.basis.shape[1] > 0 and self.weight > 0.0
+
+    def block(self, source: Noise, coefficients: Noise, steps: int) -> Matrix:
+        """Draw ``steps`` directions as the rows of a (steps, n) array."""
+        draw = PROBES[self.probe]
+        v = draw(source, steps, self.dimension)
+        if not self.follows_basis or self.basis is None:
+            return v
+        v *= math.sqrt(1.0 - self.weight)
+        inside = draw(coefficients, steps, self.basis.shape[1])
+        inside *= math.sqrt(self.weight * self.gain)
+        v += inside @ self.basis.T
+        return v
+
+
+def slot_directions(
+    law: Directions,
+    steps: int,
+    seed: int,
+    round_: int,
+    slot: int,
+    *,
+    kernel: str = "auto",
+    block_bytes: int | None = None,
+) -> Iterator[Matrix]:
+    """Yield the directions of one slot in blocks of at most ``block_bytes`` or BLOCK_BYTES, (block, n) each."""
+    source = noise(law.generator, kernel, seed, "directions", round_, slot)
+    # Making a source costs as much as a step: none is made where nothing will be drawn from it.
+    coefficients = noise(law.generator, kernel, seed, "subspace", round_, slot) if law.follows_basis else source
+    most = max(1, (block_bytes or BLOCK_BYTES) // (8 * law.dimension))
+    for start in range(0, steps, most):
+        yield law.block(source, coefficients, min(most, steps - start))

@@ -1,0 +1,65 @@
+"""All clients of a run are searched in the same units: how these are told, and what differs where they are not.
+
+Told they are bytes: scale, lower and upper bounds, one after another as little-endian float64; none where the objective
+declares neither; and their digest alone where they are too long to be told.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zofedht.common.errors import ObjectiveError
+from zofedht.common.objective.base import Objective
+from zofedht.common.objective.scaling import Units, digest_of
+
+__all__ = ["DIGEST_BYTES", "MOST_TOLD_UNITS", "check_fits", "difference", "told_units"]
+
+DIGEST_BYTES = 32
+MOST_TOLD_UNITS = 48 * 1024
+"""Bytes, of 2,000 parameters, with which a client introduces itself: a server reads no long introduction."""
+
+_PARTS = ("scale", "lower bound", "upper bound")
+_RULE = "all clients of a run must have the same scale and bounds"
+
+
+def told_units(units: Units | None, most_bytes: int | None = None) -> bytes:
+    """Return the units as bytes, 24 a parameter, or as the 32 of their sha256 where these are more than that."""
+    if units is None:
+        return b""
+    told = units.told
+    return told if most_bytes is None or len(told) <= most_bytes else bytes.fromhex(units.digest)
+
+
+def difference(mine: bytes, theirs: bytes, who: str, whom: str) -> str:
+    """Return in which parameter two objectives' units differ, and the rule; an empty text where they are the same.
+
+    ``who`` and ``whom`` are what the sentence calls the owners.
+    """
+    if mine == theirs:
+        return ""
+    if not mine or not theirs:
+        has, lacks = (who, whom) if mine else (whom, who)
+        return f"{has} declares a scale or bounds and {lacks} none; {_RULE}"
+    if len(mine) != len(theirs) or len(mine) == DIGEST_BYTES:
+        return f"{who} has another scale or other bounds than {whom}; {_RULE}"
+    # As integers: what differs in any bit differs, 0.0 and -0.0 too.
+    unequal = np.frombuffer(mine, dtype="<i8").reshape(3, -1) != np.frombuffer(theirs, dtype="<i8").reshape(3, -1)
+    parameters = np.flatnonzero(unequal.any(axis=0))
+    index = int(parameters[0])
+    part = int(np.flatnonzero(unequal[:, index])[0])
+    here, there = (float(np.frombuffer(told, dtype="<f8").reshape(3, -1)[part, index]) for told in (mine, theirs))
+    more = f" ({len(parameters)} parameters differ)" if len(parameters) > 1 else ""
+    return f"{who} has the {_PARTS[part]} {here!r} for parameter {index}, {whom} has {there!r}{more}; {_RULE}"
+
+
+def check_fits(objective: Objective, dimension: int, units: str) -> None:
+    """Raise ObjectiveError unless the objective has as many parameters as the server's x, and the units of this digest.
+
+    In other units the same numbers are another point.
+    """
+    if objective.dim != dimension:
+        text = f"the server's x has {dimension} parameters, this client's objective has {objective.dim}"
+        raise ObjectiveError(text, told=text)
+    if digest_of(objective) != units:
+        text = f"scale and bounds of this client's objective are not the run's; {_RULE}"
+        raise ObjectiveError(text, told=text)

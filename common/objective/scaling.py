@@ -1,0 +1,223 @@
+"""Scaled and bounded parameters: x is searched in units in which all parameters matter about equally.
+
+    user's x = clip(scale * z, lower, upper)
+
+The server's x, the directions, the radius, the step size and the moves are all in z; whatever is shown or exported
+is in the user's x. Only two places know: here, where an objective is wrapped, and the server, which projects the mean
+of a round onto the bounds and converts what it exports.
+
+**At a bound** both ends of a probe are moved inward together, so that they keep their distance: the two-point slope
+stays exact for a linear function, at a bound as anywhere. Clipping each end would halve the slope there, and
+reflecting would make it 0: a parameter could not leave its bound again. The local w itself is not projected, only
+where it is evaluated, and the server projects once a round. So a local step is still w - eta c v, which a server can
+replay, and the mean is not biased by each client's own projection (Yuan, Zaheer, Reddi 2021, "Federated Composite
+Optimization": average the dual state, project after).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from zofedht.common.errors import ObjectiveError
+from zofedht.common.objective.base import Objective
+from zofedht.common.typing import Indices, Matrix, Vector
+
+__all__ = ["Units", "digest_of", "in_search_units", "units_of"]
+
+_MARGIN = 16.0 * np.finfo(np.float64).eps
+"""Ends keep so far from the bounds, relative to their size, that rounding does not carry them over."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """scale: (n,), positive. lower, upper: (n,), in the user's units, infinite where there is no bound.
+
+    Raises ObjectiveError when they are anything else.
+    """
+
+    scale: Vector
+    lower: Vector
+    upper: Vector
+
+    def __post_init__(self) -> None:
+        if not self.scale.shape == self.lower.shape == self.upper.shape or self.scale.ndim != 1:
+            shapes = ", ".join(str(part.shape) for part in (self.scale, self.lower, self.upper))
+            raise ObjectiveError(f"scale and bounds must hold a number for each parameter, got the shapes {shapes}")
+        for index in np.flatnonzero(~(np.isfinite(self.scale) & (self.scale > 0.0))):
+            raise ObjectiveError(f"scale must be positive and finite, got {self.scale[index]} for parameter {index}")
+        # NaN fails as well.
+        for index in np.flatnonzero(~((self.lower <= self.upper) & (self.lower < np.inf) & (self.upper > -np.inf))):
+            raise ObjectiveError(
+                f"bounds must be (lower, upper) with lower <= upper, got ({self.lower[index]}, {self.upper[index]}) for"
+                f" parameter {index} (None where there is no bound)"
+            )
+
+    def to_user(self, z: Vector | Matrix) -> Any:
+        """Return the user's x, (n,) or one a row: always within the bounds."""
+        return np.clip(self.scale * z, self.lower, self.upper)
+
+    def to_search(self, x: Vector) -> Vector:
+        """Return z of the user's x."""
+        return x / self.scale
+
+    def project(self, z: Vector) -> Vector:
+        """Return the point within the bounds that is nearest to z."""
+        return np.clip(z, self.lower / self.scale, self.upper / self.scale)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any parameter has a bound."""
+        return bool(np.any(np.isfinite(self.lower) | np.isfinite(self.upper)))
+
+    def at_bounds(self, z: Vector) -> tuple[int, int]:
+        """Return how many parameters of a projected z are at a bound, and how many can move; fixed ones are neither."""
+        free = self.lower < self.upper
+        at_bound = (z <= self.lower / self.scale) | (z >= self.upper / self.scale)
+        return int(np.sum(at_bound & free)), int(np.sum(free))
+
+    def ends(self, z: Vector, v: Vector, upper: float, lower: float) -> tuple[Vector, Vector]:
+        """Return (w, u) in the user's units so that w + upper u and w + lower u are within the bounds.
+
+        u is scale * v where the box is as wide as the probe, and shorter in the other parameters; w is the point
+        nearest to z from which both ends are within.
+        """
+        w, u = self.scale * z, self.scale * v
+        reach = max(abs(upper), abs(lower), upper - lower)
+        width = self.upper - self.lower
+        size = np.minimum(reach * np.abs(u), width)
+        inner_low, inner_high = (
+            bound + inward * np.maximum(np.where(np.isfinite(bound), np.abs(bound), 0.0), size)
+            for bound, inward in ((self.lower, _MARGIN), (self.upper, -_MARGIN))
+        )
+        longest = np.maximum(inner_high - inner_low, 0.0) / (upper - lower)
+        u = np.clip(u, -longest, longest)
+        low, high = np.minimum(upper * u, lower * u), np.maximum(upper * u, lower * u)
+        w = np.clip(w, inner_low - low, inner_high - high)
+        return np.clip(w, self.lower, self.upper), u
+
+    @property
+    def told(self) -> bytes:
+        """Scale, lower and upper bounds, one after another as little-endian float64."""
+        parts = (self.scale, self.lower, self.upper)
+        return b"".join(np.ascontiguousarray(part, dtype="<f8").tobytes() for part in parts)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The sha256 of the bytes that tell them."""
+        return hashlib.sha256(self.told).hexdigest()
+
+
+def units_of(objective: Objective) -> Units | None:
+    """Return the units that an objective declares by ``scale`` and ``bounds``, or None where it declares none.
+
+    Without a ``scale`` a parameter with two bounds is scaled by their distance, another by 1.
+
+    Raises ObjectiveError when they are malformed.
+    """
+    if isinstance(objective, _Searched):
+        return objective.units
+    scale, bounds = objective.scale, objective.bounds
+    if scale is None and bounds is None:
+        return None
+    lower, upper = _bounds(bounds, objective.dim)
+    if scale is None:
+        units = Units(np.ones(objective.dim), lower, upper)
+        width = upper - lower
+        return replace(units, scale=np.where(np.isfinite(width) & (width > 0.0), width, 1.0))
+    return Units(_numbers("scale", scale, objective.dim), lower, upper)
+
+
+def in_search_units(objective: Objective) -> Objective:
+    """Return the objective as it is searched: itself, unless it declares a scale or bounds.
+
+    Raises ObjectiveError when they are malformed.
+    """
+    units = units_of(objective)
+    return objective if units is None or isinstance(objective, _Searched) else _Searched(objective, units)
+
+
+def digest_of(objective: Objective) -> str:
+    """Return the digest of an objective's units, or an empty text: all clients of a run must have the same."""
+    units = units_of(objective)
+    return "" if units is None else units.digest
+
+
+class _Searched(Objective):
+    """Another objective as a function of z."""
+
+    def __init__(self, inner: Objective, units: Units) -> None:
+        self.inner = inner
+        self.units = units
+        self.dim = inner.dim
+        self.concurrency = inner.concurrency
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def value(self, x: Vector, batch: Indices | slice) -> float:
+        return self.inner.value(self.units.to_user(x), batch)
+
+    def pair(self, w: Vector, v: Vector, radius: float, batch: Indices | slice) -> tuple[float, float]:
+        return self.ends(w, v, radius, -radius, batch)
+
+    def ends(self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice) -> tuple[float, float]:
+        middle, along = self.units.ends(w, v, upper, lower)
+        return self.inner.ends(middle, along, upper, lower, batch)
+
+    def values(self, ws: Matrix, batch: Indices | slice) -> Vector:
+        return self.inner.values(self.units.to_user(ws), batch)
+
+    def initial(self, rng: np.random.Generator) -> Vector | None:
+        own = self.inner.initial(rng)
+        if own is None:
+            return None
+        x = np.array(own, dtype=np.float64)
+        if x.shape != (self.dim,):
+            return x  # starting_point says what is wrong with it
+        for index in np.flatnonzero((x < self.units.lower) | (x > self.units.upper)):
+            raise ObjectiveError(
+                f"initial() must lie within the bounds, got {x[index]} for parameter {index} with the bounds"
+                f" ({self.units.lower[index]}, {self.units.upper[index]})"
+            )
+        return self.units.to_search(x)
+
+    def evaluate(self, x: Vector) -> dict[str, float]:
+        return self.inner.evaluate(self.units.to_user(x))
+
+
+def _bounds(bounds: Any, dimension: int) -> tuple[Vector, Vector]:
+    if bounds is None:
+        return np.full(dimension, -np.inf), np.full(dimension, np.inf)
+    pairs = list(bounds)
+    if len(pairs) == 2 and not any(isinstance(part, Sequence | np.ndarray) for part in pairs):
+        pairs = [pairs] * dimension
+    if len(pairs) != dimension or any(
+        not isinstance(pair, Sequence | np.ndarray) or isinstance(pair, str) or len(pair) != 2 for pair in pairs
+    ):
+        raise ObjectiveError(
+            f"bounds must be one pair (lower, upper) for all parameters or {dimension} pairs, one for each, got"
+            f" {len(pairs)} entries"
+        )
+    lower = [-np.inf if low is None else low for low, _ in pairs]
+    upper = [np.inf if high is None else high for _, high in pairs]
+    return _numbers("bounds", lower, dimension), _numbers("bounds", upper, dimension)
+
+
+def _numbers(what: str, value: Any, dimension: int) -> Vector:
+    try:
+        array = np.array(value, dtype=np.float64)
+        return np.array(np.broadcast_to(array, (dimension,))) if array.ndim == 0 else _of_length(what, array, dimension)
+    except (TypeError, ValueError) as error:
+        raise ObjectiveError(f"{what} must hold numbers, got {value!r}") from error
+
+
+def _of_length(what: str, array: Vector, dimension: int) -> Vector:
+    if array.shape != (dimension,):
+        raise ObjectiveError(f"{what} must hold one number for each of {dimension} parameters, got {array.shape}")
+    return array

@@ -1,0 +1,60 @@
+"""Where the user's own code failed: a traceback without the frames of this program."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["raised", "user_place", "user_traceback"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+_OURS = tuple(f"{_ROOT / package}/" for package in ("zofedht", "common", "client", "server"))
+_STANDARD = sysconfig.get_path("stdlib")
+_CARRIERS = ("<frozen importlib", f"{_STANDARD}/concurrent/", f"{_STANDARD}/importlib/")
+"""Frames between ours and the user's: they say nothing about what failed."""
+
+
+def raised(error: BaseException, *, with_text: bool = True) -> str:
+    """Return what was raised and where, on one line: ``raised ValueError: no such day (valve.py, line 12, in day)``.
+
+    Without the exception's text it holds nothing of a device's data, and may go to a server.
+    """
+    text = " ".join(str(error).split()) if with_text else ""
+    return f"raised {type(error).__name__}{': ' if text else ''}{text}{user_place(error)}"
+
+
+def user_place(error: BaseException) -> str:
+    """Return `` (FILE, line N, in FUNCTION)`` of the innermost frame of the user's code, or nothing.
+
+    The file is named without its folder: the line may go to the server.
+    """
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_shown(frame)]
+    mine = [frame for frame in frames if "site-packages" not in frame.filename and _STANDARD not in frame.filename]
+    if not (mine or frames):
+        return ""
+    frame = (mine or frames)[-1]
+    return f" ({Path(frame.filename).name}, line {frame.lineno}, in {frame.name})"
+
+
+def user_traceback(error: BaseException) -> str:
+    """Return the traceback as Python prints it, chained exceptions included, with this program's frames left out.
+
+    Empty when no frame is the user's.
+    """
+    told = traceback.TracebackException.from_exception(error)
+    for part in _chain(told):
+        part.stack = traceback.StackSummary.from_list([frame for frame in part.stack if _is_shown(frame)])
+    return "".join(told.format()).rstrip() if any(part.stack for part in _chain(told)) else ""
+
+
+def _is_shown(frame: traceback.FrameSummary) -> bool:
+    return not frame.filename.startswith(_OURS) and not frame.filename.startswith(_CARRIERS)
+
+
+def _chain(told: traceback.TracebackException | None) -> Iterator[traceback.TracebackException]:
+    if told is not None:
+        yield told
+        yield from _chain(told.__cause__)
+        yield from _chain(told.__context__)

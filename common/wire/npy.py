@@ -1,0 +1,65 @@
+"""Vectors out of .npy bytes that a peer sent: checked before anything is allocated, and never a pickle.
+
+NumPy's own reader evaluates the header as Python text and allocates the shape that it claims. Here the
+header must be the very text that ``numpy.save`` writes for a little-endian vector of floats, and the shape must
+agree with the bytes that are there; the numbers are then looked at in place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zofedht.common.errors import MessageError
+
+__all__ = ["MOST_OF_A_START", "decode_vector", "decode_vectors"]
+
+MOST_OF_A_START = 4
+"""Arrays of a starting point: x, and its scale and both bounds where a black box has some."""
+
+_MAGIC = b"\x93NUMPY"
+_LENGTH_BYTES = {1: 2, 2: 4, 3: 4}  # of the header's length, by major version
+_MOST_HEADER = 1024
+_HEADER = re.compile(
+    rb"\{'descr': '(?P<dtype>[^']*)', 'fortran_order': (?:True|False), 'shape': \((?P<shape>[0-9, ]*)\), \} *\n"
+)
+
+
+def decode_vector(data: bytes, what: str, dtypes: Sequence[str] = ("float64",)) -> NDArray[Any]:
+    """Return the vector of one of these types in .npy bytes as a read-only view of them.
+
+    ``what`` names it in a complaint. Raises MessageError when the bytes are anything else.
+    """
+    start = len(_MAGIC) + 2
+    if len(data) < start or not data.startswith(_MAGIC) or data[len(_MAGIC)] not in _LENGTH_BYTES:
+        raise MessageError(f"{what} must be a .npy array, got {len(data)} bytes that are none")
+    width = _LENGTH_BYTES[data[len(_MAGIC)]]
+    length = int.from_bytes(data[start : start + width], "little")
+    body = start + width + length
+    if length > _MOST_HEADER or body > len(data):
+        raise MessageError(f"{what} must have a whole .npy header, got one of {length} bytes in {len(data)}")
+    header = _HEADER.fullmatch(data, start + width, body)
+    if header is None:
+        raise MessageError(f"{what} must have a plain .npy header, got {data[start + width : body][:80]!r}")
+    shape, dtype = header["shape"].decode(), header["dtype"].decode(errors="replace")
+    size = re.fullmatch(r"([0-9]{1,15}),", shape)
+    sent = next((np.dtype(name) for name in dtypes if np.dtype(name).newbyteorder("<").str == dtype), None)
+    if sent is None or size is None:
+        raise MessageError(f"{what} must be a {' or '.join(dtypes)} vector, got {dtype[:20]} of shape ({shape[:60]})")
+    if sent.itemsize * int(size[1]) != len(data) - body:
+        raise MessageError(f"{what} must hold {size[1]} {sent} numbers, got {len(data) - body} bytes")
+    return np.frombuffer(data, dtype=dtype, offset=body)
+
+
+def decode_vectors(
+    tensors: Sequence[bytes], what: str, most: int = 1, dtypes: Sequence[str] = ("float64",)
+) -> list[NDArray[Any]]:
+    """Return the vectors of a message, none to ``most``. Raises MessageError for more, and as ``decode_vector``."""
+    if len(tensors) > most:
+        count = "one array" if most == 1 else f"{most} arrays"
+        raise MessageError(f"the message must hold at most {count}, {what}, got {len(tensors)}")
+    return [decode_vector(data, what, dtypes) for data in tensors]

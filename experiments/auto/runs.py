@@ -1,0 +1,147 @@
+"""Runs that judge ``auto``: panels with steps from a grid, with step-size auto and with subspace-weight auto."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from zofedht.common.algorithms import ALGORITHMS
+from zofedht.common.config.rules import AUTO
+from zofedht.common.config.run_config import START_WEIGHT, RunConfig
+from zofedht.common.errors import DataError
+from zofedht.experiments.auto.tables import AutoResult, page
+from zofedht.experiments.study.cell_run import read_result, same_settings
+from zofedht.experiments.study.cells import Cell, Grid, Panel, cell_config, label
+from zofedht.experiments.study.pool import Job, run_jobs
+from zofedht.experiments.study.presets import PRESETS
+from zofedht.experiments.study.progress import StudyProgress
+from zofedht.server.auto.interventions import count_interventions
+from zofedht.server.records.files import cannot_write, replace_file
+
+__all__ = ["STEPS", "AutoGrid", "run_auto"]
+
+STEPS = {
+    "logistic": (1.0, 3.0, 10.0),
+    "svm-squared-hinge": (0.1, 0.3, 1.0),
+    "svm-hinge": (0.3, 1.0, 3.0),
+    "mlp": (0.3, 1.0, 3.0),
+}
+"""The grid of step sizes that auto is compared with, by model."""
+
+_ISOTROPIC, _TRAJECTORY = "zofedavg-sgd", "zofedht"
+
+
+@dataclass(frozen=True)
+class AutoGrid:
+    """What is to be compared."""
+
+    datasets: Sequence[str]
+    models: Sequence[str]
+    partitions: Sequence[str]
+    rounds: int
+    seeds: int = 1
+    train_rows: int = 0
+    data_dir: str = ""
+
+    def panels(self) -> list[Panel]:
+        """Return the panels, in an order in which neighbours share their data set."""
+        return [Panel(d, m, p) for d in self.datasets for p in self.partitions for m in self.models]
+
+
+def run_auto(grid: AutoGrid, out: Path, *, workers: int) -> Path:
+    """Run what is not finished yet and write ``auto.md``; return its path.
+
+    Raises ZofedhtError.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    cells = [
+        (panel, algorithm, step, weight, seed)
+        for panel in grid.panels()
+        for seed in range(grid.seeds)
+        for algorithm, step, weight in _variants(panel.model)
+    ]
+    jobs = [Job(_name(*cell), _config(grid, *cell), out / _name(*cell)) for cell in cells]
+    waiting = []
+    with StudyProgress("auto", workers) as progress:
+        for job in jobs:
+            found = read_result(job.folder)
+            if found is None:
+                waiting.append(job)
+                progress.expect(job.config)
+                continue
+            if different := same_settings(found, job.config):
+                raise DataError(f"{out} holds {job.name} with another {', '.join(different)}; choose another --out")
+            progress.skipped(job.config, float(found["seconds"]))
+        progress.begin()
+        run_jobs(waiting, workers, lambda job, seconds: progress.finished(job.name, job.config, seconds))
+    return write_page(grid, out)
+
+
+def write_page(grid: AutoGrid, out: Path) -> Path:
+    """Write ``auto.md`` from the finished runs in ``out``; panels without any are left out."""
+    results = []
+    for panel in grid.panels():
+        for seed in range(grid.seeds):
+            for variant in _variants(panel.model):
+                found = _result(panel, *variant, seed, out)
+                if found is not None:
+                    results.append(found)
+    versions = f"Python {platform.python_version()}, NumPy {np.__version__}"
+    about = f"{grid.rounds} rounds, seeds 0 to {grid.seeds - 1}; {versions}."
+    path = out / "auto.md"
+    replace_file(path, page(results, about).encode())
+    return path
+
+
+def _variants(model: str) -> list[tuple[str, float | str, float | str]]:
+    """The (algorithm, step, weight) of a panel."""
+    found: list[tuple[str, float | str, float | str]] = []
+    for step in (*STEPS[model], AUTO):
+        found.append((_ISOTROPIC, step, 0.0))
+        found += [(_TRAJECTORY, step, weight) for weight in (START_WEIGHT, AUTO)]
+    return found
+
+
+def _shown(value: float | str) -> str:
+    return value if isinstance(value, str) else label(value)
+
+
+def _name(panel: Panel, algorithm: str, step: float | str, weight: float | str, seed: int) -> str:
+    alpha = _shown(weight) if ALGORITHMS[algorithm].follows_trajectory else "none"
+    place = f"{panel.dataset}-{panel.model}-{panel.partition}"
+    return f"{place}-{algorithm}-eta{_shown(step)}-alpha{alpha}-repeat{seed}"
+
+
+def _config(
+    grid: AutoGrid, panel: Panel, algorithm: str, step: float | str, weight: float | str, seed: int
+) -> RunConfig:
+    follows = ALGORITHMS[algorithm].follows_trajectory
+    study = Grid(
+        PRESETS["authors"], [panel.dataset], [panel.model], [panel.partition], [algorithm], [1.0], [START_WEIGHT],
+        1, rounds=grid.rounds, train_rows=grid.train_rows, data_dir=grid.data_dir,
+    )  # fmt: skip
+    config = cell_config(study, Cell(panel, algorithm, 1.0, START_WEIGHT if follows else None, seed))
+    if panel.model == "mlp":
+        config = config.replace(init="auto")  # at zero, where the paper starts it, it is at a saddle
+    if follows:
+        config = config.replace(subspace_weight=weight)
+    # The grid has the authors' schedule, a step that is auto its own.
+    return config.replace(step_size=step, step_schedule=AUTO) if step == AUTO else config.replace(step_size=step)
+
+
+def _result(
+    panel: Panel, algorithm: str, step: float | str, weight: float | str, seed: int, out: Path
+) -> AutoResult | None:
+    found = read_result(out / _name(panel, algorithm, step, weight, seed))
+    if found is None:
+        return None
+    loss = found["final_train_loss"]
+    counts = count_interventions([found])
+    return AutoResult(panel, algorithm, step, weight, seed, float("inf") if loss is None else float(loss), counts)

@@ -1,0 +1,246 @@
+"""The report of one or more studies: figures, tables, claims; Markdown and one HTML page."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from zofedht.experiments.report.claims import TIE, judge, winner
+from zofedht.experiments.report.figures import draw_panels, save_figure
+from zofedht.experiments.report.markdown import page, table
+from zofedht.experiments.study.cells import Panel
+from zofedht.experiments.study.published import PUBLISHED, PUBLISHED_ROWS
+from zofedht.experiments.study.results import Chosen, Study, lowest, read_study
+from zofedht.server.records.files import cannot_write, replace_file
+
+__all__ = ["write_report"]
+
+_DIVERGED = 1e3  # no starting point scores as much: what ends above it was on its way out
+
+_TITLE = "ZOFedHT: reproduction of the paper's section IV"
+
+
+def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
+    """Write report.md, report.html and the figures (png and pdf) into ``out``; return what was written.
+
+    What ``table1 --out`` and ``theory --out`` have left in ``out`` is put in.
+
+    Raises DataError when a folder holds no study or ``out`` cannot be written, MissingExtraError without
+    matplotlib.
+    """
+    studies = [read_study(folder) for folder in folders]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    written: list[Path] = []
+    blocks = [f"# {_TITLE}", "## Claims", _claims(studies)]
+    for study in studies:
+        blocks += _study_blocks(study, out, written)
+    blocks += _other_commands(out)
+    text = "\n\n".join(block.strip() for block in blocks) + "\n"
+    pictures = {path.name: path.read_bytes() for path in out.glob("*.png")}
+    for name, content in (("report.md", text), ("report.html", page(_TITLE, text, pictures))):
+        replace_file(out / name, content.encode())
+        written.append(out / name)
+    return written
+
+
+def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
+    name, preset = study.folder.name, study.preset
+    panels = study.panels()
+    seconds = sum(float(outcome.result["seconds"]) for outcome in study.outcomes)
+    cpu = sum(float(outcome.result.get("cpu_seconds", math.nan)) for outcome in study.outcomes)
+    failed = sum(not outcome.loss < _DIVERGED for outcome in study.outcomes)
+    blocks = [
+        f"## Study `{name}`: preset {preset.name}",
+        f"Covariance {preset.covariance}, {preset.svm} started at {preset.svm_init}, non-iid = {preset.non_iid},"
+        f" clients drawn {preset.sampling}, selection by {preset.selection}."
+        f" {len(study.outcomes)} runs, {seconds / 3600:.2f} hours of worker time"
+        f"{'' if math.isnan(cpu) else f' ({cpu / 3600:.2f} of CPU)'}, {failed} diverged;"
+        f" {study.about['machine']}. {_kernels(study)}",
+        "\n".join(f"- `{_anywhere(command)}`" for command in study.about["commands"]),
+    ]
+    for partition in sorted({panel.partition for panel in panels}):
+        chosen = [panel for panel in panels if panel.partition == partition]
+        figure = draw_panels(study, chosen, f"{preset.name} preset, {partition}: mean and one sd over repeats")
+        for suffix in (".png", ".pdf"):
+            path = out / f"{name}-{partition}{suffix}"
+            save_figure(figure, path)
+            written.append(path)
+        blocks.append(f"![{name}, {partition}]({name}-{partition}.png)")
+    blocks += ["### Tuned cells", _tuned(study, panels), "### Who wins where", _winners(study, panels)]
+    weights = _weights(study, panels)
+    if weights:
+        blocks += ["### ZOFedHT by alpha", weights]
+    compared = _published(study, panels)
+    if compared:
+        blocks += ["### Against the authors' published best losses", compared]
+    missing = _missing(study, panels)
+    if missing:
+        blocks += ["### Panels of the paper not run in this study", missing]
+    return blocks
+
+
+def _kernels(study: Study) -> str:
+    """Say which inner loops ran, and where if not everywhere: the last bits of x depend on them."""
+    kernels = [outcome.result.get("kernel", "numpy") for outcome in study.outcomes]
+    compiled = sorted({o.cell.panel for o, kernel in zip(study.outcomes, kernels, strict=True) if kernel == "compiled"})
+    if len(set(kernels)) == 1:
+        return f"Inner loops: {kernels[0]}."
+    names = ", ".join(f"{panel.dataset} {panel.model} {panel.partition}" for panel in compiled)
+    return f"Inner loops: compiled in {kernels.count('compiled')} runs ({names}), NumPy's in the others."
+
+
+def _anywhere(command: str) -> str:
+    """Return a command without the folders of the machine that it ran on."""
+    command = re.sub(r"--data-dir \S+", "--data-dir DIR", command)
+    return re.sub(r"--out \S*?([^/\s]+)(?=\s|$)", r"--out runs/\1", command)
+
+
+def _other_commands(out: Path) -> list[str]:
+    blocks = []
+    if (out / "table1.csv").exists() and (out / "table1.png").exists():
+        head, *rows = csv.reader((out / "table1.csv").read_text(encoding="utf-8").splitlines())
+        blocks += ["## Table I", table(head, rows), "![Table I](table1.png)"]
+    if (out / "theory.md").exists():
+        blocks += ["## Theory", (out / "theory.md").read_text(encoding="utf-8")]
+    return blocks
+
+
+def _claims(studies: Sequence[Study]) -> str:
+    rows = [[verdict.claim, f"**{verdict.verdict}**", verdict.evidence] for verdict in judge(studies)]
+    return (
+        table(["claim", "verdict", "evidence"], rows)
+        + "\nBetter, tie and worse count panels, and +5% is a loss that is 5% lower than the rival's. A tie is a"
+        f" difference of less than {TIE:.0%}. A claim holds under a reading where some panel is better and none worse."
+    )
+
+
+def _tuned(study: Study, panels: Sequence[Panel]) -> str:
+    rows = []
+    for panel in panels:
+        for chosen in study.chosen(panel):
+            etas = {
+                outcome.cell.eta
+                for outcome in study.outcomes
+                if (outcome.cell.panel, outcome.cell.algorithm) == (panel, chosen.algorithm)
+            }
+            rows.append(
+                [
+                    f"{panel.dataset} {panel.model} {panel.partition}",
+                    chosen.algorithm,
+                    f"{chosen.eta:g}{_place(chosen.eta, etas)}",
+                    "-" if chosen.alpha is None else f"{chosen.alpha:g}",
+                    _loss(chosen.best),
+                    _loss(chosen.mean),
+                    _loss(chosen.sd),
+                    _loss(lowest(chosen.outcomes)),
+                    str(len(chosen.losses)),
+                    _accuracy(chosen),
+                ]
+            )
+    head = ["panel", "algorithm", "eta_0", "alpha", "best", "mean", "sd", "lowest", "repeats", "test accuracy"]
+    return (
+        table(head, rows)
+        + "\nFinal training loss; lowest is the least along all repeats: a final one may sit on a spike."
+        " Candidates are compared on the repeats that all of them have: where only the tuned"
+        " cell was repeated, its first repeat is favoured. (edge): the best step is the smallest or largest tried;"
+        " (only): no other was tried, so this is not tuned."
+    )
+
+
+def _place(eta: float, tried: Collection[float]) -> str:
+    if len(tried) == 1:
+        return " (only)"
+    return " (edge)" if eta in (min(tried), max(tried)) else ""
+
+
+def _winners(study: Study, panels: Sequence[Panel]) -> str:
+    rows = []
+    for panel in panels:
+        found = winner(study, panel)
+        if found is None:
+            continue
+        rows.append(
+            [
+                f"{panel.dataset} {panel.model} {panel.partition}",
+                f"**{found.first.algorithm}**",
+                _loss(found.first.value(study.preset.selection)),
+                found.second.algorithm,
+                f"{found.margin:+.4f}",
+                {True: "yes", False: "no", None: "one run"}[found.clear],
+            ]
+        )
+    return table(["panel", "first", study.preset.selection, "second", "margin", "means differ by > 2 se"], rows)
+
+
+def _weights(study: Study, panels: Sequence[Panel]) -> str:
+    """The first repeat's loss at each alpha, with the best eta_0 for that alpha."""
+    first = [found for found in study.outcomes if found.cell.repeat == 0]
+    alphas = sorted({found.cell.alpha for found in first if found.cell.alpha is not None})
+    if len(alphas) < 2:
+        return ""
+    rows = []
+    for panel in panels:
+        row = [f"{panel.dataset} {panel.model} {panel.partition}"]
+        for alpha in alphas:
+            losses = [found.loss for found in first if found.cell.panel == panel and found.cell.alpha == alpha]
+            row.append(_loss(min(losses, default=math.nan)))
+        plain = [found.loss for found in first if found.cell.panel == panel and found.cell.algorithm == "zofedavg-sgd"]
+        rows.append([*row, _loss(min(plain, default=math.nan))])
+    head = ["panel", *(f"alpha {alpha:g}" for alpha in alphas), "zofedavg-sgd"]
+    return table(head, rows) + "\nFirst repeat, best eta_0 for each alpha."
+
+
+def _published(study: Study, panels: Sequence[Panel]) -> str:
+    rows = []
+    for panel in panels:
+        for chosen in study.chosen(panel):
+            published = PUBLISHED.get(panel, {}).get(chosen.algorithm)
+            if published is None:
+                continue
+            finite = [outcome.result["evaluations"] for outcome in chosen.outcomes if math.isfinite(outcome.loss)]
+            share = max(finite, default=0) / (500 * PUBLISHED_ROWS)
+            rows.append(
+                [
+                    f"{panel.dataset} {panel.model} {panel.partition}",
+                    chosen.algorithm,
+                    f"{published:.4f}",
+                    _loss(chosen.best),
+                    f"{chosen.best - published:+.4f}",
+                    f"{lowest(chosen.outcomes) - published:+.4f}",
+                    f"{share:.0%}",
+                ]
+            )
+    head = [
+        "panel", "algorithm", "published best", "our best", "ours - published", "our lowest - published",
+        "share of their budget",
+    ]  # fmt: skip
+    return table(head, rows) if rows else ""
+
+
+def _missing(study: Study, panels: Sequence[Panel]) -> str:
+    wanted = [
+        Panel(dataset, model, partition)
+        for dataset in ("mnist", "fashion-mnist", "rcv1")
+        for model in ("logistic", study.preset.svm, "mlp")
+        for partition in ("iid", study.preset.non_iid)
+    ]
+    names = [f"{p.dataset} {p.model} {p.partition}" for p in wanted if p not in panels]
+    return ", ".join(names) + "." if names else ""
+
+
+def _accuracy(chosen: Chosen) -> str:
+    found = [outcome.result.get("test_accuracy") for outcome in chosen.outcomes]
+    known = [value for value in found if value is not None]
+    return f"{sum(known) / len(known):.4f}" if known else "-"
+
+
+def _loss(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:.4f}" if value < _DIVERGED else "diverged"

@@ -1,0 +1,119 @@
+"""One cell of a study in its own process: run, then leave history.jsonl and result.json in its folder."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from zofedht.common.blas import one_thread
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import DataError, RoundError
+from zofedht.common.random.kernels import runs_compiled
+from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.rounds import ServerState
+from zofedht.server.inprocess import run
+from zofedht.server.records.files import replace_file
+from zofedht.server.records.history import HistoryWriter
+
+__all__ = ["HISTORY", "RESULT", "read_result", "run_cell", "same_settings"]
+
+HISTORY, RESULT = "history.jsonl", "result.json"
+
+
+def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None:
+    """Run one cell and write its files; result.json comes last and says that the cell is finished.
+
+    A run that diverges is a result too: its loss is null and ``failed`` has the reason. With ``parent``,
+    the process ends as soon as that process is gone.
+
+    Raises ZofedhtError for anything else.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(f".{HISTORY}.*.part"):
+        left.unlink(missing_ok=True)  # of a run that was killed
+    partial = folder / f".{HISTORY}.{os.getpid()}.part"
+    writer = HistoryWriter(partial)
+    partial.write_bytes(b"")
+
+    def record(state: ServerState, row: RoundRecord) -> None:
+        if parent is not None and os.getppid() != parent:
+            os._exit(1)  # the study was killed: nobody waits for this cell
+        interventions.extend({"round": row.round, **each} for each in row.interventions)
+        if row.train_loss_source == "full":
+            writer(state, row)
+
+    started, cpu_started, failed = time.perf_counter(), time.process_time(), ""
+    initial: float | None = None
+    final: dict[str, Any] = {}
+    interventions: list[dict[str, object]] = []
+    evaluations = rounds = 0
+    try:
+        with one_thread():
+            result = run(config, observers=[record])
+    except RoundError as error:
+        failed = str(error)
+    else:
+        initial, final = result.initial.get("train_loss"), dict(result.final)
+        evaluations, rounds = result.state.totals.evaluations, result.state.round
+    summary = {
+        "final_train_loss": _finite(final.get("train_loss")),
+        "final_train_accuracy": _finite(final.get("train_accuracy")),
+        "test_accuracy": _finite(final.get("test_accuracy")),
+        "initial_train_loss": _finite(initial),
+        "failed": failed,
+        "rounds": rounds,
+        "evaluations": evaluations,
+        "seconds": round(time.perf_counter() - started, 3),
+        "cpu_seconds": round(time.process_time() - cpu_started, 3),
+        "interventions": interventions,
+        "kernel": "compiled" if runs_compiled(config.kernel) else "numpy",
+        "config": config.to_mapping(),
+    }
+    partial.replace(folder / HISTORY)
+    replace_file(folder / RESULT, (json.dumps(summary, indent=1, allow_nan=False) + "\n").encode())
+
+
+def cell_process(config: RunConfig, folder: Path, parent: int) -> None:
+    """The target of a worker process: an interrupt of the terminal is the parent's business."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    run_cell(config, folder, parent)
+
+
+def read_result(folder: Path) -> dict[str, Any] | None:
+    """Return the result of a finished cell, None when it is not finished.
+
+    Raises DataError when the file is there and is no result.
+    """
+    path = folder / RESULT
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror})") from error
+    try:
+        found = json.loads(text)
+        if not isinstance(found, dict) or not isinstance(found["config"], dict) or "final_train_loss" not in found:
+            raise KeyError
+    except (ValueError, KeyError) as error:
+        raise DataError(f"{path} is not the result of a cell; remove its folder and run the study again") from error
+    return found
+
+
+def same_settings(found: dict[str, Any], config: RunConfig) -> list[str]:
+    """Return the keys in which a finished cell differs from what is asked; where the data lies does not count.
+
+    A key that the cell's version did not have yet stands at its default.
+    """
+    wanted, old = config.to_mapping(), RunConfig().to_mapping() | found["config"]
+    return [key for key in wanted if key != "data-dir" and old.get(key) != wanted[key]]
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

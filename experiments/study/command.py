@@ -1,0 +1,115 @@
+"""The study: all cells of a grid, tuned on the first repeat, then repeated; it can be killed and goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from zofedht.common.errors import DataError
+from zofedht.experiments.study.cell_run import read_result, same_settings
+from zofedht.experiments.study.cells import Cell, Grid, cell_config
+from zofedht.experiments.study.pool import Job, run_jobs
+from zofedht.experiments.study.presets import EPOCHS, PRESETS
+from zofedht.experiments.study.progress import StudyProgress
+from zofedht.experiments.study.results import MANIFEST, read_study
+from zofedht.server.records.files import cannot_write, replace_file
+
+__all__ = ["run_study"]
+
+
+def run_study(grid: Grid, out: Path, *, workers: int, repeat_all: bool) -> None:
+    """Run what is not finished yet. Without ``repeat_all`` only the tuned cell of an algorithm is repeated.
+
+    Raises ZofedhtError.
+    """
+    _claim(grid, out)
+    panels = grid.panels()
+    first = [cell for panel in panels for cell in grid.cells(panel, 0)]
+    more = [(panel, repeat) for panel in panels for repeat in range(1, grid.repeats)]
+    if repeat_all:
+        later = [cell for panel, repeat in more for cell in grid.cells(panel, repeat)]
+        _run("grid", grid, [*first, *later], out, workers)
+        return
+    _run("tuning", grid, first, out, workers)
+    study = read_study(out)
+    tuned = {panel: study.chosen(panel) for panel in panels}
+    later = [
+        Cell(panel, chosen.algorithm, chosen.eta, chosen.alpha, repeat)
+        for panel, repeat in more
+        for chosen in tuned[panel]
+        if chosen.algorithm in grid.algorithms
+    ]
+    _run("repeats", grid, later, out, workers)
+
+
+def _run(title: str, grid: Grid, cells: Sequence[Cell], out: Path, workers: int) -> None:
+    jobs = []
+    with StudyProgress(title, workers) as progress:
+        for cell in cells:
+            job = Job(cell.name, cell_config(grid, cell), out / cell.name)
+            found = read_result(job.folder)
+            if found is None:
+                jobs.append(job)
+                progress.expect(job.config)
+                continue
+            different = same_settings(found, job.config)
+            if different:
+                raise DataError(
+                    f"{out} holds cell {cell.name} with another {', '.join(different)}; choose another --out, or the"
+                    " options it was begun with"
+                )
+            progress.skipped(job.config, float(found["seconds"]))
+        progress.begin()
+        run_jobs(jobs, workers, lambda job, seconds: progress.finished(job.name, job.config, seconds))
+
+
+def _claim(grid: Grid, out: Path) -> None:
+    """Make the folder and its manifest, or check that it is a study of the same preset and budget."""
+    settings = {
+        "preset": grid.preset.name,
+        "rounds": grid.rounds,
+        "budget": grid.budget,
+        "train_rows": grid.train_rows,
+        "epochs": grid.epochs,
+    }
+    path = out / MANIFEST
+    if path.exists():
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+            PRESETS[about["preset"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} is not readable ({error}); choose another --out") from error
+        about.setdefault("epochs", EPOCHS)
+        different = [key for key, value in settings.items() if about.get(key) != value]
+        if different:
+            raise DataError(
+                f"{out} holds a study with another {', '.join(different)}"
+                f" ({', '.join(f'{key} {about.get(key)}' for key in different)}); choose another --out"
+            )
+    else:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(out, error) from error
+        about = {**settings, "commands": []}
+    command = " ".join(["python -m experiments", *sys.argv[1:]])
+    if command not in about["commands"]:
+        about["commands"].append(command)
+    about["machine"] = (
+        f"{os.cpu_count()} cores, {_processor()}, Python {platform.python_version()}, NumPy {np.__version__}"
+    )
+    replace_file(path, (json.dumps(about, indent=1) + "\n").encode())
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine()

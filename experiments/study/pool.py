@@ -1,0 +1,101 @@
+"""Worker processes, one a cell, that share the parent's data set.
+
+The parent loads the data set of the next cell and forks: the child reads the parent's arrays where they
+are (copy on write), so J workers need the memory of one. While the last cells of one data set run, the
+parent already loads the next.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import DataError
+from zofedht.common.models.linear import LinearObjective
+from zofedht.common.models.mlp import MlpObjective
+from zofedht.common.random.kernels import runs_compiled
+from zofedht.common.shards import objective_of, train_objective
+from zofedht.experiments.study.cell_run import cell_process, read_result
+
+__all__ = ["Job", "prepare", "run_jobs"]
+
+_POLL_SECONDS = 0.05
+_FORKS = platform.system() == "Linux"  # elsewhere system libraries are not safe to fork; workers load for themselves
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run and the folder that receives it."""
+
+    name: str
+    config: RunConfig
+    folder: Path
+
+
+def run_jobs(jobs: Sequence[Job], workers: int, finished: Callable[[Job, float], None]) -> None:
+    """Run all jobs, ``workers`` at a time; ``finished`` is told each job and its seconds as it ends.
+
+    Raises DataError when a worker ends without a result; the others are then stopped, finished cells stay.
+    """
+    make = multiprocessing.get_context("fork").Process if _FORKS else multiprocessing.get_context("spawn").Process
+    waiting, running = list(jobs), list[tuple[Job, BaseProcess, float]]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                job = waiting.pop(0)
+                if _FORKS:
+                    prepare(job.config)
+                process: BaseProcess = make(
+                    target=cell_process, args=(job.config, job.folder, os.getpid()), daemon=True
+                )
+                with warnings.catch_warnings():
+                    # BLAS threads are asleep here, and BLAS re-makes them in a child; nothing else has threads.
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    process.start()
+                running.append((job, process, time.monotonic()))
+            running = _collect(running, finished)
+    finally:
+        for _, process, _ in running:
+            process.terminate()
+        for _, process, _ in running:
+            process.join()
+
+
+def prepare(config: RunConfig) -> None:
+    """Make in the parent what children can share: the data set, unless it is held, and what compiled loops read."""
+    train_objective(config)
+    if runs_compiled(config.kernel):
+        from zofedht.client.kernels.path import prepare as prepare_loops  # a second that each child would spend again
+
+        for partition in range(config.num_clients):
+            shard = objective_of(config.task, partition)
+            if isinstance(shard, LinearObjective | MlpObjective):
+                prepare_loops(shard)
+
+
+def _collect(
+    running: list[tuple[Job, BaseProcess, float]], finished: Callable[[Job, float], None]
+) -> list[tuple[Job, BaseProcess, float]]:
+    still = []
+    for job, process, started in running:
+        process.join(_POLL_SECONDS)
+        if process.exitcode is None:
+            still.append((job, process, started))
+            continue
+        if process.exitcode != 0 or read_result(job.folder) is None:
+            for _, other, _ in running:
+                other.terminate()
+            raise DataError(
+                f"the worker of cell {job.name} ended with code {process.exitcode} and no result; its message is"
+                " above, finished cells are kept, and the same command continues"
+            )
+        finished(job, time.monotonic() - started)
+    return still

@@ -1,0 +1,168 @@
+"""What a study folder holds, and how its cells are chosen among."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zofedht.common.errors import DataError
+from zofedht.experiments.study.cell_run import HISTORY, read_result
+from zofedht.experiments.study.cells import Cell, Panel
+from zofedht.experiments.study.presets import PRESETS, Preset, Selection
+from zofedht.server.records.history import read_history
+
+__all__ = ["MANIFEST", "Chosen", "Outcome", "Study", "choose", "curve", "lowest", "read_study"]
+
+MANIFEST = "study.json"
+
+_NAME = re.compile(
+    r"(?P<dataset>digits|mnist|fashion-mnist|rcv1)-(?P<model>logistic|svm-hinge|svm-squared-hinge|mlp)-"
+    r"(?P<partition>iid|sorted|sorted-binary|thirds|dirichlet)-(?P<algorithm>[a-z-]+)-"
+    r"eta(?P<eta>[0-9.e+-]+)-alpha(?P<alpha>none|[0-9.e+-]+)-repeat(?P<repeat>[0-9]+)"
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished cell. ``loss`` is the final training loss, inf where the run diverged."""
+
+    cell: Cell
+    loss: float
+    folder: Path
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The tuned cell of one algorithm in one panel, with all its repeats in order."""
+
+    algorithm: str
+    eta: float
+    alpha: float | None
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def losses(self) -> list[float]:
+        return [outcome.loss for outcome in self.outcomes]
+
+    @property
+    def best(self) -> float:
+        return min(self.losses)
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.losses))
+
+    @property
+    def sd(self) -> float:
+        """The standard deviation over repeats (n - 1), NaN for a single one."""
+        return float(np.std(self.losses, ddof=1)) if len(self.losses) > 1 else math.nan
+
+    def value(self, selection: Selection) -> float:
+        """Return the figure that the preset goes by."""
+        return self.best if selection == "best" else self.mean
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study folder, read."""
+
+    folder: Path
+    preset: Preset
+    about: Mapping[str, Any]
+    outcomes: tuple[Outcome, ...]
+
+    def panels(self) -> list[Panel]:
+        """Return the panels that have a finished cell."""
+        return sorted({outcome.cell.panel for outcome in self.outcomes})
+
+    def chosen(self, panel: Panel) -> list[Chosen]:
+        """Return the tuned cell of each algorithm that has a finished one, in the order of their names."""
+        here = [outcome for outcome in self.outcomes if outcome.cell.panel == panel]
+        algorithms = sorted({outcome.cell.algorithm for outcome in here}, reverse=True)
+        return [
+            choose([outcome for outcome in here if outcome.cell.algorithm == name], self.preset.selection)
+            for name in algorithms
+        ]
+
+
+def choose(outcomes: Iterable[Outcome], selection: Selection) -> Chosen:
+    """Return the best candidate (eta_0, alpha) of one algorithm in one panel.
+
+    Candidates are compared on the repeats that all of them have, by the least loss (``best``) or by the
+    mean (``mean``): one that was repeated more often has no better chance. Ties go to the smaller eta_0.
+    """
+    candidates: dict[tuple[float, float | None], dict[int, Outcome]] = {}
+    for outcome in outcomes:
+        cell = outcome.cell
+        candidates.setdefault((cell.eta, cell.alpha), {})[cell.repeat] = outcome
+    common = set.intersection(*(set(repeats) for repeats in candidates.values()))
+
+    def score(key: tuple[float, float | None]) -> tuple[float, float, float]:
+        repeats = candidates[key]
+        losses = [repeats[index].loss for index in sorted(common or repeats)]
+        figure = min(losses) if selection == "best" else float(np.mean(losses))
+        return figure, key[0], key[1] or 0.0
+
+    eta, alpha = min(candidates, key=score)
+    repeats = candidates[eta, alpha]
+    ordered = tuple(repeats[index] for index in sorted(repeats))
+    return Chosen(ordered[0].cell.algorithm, eta, alpha, ordered)
+
+
+def curve(outcomes: Sequence[Outcome]) -> tuple[list[int], np.ndarray[Any, np.dtype[np.float64]]]:
+    """Return evaluations (points,) and losses (repeats, points) of the repeats of one cell, from x_0 on.
+
+    A loss that was not finite is NaN; where repeats are of different lengths the shortest decides.
+    """
+    evaluations: list[int] = []
+    lines = []
+    for outcome in outcomes:
+        rows = [row for row in read_history(outcome.folder / HISTORY) if row.get("train_loss_source") == "full"]
+        initial = outcome.result.get("initial_train_loss")
+        evaluations = [0, *(int(row["evaluations"]) for row in rows)]
+        lines.append([math.nan if loss is None else loss for loss in (initial, *(row["train_loss"] for row in rows))])
+    points = min(len(line) for line in lines)
+    return evaluations[:points], np.array([line[:points] for line in lines], dtype=np.float64)
+
+
+def lowest(outcomes: Sequence[Outcome]) -> float:
+    """Return the least training loss along the runs, at the points where all rows were evaluated; NaN for none."""
+    losses = curve(outcomes)[1]
+    return float(np.min(losses, where=np.isfinite(losses), initial=math.inf)) if losses.size else math.nan
+
+
+def read_study(folder: Path) -> Study:
+    """Return the study in a folder.
+
+    Raises DataError when there is none, or no cell of it is finished.
+    """
+    path = folder / MANIFEST
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        preset = PRESETS[about["preset"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder} holds no study: {MANIFEST} is missing or not readable ({error})") from error
+    outcomes = [found for found in map(_outcome, sorted(folder.iterdir())) if found is not None]
+    if not outcomes:
+        raise DataError(f"{folder} has no finished cell yet; run `python -m experiments study --out {folder}` first")
+    return Study(folder, preset, about, tuple(outcomes))
+
+
+def _outcome(folder: Path) -> Outcome | None:
+    match = _NAME.fullmatch(folder.name)
+    result = read_result(folder) if match and folder.is_dir() else None
+    if match is None or result is None:
+        return None
+    alpha = None if match["alpha"] == "none" else float(match["alpha"])
+    panel = Panel(match["dataset"], match["model"], match["partition"])
+    cell = Cell(panel, match["algorithm"], float(match["eta"]), alpha, int(match["repeat"]))
+    loss = result["final_train_loss"]
+    return Outcome(cell, math.inf if loss is None else float(loss), folder, result)

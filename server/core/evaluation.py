@@ -1,0 +1,96 @@
+"""Full evaluations: on all rows where the server has the data set, else by asking every client.
+
+The rule for a client that cannot evaluate x is here, the same for every engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import numpy as np
+
+from zofedht.common.blas import one_thread
+from zofedht.common.config.run_config import CLIENTS_HOLD_DATA, RunConfig
+from zofedht.common.errors import ObjectiveError
+from zofedht.common.objective.base import starting_point
+from zofedht.common.shards import held_out_objective, train_objective
+from zofedht.common.typing import Vector
+from zofedht.server.core.figures import Evaluation, Metrics, Unevaluated, who_is_missing
+
+__all__ = ["Answer", "CentralEvaluator", "central_evaluator", "evaluate_clients", "mean_over_clients"]
+
+Answer = Metrics | Exception
+"""A client's figures, or why there are none: an ObjectiveError where its evaluation failed, else it was lost."""
+
+_NOT_THERE = "not connected, or still busy with earlier work"
+
+
+class CentralEvaluator:
+    """Evaluates a built-in objective on the whole training set, and accuracy on the test set; knows where it begins."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._train = train_objective(config)
+        self._test = held_out_objective(config)
+        self.dim = self._train.dim
+        self._seed = config.seed
+
+    def starting_point(self) -> Vector | None:
+        """Return the start that every client's objective has as its own, (n,), or None if it has none."""
+        return starting_point(self._train, self._seed)
+
+    def __call__(self, x: Vector) -> Metrics:
+        """Return train_loss, and train_accuracy where the model classifies."""
+        # A diverged x gives inf or NaN, which the history says; it is no error of the evaluation.
+        with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+            return {f"train_{name}": value for name, value in self._train.evaluate(x).items()}
+
+    def test(self, x: Vector) -> Metrics:
+        """Return the same figures of the test set, as test_loss and test_accuracy."""
+        with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+            return {f"test_{name}": value for name, value in self._test.evaluate(x).items()}
+
+
+def central_evaluator(config: RunConfig) -> CentralEvaluator | None:
+    """Return the evaluator, or None where only the clients have rows or the objective."""
+    if config.objective or config.dataset == CLIENTS_HOLD_DATA:
+        return None
+    return CentralEvaluator(config)
+
+
+def mean_over_clients(answers: Iterable[Metrics]) -> Metrics:
+    """Return the unweighted mean over clients, f = (1/N) sum_i f_i, of each figure that all gave; of nobody, none."""
+    rows = list(answers)
+    if not rows:
+        return {}
+    names = [name for name in rows[0] if all(name in row for row in rows)]
+    return {name: sum(row[name] for row in rows) / len(rows) for name in names}
+
+
+def evaluate_clients(
+    config: RunConfig, ask: Callable[[Collection[str]], Mapping[str, Answer]], known: Collection[str] = ()
+) -> Evaluation:
+    """Return the mean over the clients that could evaluate x, and who is missing.
+
+    ``ask`` asks all that are there but for those given, who have answered, and returns the answers by name, in an order
+    that does not depend on who answers first. Who fails is asked again up to max-retries times, as for a lost slot.
+    ``known`` are clients that belong to the run and may not be there.
+
+    Raises ObjectiveError when an evaluation failed to the end and on-error is stop.
+    """
+    answers: dict[str, Answer] = {}
+    for _ in range(config.max_retries + 1):
+        done = {name for name, answer in answers.items() if not isinstance(answer, Exception)}
+        if answers and len(done) == len(answers):
+            break
+        answers |= ask(done)
+    good = {name: answer for name, answer in answers.items() if not isinstance(answer, Exception)}
+    failed = {name: answer for name, answer in answers.items() if isinstance(answer, Exception)}
+    failed |= {name: ConnectionError(_NOT_THERE) for name in known if name not in answers}
+    missing = tuple(Unevaluated(name, str(error) or type(error).__name__) for name, error in failed.items())
+    if config.on_error == "stop" and any(isinstance(error, ObjectiveError) for error in failed.values()):
+        raise ObjectiveError(
+            f"x could not be evaluated by all clients ({who_is_missing(missing)}); the run stops since on-error = stop"
+            " (another one leaves such clients out, and a run that has begun can be resumed with it)"
+        )
+    figures = mean_over_clients({f"train_{key}": value for key, value in row.items()} for row in good.values())
+    return Evaluation(figures, tuple(good), missing)

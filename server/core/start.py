@@ -1,0 +1,39 @@
+"""What a run begins with: n, the starting point and the units, on which all clients must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from zofedht.common.errors import ObjectiveError
+from zofedht.common.objective.agreement import difference, told_units
+from zofedht.common.objective.scaling import Units
+from zofedht.common.typing import Vector
+
+__all__ = ["Start", "agreed"]
+
+
+class Start(NamedTuple):
+    """n, and where it has them the objective's own starting point and the units that it is searched in."""
+
+    dimension: int
+    own: Vector | None = None
+    units: Units | None = None
+
+
+def agreed(starts: Mapping[str, Start]) -> Start:
+    """Return the first client's start, on which the others, by name, agree but for the point.
+
+    Raises ObjectiveError, naming the two clients and what differs, where n or the units are not the same.
+    """
+    (first, start), *others = starts.items()
+    for name, other in others:
+        if other.dimension != start.dimension:
+            raise ObjectiveError(
+                f"the objective of client {name} has {other.dimension} parameters, that of client {first}"
+                f" {start.dimension}; all clients' objectives must have the same number of parameters"
+            )
+        mine, theirs = told_units(other.units), told_units(start.units)
+        if unlike := difference(mine, theirs, f"the objective of client {name}", f"that of client {first}"):
+            raise ObjectiveError(f"{unlike}: mend the one that is wrong and start again")
+    return start

@@ -1,0 +1,50 @@
+"""The Flower ServerApp: ``flwr run .`` starts it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.compat.server import ServerAppComponents
+from flwr.server import ServerConfig
+from flwr.server.client_manager import SimpleClientManager
+from flwr.serverapp import ServerApp
+
+from zofedht.common.config.run_config import RunConfig
+from zofedht.server.conduct import Result
+from zofedht.server.flower.round_loop import FlowerRounds
+from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.records.summary import summary_text
+
+__all__ = ["app", "components", "server_fn"]
+
+
+def server_fn(context: Context) -> ServerAppComponents:
+    """Check the run config, begin the result folder and return the server.
+
+    The app runs from a copy that Flower made, so results go to the run config's ``out``, else below
+    the environment variable ZOFEDHT_OUT, else below ``~/zofedht-runs``; never beside the module.
+
+    Raises ConfigError or DataError.
+    """
+    config = RunConfig.from_mapping(context.run_config)
+    home = Path(os.environ.get("ZOFEDHT_OUT") or Path.home() / "zofedht-runs")
+    folder = RunFolder(Path(config.out).expanduser() if config.out else home / str(context.run_id))
+    folder.begin(config, "simulation")
+
+    def show(result: Result) -> None:
+        print(summary_text(result.summary, folder), flush=True)
+
+    print(f"results go to {folder.path}", flush=True)
+    rounds = FlowerRounds(config, SimpleClientManager(), folder=folder, on_result=show, on_end=folder.give_back)
+    return components(rounds, config)
+
+
+def components(server: FlowerRounds, config: RunConfig) -> ServerAppComponents:
+    """Return what a ServerApp needs to run this server."""
+    flower = ServerConfig(num_rounds=max(1, config.rounds), round_timeout=config.round_timeout)
+    return ServerAppComponents(server=server, config=flower)
+
+
+app = ServerApp(server_fn=server_fn)

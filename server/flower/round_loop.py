@@ -1,0 +1,273 @@
+"""The Flower Server that asks, waits, re-sends a lost basis, draws lost slots again and retries.
+
+``conduct`` drives; this class carries its messages with the strategy, in every engine that is Flower's.
+What becomes of a lost slot is decided in one place: ``carry_round`` offers it to the coordinator for another
+client while round-timeout lasts; then ``tell`` goes on with what there is, or has the round tried again.
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+from flwr.common import Code, EvaluateIns, FitIns, FitRes, GetParametersIns, serde
+from flwr.common import ndarrays_to_parameters as pack
+from flwr.server import History, Server
+from flwr.server.client_manager import ClientManager
+from flwr.server.client_proxy import ClientProxy
+
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import MessageError, RoundError
+from zofedht.common.objective.scaling import Units
+from zofedht.common.shards import members_of
+from zofedht.common.typing import Vector
+from zofedht.common.wire.codec import decode_figures
+from zofedht.common.wire.messages import Member
+from zofedht.common.wire.npy import MOST_OF_A_START, decode_vectors
+from zofedht.server.conduct import Result, conduct
+from zofedht.server.core.coordinator import Coordinator
+from zofedht.server.core.evaluation import Answer, central_evaluator, evaluate_clients
+from zofedht.server.core.figures import Evaluation, Metrics
+from zofedht.server.core.rounds import ServerState
+from zofedht.server.core.selection import in_turn
+from zofedht.server.core.start import Start, agreed
+from zofedht.server.core.traffic import Traffic
+from zofedht.server.flower.strategy import (
+    Instruction,
+    Instructions,
+    SlotFailure,
+    ZofedhtStrategy,
+    check_reply,
+    over_nodes,
+    question,
+)
+from zofedht.server.records.run_folder import RunFolder
+
+__all__ = ["FlowerRounds"]
+
+_SPARE_THREADS = 16  # a slot that was drawn again may start while the lost one still blocks its thread
+_GRACE = 1.0  # seconds in which a proxy whose time is up tells so itself, and knows that its client is late
+_POLL = 0.05  # seconds between looks for a node
+
+
+class FlowerRounds(Server):
+    """Runs the rounds of one config over the nodes of a ClientManager."""
+
+    strategy: ZofedhtStrategy
+
+    def __init__(
+        self,
+        config: RunConfig,
+        client_manager: ClientManager,
+        *,
+        folder: RunFolder | None = None,
+        state: ServerState | None = None,
+        on_result: Callable[[Result], None] = lambda result: None,
+        on_end: Callable[[], None] = lambda: None,
+        show_progress: bool = True,
+        homes: Callable[[], dict[Member, ClientProxy]] | None = None,
+        patience: float | None = None,
+        dimension: int = 0,
+        traffic: Traffic | None = None,
+    ) -> None:
+        """``homes`` tells who can be drawn now and where; unless given, all logical clients live on all nodes.
+
+        ``patience`` is how many seconds to wait for somebody to be there; round-timeout unless given.
+        ``on_end`` is called after the run, and after ``on_result``, however the run ends.
+        ``dimension`` is n where it is known: a client's sparse file may lack its last columns.
+        ``traffic`` is where the proxies count their bytes; unless given, Flower's messages are counted here.
+        """
+        super().__init__(client_manager=client_manager)
+        self._config = config
+        self._folder = folder
+        self._start = state
+        self._on_result, self._on_end = on_result, on_end
+        self._show_progress = show_progress
+        self._homes = homes or self._everybody_over_nodes
+        self._patience = config.round_timeout if patience is None else patience
+        self._dimension = dimension
+        self._traffic = traffic or Traffic()
+        self._counts = traffic is None
+        self._central = central_evaluator(config)
+        self._seen: dict[str, None] = {}  # clients that were there at some time, in the order that they came in
+        self._pool = ThreadPoolExecutor(config.clients_per_round + _SPARE_THREADS, thread_name_prefix="slot")
+
+    def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
+        """Run to the end of the config; Flower calls this. The history is in the result folder."""
+        began = time.perf_counter()
+        try:
+            result = conduct(
+                self._config, self, folder=self._folder, state=self._start, show_progress=self._show_progress
+            )
+            self._on_result(result)
+        finally:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._on_end()
+        return History(), time.perf_counter() - began
+
+    def start(self) -> Start:
+        """Return n, the starting point and the units: known for a built-in model, else asked of the clients.
+
+        One client tells for all where they have one model; objectives of their own may differ, so all are asked. Raises
+        RoundError when nobody says it, ObjectiveError where two differ in n or in their units.
+        """
+        homes = self._wait_for_homes()
+        if self._central:
+            return Start(self._central.dim, self._central.starting_point())
+        complaints: list[str] = []
+        starts: dict[str, Start] = {}
+        waiting = in_turn(list(homes))
+        while waiting and not starts:
+            several = len(waiting) if self._config.objective else 1
+            now, waiting = waiting[:several], waiting[several:]
+            asked = {member.name: self._pool.submit(self._start_of, homes[member], member) for member in now}
+            for name, future in asked.items():
+                if error := future.exception():  # whatever this one did, the others may do better
+                    complaints.append(f"client {name} could not say its starting point: {error}")
+                else:
+                    starts[name] = future.result()
+        if not starts:
+            raise RoundError("; ".join(complaints))
+        return agreed(starts)
+
+    def attach(self, coordinator: Coordinator) -> None:
+        """Put the strategy around the coordinator of this run."""
+        coordinator.count_by(self._traffic)
+        self.set_strategy(ZofedhtStrategy(coordinator, self._homes, self._central))
+        self.parameters = self.strategy.initialize_parameters(self._client_manager)
+
+    def carry_round(self) -> None:
+        """One attempt at a round: FitIns out, FitRes in, a lost basis sent again, a lost slot drawn again.
+
+        When all have answered, those whose slopes are along other directions than ours are asked for their move.
+        """
+        self._wait_for_homes()
+        round_ = self.strategy.coordinator.state.round + 1  # Flower counts from 1
+        deadline = time.monotonic() + self._config.round_timeout
+        pending: dict[Future[FitRes], Instruction] = {}
+        arrived: queue.SimpleQueue[Future[FitRes]] = queue.SimpleQueue()
+
+        def send(instructions: Instructions) -> bool:
+            for instruction in instructions:
+                left = max(0.01, deadline - time.monotonic())
+                future = self._pool.submit(self._fit_one, *instruction, left, round_)
+                pending[future] = instruction
+                future.add_done_callback(arrived.put)
+            return bool(instructions)
+
+        send(self.strategy.configure_fit(round_, self.parameters, self._client_manager))
+        results: list[tuple[ClientProxy, FitRes]] = []
+        failures: list[tuple[ClientProxy, FitRes] | BaseException] = []
+        while pending or send(self.strategy.configure_recheck(results)):
+            try:
+                future = arrived.get(timeout=max(0.0, deadline - time.monotonic()) + _GRACE)
+            except queue.Empty:  # what still waits is lost, and there is no time to draw again
+                late = TimeoutError(f"no answer within round-timeout = {self._config.round_timeout:g} seconds")
+                failures.extend(SlotFailure(instruction, late) for instruction in pending.values())
+                break
+            instruction = pending.pop(future)
+            error = future.exception()
+            if error is None:
+                result = (instruction[0], future.result())
+                results.append(result)
+                send(self.strategy.configure_resend([result]))
+                continue
+            failure = SlotFailure(instruction, error)
+            failures.append(failure)
+            # A reply that is none is an answer: its sender has had its say. A slot without an answer is drawn again.
+            if not isinstance(error, MessageError) and time.monotonic() < deadline:
+                send(self.strategy.configure_redraw(failure))
+        parameters, _ = self.strategy.aggregate_fit(round_, results, failures)
+        if parameters is not None:
+            self.parameters = parameters
+
+    def evaluate(self, x: Vector) -> Evaluation:
+        """Evaluate x on all rows, or by asking every client for its shard.
+
+        Some have round-timeout for all their tries together; as long as nobody has answered, each try has its own.
+        """
+        if self._central:
+            return Evaluation(self._central(x))
+        deadline = math.inf
+
+        def ask(done: Collection[str]) -> dict[str, Answer]:
+            nonlocal deadline
+            if done and time.monotonic() >= deadline:
+                return {}
+            try:
+                self._wait_for_homes()
+            except RoundError:
+                return {}  # what the rounds have reached is not lost because nobody is there to look at it
+            if not done:
+                deadline = time.monotonic() + self._config.round_timeout
+            instructions = self.strategy.configure_evaluate(0, pack([x]), self._client_manager)
+            futures = {
+                str(ins.config["client"]): self._pool.submit(_evaluate_one, proxy, ins, deadline)
+                for proxy, ins in instructions
+                if ins.config["client"] not in done
+            }
+            return {name: _answer(future) for name, future in futures.items()}
+
+        return evaluate_clients(self._config, ask, self._seen)
+
+    def test(self, x: Vector) -> Metrics:
+        """Evaluate x on the test set, where the server has it."""
+        return self._central.test(x) if self._central else {}
+
+    def _fit_one(self, proxy: ClientProxy, ins: FitIns, timeout: float, round_: int) -> FitRes:
+        if self._counts:
+            self._traffic.sent(serde.fit_ins_to_proto(ins).ByteSize())
+        result = proxy.fit(ins, timeout=timeout, group_id=round_)
+        if self._counts:
+            self._traffic.received(serde.fit_res_to_proto(result).ByteSize())
+        if result.status.code != Code.OK:
+            raise RoundError(result.status.message or "the client answered with an error")
+        check_reply(ins, result)
+        return result
+
+    def _start_of(self, proxy: ClientProxy, member: Member) -> Start:
+        ins = GetParametersIns(config=question(self._config, member, self._dimension))
+        return _start(proxy, ins, self._config.round_timeout)
+
+    def _everybody_over_nodes(self) -> dict[Member, ClientProxy]:
+        return over_nodes(members_of(self._config), self._client_manager.all())
+
+    def _wait_for_homes(self) -> dict[Member, ClientProxy]:
+        # Flower's own wait lasts a day.
+        deadline = time.monotonic() + self._patience
+        while not (homes := self._homes()):
+            if time.monotonic() > deadline:
+                raise RoundError(f"no client connected within {self._patience:g} seconds")
+            time.sleep(_POLL)
+        self._seen |= dict.fromkeys(member.name for member in homes)
+        return homes
+
+
+def _evaluate_one(proxy: ClientProxy, ins: EvaluateIns, deadline: float) -> Metrics:
+    result = proxy.evaluate(ins, timeout=max(0.01, deadline - time.monotonic()), group_id=0)
+    if result.status.code != Code.OK:
+        raise RoundError(result.status.message or "the client answered with an error")
+    return decode_figures(result.metrics)
+
+
+def _answer(future: Future[Metrics]) -> Answer:
+    error = future.exception()
+    if error is None:
+        return future.result()
+    return error if isinstance(error, Exception) else RoundError(str(error) or type(error).__name__)
+
+
+def _start(proxy: ClientProxy, ins: GetParametersIns, timeout: float) -> Start:
+    result = proxy.get_parameters(ins, timeout=timeout, group_id=0)
+    if result.status.code != Code.OK:
+        raise RoundError(result.status.message)
+    vectors = decode_vectors(result.parameters.tensors, "the starting point", MOST_OF_A_START)
+    if len(vectors) not in (1, MOST_OF_A_START) or not np.all(np.isfinite(vectors[0])):
+        raise MessageError("it must be one vector of finite numbers, with scale and both bounds where there are some")
+    if any(vector.shape != vectors[0].shape for vector in vectors):
+        raise MessageError("scale and bounds must be as long as the starting point")
+    return Start(vectors[0].shape[0], vectors[0], Units(*vectors[1:]) if len(vectors) > 1 else None)

@@ -1,0 +1,69 @@
+"""Flower's simulation, started from our command: the only module that touches its internals.
+
+``flwr.simulation.run_simulation`` prints a deprecation banner and cannot be told a context;
+the function under it does the same work and prints nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from flwr.app import Context
+from flwr.compat.server import ServerAppComponents
+from flwr.server.client_manager import SimpleClientManager
+from flwr.serverapp import ServerApp
+from flwr.simulation.run_simulation import _run_simulation
+from flwr.supercore.telemetry import EventType
+
+from zofedht.client.flower.app import app as client_app
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import MissingExtraError
+from zofedht.server.conduct import Result
+from zofedht.server.core.rounds import ServerState
+from zofedht.server.flower.app import components
+from zofedht.server.flower.round_loop import FlowerRounds
+from zofedht.server.records.run_folder import RunFolder
+
+__all__ = ["run_simulation"]
+
+_QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+def run_simulation(
+    config: RunConfig, folder: RunFolder, *, state: ServerState | None = None, nodes: int | None = None
+) -> Result:
+    """Run on simulated nodes, as many as there are cores unless told, and return the result.
+
+    Raises ZofedhtError; MissingExtraError without Ray.
+    """
+    try:
+        import ray  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            "the simulation engine needs Ray; install it with `pip install 'zofedht[sim]'`"
+        ) from error
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("flwr").setLevel(logging.WARNING)
+    results: list[Result] = []
+
+    def server_fn(context: Context) -> ServerAppComponents:
+        server = FlowerRounds(config, SimpleClientManager(), folder=folder, state=state, on_result=results.append)
+        return components(server, config)
+
+    _run_simulation(
+        num_supernodes=nodes or min(config.num_clients, os.cpu_count() or 1),
+        exit_event=EventType.PYTHON_API_RUN_SIMULATION_LEAVE,
+        server_app=ServerApp(server_fn=server_fn),
+        client_app=client_app,
+        backend_config={
+            "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+            "init_args": {"log_to_driver": False, "logging_level": "ERROR"},
+        },
+    )
+    return results[0]

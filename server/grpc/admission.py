@@ -1,0 +1,95 @@
+"""Who may join: one place for the reasons to refuse a client. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zofedht.common.objective.agreement import difference
+from zofedht.common.random.streams import BIT_GENERATOR
+from zofedht.common.replay import draw_check
+from zofedht.common.wire.messages import PROTOCOL, Hello
+from zofedht.server.core.fallbacks import OTHER_NUMBERS
+
+__all__ = ["Expected", "other_draws", "refusal"]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the run asks of a client."""
+
+    dimension: int  # n; 0 while nobody knows
+    partitions: int  # num-clients; 0: as many as have joined when the run starts
+    clients_hold_data: bool  # dataset = clients, or a black box: the server has no rows to deal
+    black_box: bool  # the server's config names an objective
+    count_given: bool = False  # ``partitions`` is the num-clients that the server was started with
+    units: bytes | None = None  # scale and bounds as a Hello tells them; None while nobody knows
+    first: str = ""  # a client that has joined with this n and these units
+
+
+def refusal(hello: Hello, expected: Expected, certified_name: str | None = None) -> str | None:
+    """Return why the client is refused, as a sentence that it prints, or None.
+
+    ``certified_name`` is the common name of its certificate, where there is TLS.
+    """
+    if hello.protocol != PROTOCOL:
+        return (
+            f"this client speaks protocol {hello.protocol} (version {hello.version}), the server protocol {PROTOCOL};"
+            " install the same version of zofedht on both"
+        )
+    if certified_name is not None and hello.name != certified_name:
+        return (
+            f"the certificate is for {certified_name!r}, the client calls itself {hello.name!r};"
+            f" use --name {certified_name}"
+        )
+    if not hello.name or len(hello.name) > 64 or not hello.name.isprintable():
+        return f"a client's name must have 1 to 64 printable characters, got {hello.name!r}"
+    if expected.black_box and hello.source != "objective":
+        return "the server trains a black box that only the clients have; join with --objective module:factory"
+    if expected.clients_hold_data and hello.source == "partition":
+        return "the server has no data set to deal; join with --data FILE or --objective module:factory"
+    if not expected.clients_hold_data and hello.source != "partition":
+        if hello.source == "objective":
+            return (
+                "the server trains a model on its own data set, and this client brings an objective; start the server"
+                " with --set objective=module:factory, the same as here, or join with --partition I/N alone"
+            )
+        return (
+            "the server deals its own data set; join with --partition I/N (or start the server with"
+            " --set dataset=clients for clients that hold their own rows)"
+        )
+    if hello.source == "partition" and hello.partition >= 0 and expected.partitions not in (0, hello.partitions):
+        return f"the data set is dealt to {expected.partitions} clients, this client wants one of {hello.partitions}"
+    if hello.source == "objective" and hello.partition >= 0 and expected.count_given:
+        count, told = expected.partitions, f"--partition {hello.partition}/{hello.partitions}"
+        if hello.partitions != count:
+            return (
+                f"I/N must be of the run's num-clients = {count}, this client was started with {told};"
+                f" join with --partition I/{count}, or start the server with num-clients={hello.partitions}"
+            )
+    if expected.dimension and hello.dimension and hello.dimension != expected.dimension:
+        way_out = "check model, preprocess and the number of columns"
+        if hello.source == "objective":
+            way_out = f"all clients' objectives must have the same number of parameters{_settled(expected)}"
+        return (
+            f"the server's x has n = {expected.dimension} parameters, this client's objective has {hello.dimension};"
+            f" {way_out}"
+        )
+    units = hello.units if expected.units is None or not hello.dimension else expected.units
+    unlike = difference(hello.units, units, "this client's objective", "the run's")
+    return f"{unlike}{_settled(expected)}" if unlike else None
+
+
+def _settled(expected: Expected) -> str:
+    return f" (the run's are those of {expected.first!r}, which has joined)" if expected.first else ""
+
+
+def other_draws(hello: Hello) -> str:
+    """Return why the client's slopes cannot be replayed, or an empty text.
+
+    It may take part all the same: along whatever directions it stepped, its move says where that led.
+    """
+    if hello.generator != BIT_GENERATOR:
+        return f"it draws with {hello.generator}, the server with {BIT_GENERATOR}, so its move is taken"
+    if hello.draws != draw_check():
+        return OTHER_NUMBERS
+    return ""

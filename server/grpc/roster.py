@@ -1,0 +1,193 @@
+"""The clients that are connected, by name: a Flower ClientManager that knows who is who."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from flwr.common import (
+    DisconnectRes,
+    EvaluateIns,
+    EvaluateRes,
+    FitIns,
+    FitRes,
+    GetParametersIns,
+    GetParametersRes,
+    GetPropertiesIns,
+    GetPropertiesRes,
+    ReconnectIns,
+    serde,
+)
+from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
+from flwr.server.client_manager import SimpleClientManager
+from flwr.server.client_proxy import ClientProxy
+
+from zofedht.common.errors import DataError, MessageError
+from zofedht.common.wire.messages import OWN_ROWS, Hello, Member
+from zofedht.common.wire.npy import MOST_OF_A_START, decode_vectors
+from zofedht.server.core.selection import in_order
+from zofedht.server.core.traffic import Traffic
+from zofedht.server.grpc.admission import other_draws
+from zofedht.server.grpc.conversation import Conversation
+from zofedht.server.grpc.fit_encoder import FitEncoder
+
+__all__ = ["ResidentProxy", "Roster"]
+
+
+class ResidentProxy(ClientProxy):
+    """A joined client: Flower's messages over its conversation."""
+
+    def __init__(self, hello: Hello, conversation: Conversation, encoder: FitEncoder, traffic: Traffic) -> None:
+        # The cid is the connection's: a new connection is a new process, whose bases are not known.
+        super().__init__(f"{hello.name}@{hello.instance}")
+        self.hello = hello
+        self.partition = hello.partition
+        self.conversation = conversation
+        self._encoder = encoder
+        self._traffic = traffic
+
+    def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
+        answer = self.conversation.ask(self._encoder.encode(ins), _bounded(timeout), self._traffic)
+        return serde.fit_res_from_proto(answer.fit_res)
+
+    def evaluate(self, ins: EvaluateIns, timeout: float | None, group_id: int | None) -> EvaluateRes:
+        message = ServerMessage(evaluate_ins=serde.evaluate_ins_to_proto(ins))
+        answer = self._ask(message, timeout)
+        return serde.evaluate_res_from_proto(answer.evaluate_res)
+
+    def get_parameters(self, ins: GetParametersIns, timeout: float | None, group_id: int | None) -> GetParametersRes:
+        message = ServerMessage(get_parameters_ins=serde.get_parameters_ins_to_proto(ins))
+        answer = self._ask(message, timeout)
+        result = serde.get_parameters_res_from_proto(answer.get_parameters_res)
+        expected = self.hello.dimension
+        for x in decode_vectors(result.parameters.tensors, "the starting point", MOST_OF_A_START):
+            if x.shape != (expected,):
+                raise MessageError(f"it joined with n = {expected} parameters and starts with {x.shape[0]}")
+        return result
+
+    def get_properties(self, ins: GetPropertiesIns, timeout: float | None, group_id: int | None) -> GetPropertiesRes:
+        message = ServerMessage(get_properties_ins=serde.get_properties_ins_to_proto(ins))
+        answer = self._ask(message, timeout)
+        return serde.get_properties_res_from_proto(answer.get_properties_res)
+
+    def reconnect(self, ins: ReconnectIns, timeout: float | None, group_id: int | None) -> DisconnectRes:
+        message = ServerMessage(reconnect_ins=serde.reconnect_ins_to_proto(ins))
+        answer = self._ask(message, timeout)
+        return serde.disconnect_res_from_proto(answer.disconnect_res)
+
+    def _ask(self, message: ServerMessage, timeout: float | None) -> ClientMessage:
+        return self.conversation.ask(message.SerializeToString(), _bounded(timeout))
+
+
+def _bounded(timeout: float | None) -> float:
+    return 300.0 if timeout is None else max(timeout, 0.01)
+
+
+class Roster(SimpleClientManager):
+    """Admits each name once; tells who is connected in the order that selection uses."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        super().__init__()
+        self.traffic = Traffic()  # of the rounds; introductions and evaluations are not counted
+        self._names: dict[str, ResidentProxy] = {}
+        self._lock = threading.Lock()
+        self._report = report
+        self.last_change = time.monotonic()
+        self._count = 0  # partitions to deal; 0 until the run begins
+        self._dealt: dict[str, int] = {}
+        self._remember: Callable[[Mapping[str, int]], None] = lambda dealt: None
+
+    def admit(self, proxy: ResidentProxy) -> str | None:
+        """Register a client that was not refused; return the reason if its name is taken.
+
+        The same process coming back over a new connection replaces its old one, which the server may not
+        have noticed to be dead.
+        """
+        with self._lock:
+            present = self._names.get(proxy.hello.name)
+            if (
+                present is not None
+                and present.hello.instance != proxy.hello.instance
+                and not present.conversation.closed
+            ):
+                return f"a client named {proxy.hello.name!r} is connected already; give every client its own --name"
+            if present is not None:
+                present.conversation.close("it came back over a new connection")
+                self.unregister(present)
+            self._give(proxy)
+            self._names[proxy.hello.name] = proxy
+            self.register(proxy)
+            self.last_change = time.monotonic()
+        rows = (
+            f"{proxy.hello.examples} row{'' if proxy.hello.examples == 1 else 's'}, n = {proxy.hello.dimension}"
+            if proxy.hello.examples
+            else "waits for its shard"
+        )
+        self._report(f"joined: {proxy.hello.name} ({rows}), {len(self._names)} connected")
+        if other := other_draws(proxy.hello):
+            self._report(f"{proxy.hello.name}: {other}")
+        return None
+
+    def leave(self, proxy: ResidentProxy) -> None:
+        """Forget a client whose stream has ended."""
+        proxy.conversation.close()
+        with self._lock:
+            if self._names.get(proxy.hello.name) is not proxy:
+                return  # it came back over a new connection
+            del self._names[proxy.hello.name]
+            self.unregister(proxy)
+            self.last_change = time.monotonic()
+        why = f" ({proxy.conversation.complaint})" if proxy.conversation.complaint else ""
+        self._report(f"left: {proxy.hello.name}{why}, {len(self._names)} connected")
+
+    def connected(self) -> dict[str, ResidentProxy]:
+        """Return the connected clients by name, in the order people sort names."""
+        with self._lock:
+            present = {name: proxy for name, proxy in self._names.items() if not proxy.conversation.closed}
+        return {name: present[name] for name in in_order(list(present))}
+
+    def deal(self, count: int, kept: Mapping[str, int], remember: Callable[[Mapping[str, int]], None]) -> None:
+        """Give a partition of ``count`` to all that brought none, now and whenever one joins.
+
+        A name keeps its partition for ever; a new one gets the partition that the fewest connected clients
+        hold. ``kept`` is what an earlier part of the run dealt; ``remember`` hears of every change.
+        """
+        with self._lock:
+            self._dealt, self._count, self._remember = dict(kept), count, remember
+            waiting = [self._names[name] for name in in_order(list(self._names))]
+            for proxy in waiting:
+                self._give(proxy)
+
+    def _give(self, proxy: ResidentProxy) -> None:
+        if not self._count or proxy.hello.source != "partition" or proxy.hello.partition != OWN_ROWS:
+            return
+        name = proxy.hello.name
+        if name not in self._dealt:
+            # A connected client that is yet to be given its old partition holds it already.
+            held = [self._dealt.get(other.hello.name, other.partition) for other in self._names.values()]
+            self._dealt[name] = min(range(self._count), key=lambda index: (held.count(index), index))
+            try:
+                self._remember(self._dealt)
+            except DataError as error:  # a full disk: the next change is another chance
+                self._report(f"who has which partition is not remembered: {error}")
+        proxy.partition = self._dealt[name]
+
+    def members(self) -> dict[Member, ClientProxy]:
+        """Return who can be drawn now, and by which connection; one that still owes a late answer cannot."""
+        return {
+            Member(name, proxy.partition, host=proxy.cid, moves_only=other_draws(proxy.hello)): proxy
+            for name, proxy in self.connected().items()
+            if proxy.conversation.ready
+        }
+
+    def dismiss(self) -> None:
+        """Tell all clients that the run is over; one that is busy reads it when it is done."""
+        last = ServerMessage(reconnect_ins=serde.reconnect_ins_to_proto(ReconnectIns(seconds=None))).SerializeToString()
+        for proxy in self.connected().values():
+            proxy.conversation.dismiss(last)
+
+    def hang_up(self) -> None:
+        """End all streams without a word: the clients will try to come back."""
+        for proxy in self.connected().values():
+            proxy.conversation.close("the server is going down")

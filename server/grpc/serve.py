@@ -1,0 +1,249 @@
+"""``zofedht-server serve``: a run over resident clients that join by gRPC."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from flwr.common import GetPropertiesIns
+
+from zofedht.common.config.files import load_toml
+from zofedht.common.config.run_config import CLIENTS_HOLD_DATA, RunConfig
+from zofedht.common.objective.agreement import MOST_TOLD_UNITS, told_units
+from zofedht.common.tls import TlsFiles
+from zofedht.common.wire.codec import encode_question
+from zofedht.common.wire.messages import OWN_ROWS, Question
+from zofedht.server.conduct import Result
+from zofedht.server.core.coordinator import Coordinator
+from zofedht.server.core.evaluation import central_evaluator
+from zofedht.server.core.rounds import ServerState
+from zofedht.server.flower.round_loop import FlowerRounds
+from zofedht.server.grpc.admission import Expected
+from zofedht.server.grpc.health import serve_health
+from zofedht.server.grpc.roster import Roster
+from zofedht.server.grpc.transport import JoinService, start_grpc_server
+from zofedht.server.records.run_folder import RunFolder
+
+__all__ = ["ServeOptions", "serve"]
+
+_FAREWELL_SECONDS = 2.0  # for the last word to leave; a client that is stopped or cut off never reads it
+_ROOM_FOR_TEXT = 2**20
+_REMINDER_SECONDS = 30.0
+_MOST_TOLD = 100  # refusals that are reported,
+_MOST_NAME = 64  # characters of a name in them
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What the command line says besides the run config."""
+
+    address: str
+    out: Path
+    min_clients: int = 1
+    settle: float = 0.0  # seconds without a new client before a run begins whose num-clients was not given
+    tls: TlsFiles | None = None
+    resume: bool = False
+    max_message_bytes: int = 256 * 2**20
+    health_address: str = ""
+    linger: float = 0.0  # seconds after the run in which clients that come late or back still hear that it is over
+
+
+def serve(
+    options: ServeOptions,
+    keys: Mapping[str, Any],
+    *,
+    report: Callable[[str], None],
+    listening: Callable[[int], None],
+    over: Callable[[Result, RunFolder], None] = lambda result, folder: None,
+) -> tuple[Result, RunFolder]:
+    """Listen, wait for clients, run to the end and send the clients home.
+
+    ``keys`` are run config keys; without num-clients it becomes the number of clients that have joined when
+    the run begins. ``listening`` hears the port, ``over`` the result, before late clients are waited for. When
+    the run does not come to its end, the clients are not sent home: they come back when it is resumed.
+
+    Raises ZofedhtError.
+    """
+    with RunFolder(options.out) as folder:  # from now on: who waits for clients must not find it taken
+        config, state = RunConfig.from_mapping(keys), None
+        if options.resume and folder.exists():
+            config, state, _ = folder.reopen(_changes(folder, config, keys))
+            report(f"continuing {folder.path} at round {state.round}")
+        else:
+            folder.claim()
+            if options.resume:
+                report(f"{folder.path} holds no run to continue; a new one begins there")
+        count = config.num_clients if state is not None or "num-clients" in keys else 0
+        health = serve_health(options.health_address) if options.health_address else None
+        service = _Service(config, state, count, report, count_given="num-clients" in keys)
+        most_bytes = service.most_bytes(options.max_message_bytes)
+        join = JoinService(service.roster, service.hello, service.expected, most_bytes, refused=service.refused)
+        server, port = start_grpc_server(options.address, join, tls=options.tls, max_message_bytes=most_bytes)
+        listening(port)
+        try:
+            result = _finished(config, folder, state)
+            if result is None:
+                service.wait(options.min_clients, options.settle if state is not None or count == 0 else 0.0)
+                if state is None:
+                    config = service.begin(folder)
+                service.deal(folder)
+                result = _run(config, service, folder, state)
+            service.roster.dismiss()
+            over(result, folder)
+            service.see_off(options.linger)
+        finally:
+            service.roster.hang_up()
+            server.stop(grace=_FAREWELL_SECONDS).wait()
+            if health is not None:
+                health.stop(grace=None)
+    return result, folder
+
+
+def _changes(folder: RunFolder, config: RunConfig, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys whose values are not the run's: a service is started again with the same command line."""
+    given, kept = config.to_mapping(), load_toml(folder.config_file) if folder.config_file.exists() else {}
+    return {key: given[key] for key in keys if given[key] != kept.get(key)}
+
+
+class _Settled(NamedTuple):
+    """What all clients must have alike, once somebody knows it."""
+
+    dimension: int = 0
+    units: bytes | None = None
+    by: str = ""  # a client that has joined with these
+
+
+class _Service:
+    """What the join service must know while clients come and go."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        state: ServerState | None,
+        count: int,
+        report: Callable[[str], None],
+        *,
+        count_given: bool = False,
+    ) -> None:
+        self.roster = Roster(report)
+        self._config = config
+        self._count, self._count_given = count, count_given
+        self._report = report
+        central = central_evaluator(config)
+        self._settled = _Settled()
+        if central is not None:
+            self._settled = _Settled(central.dim)
+        elif state is not None:
+            self._settled = _Settled(state.x.shape[0], told_units(state.units, MOST_TOLD_UNITS))
+        self._begun = state is not None
+        self._told: set[tuple[str, str]] = set()  # who was refused, and why
+
+    def most_bytes(self, limit: int) -> int:
+        """Return the longest answer that is taken in: ``limit``, or room for x and some text where n is known."""
+        vectors = 4 if self._config.objective else 1  # a black box may tell its scale and bounds
+        dimension = self._settled.dimension
+        return min(limit, 8 * vectors * dimension + _ROOM_FOR_TEXT) if dimension else limit
+
+    def hello(self) -> GetPropertiesIns:
+        """What a client is told when it introduces itself."""
+        config = self._config
+        question = Question("", OWN_ROWS, config.seed, config.preparation, self.expected().dimension)
+        return GetPropertiesIns(encode_question(question))
+
+    def expected(self) -> Expected:
+        """What a client must bring now; what the server does not know is as the clients have it that are there."""
+        hellos = [proxy.hello for proxy in self.roster.connected().values()]
+        told = (_Settled(hello.dimension, hello.units, hello.name) for hello in hellos if hello.dimension)
+        settled = self._settled if self._settled.dimension else next(told, self._settled)
+        if self._begun:
+            self._settled = settled
+        return Expected(
+            dimension=settled.dimension,
+            partitions=self._count or next((hello.partitions for hello in hellos if hello.partitions), 0),
+            clients_hold_data=self._clients_hold_data,
+            black_box=bool(self._config.objective),
+            count_given=self._count_given,
+            units=settled.units,
+            first=settled.by,
+        )
+
+    def refused(self, name: str, reason: str) -> None:
+        """Tell who may not join and why: once, however often they try."""
+        if (name, reason) not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add((name, reason))
+            self._report(f"refused {name[:_MOST_NAME]!r}: {reason}")
+
+    @property
+    def _clients_hold_data(self) -> bool:
+        return bool(self._config.objective) or self._config.dataset == CLIENTS_HOLD_DATA
+
+    def wait(self, clients: int, settle: float) -> None:
+        """Wait, for as long as it takes, until so many clients are connected and nobody has come for a while.
+
+        A resumed run does not wait for those that are gone: it goes on with all of them, or with those that are
+        there when nobody has come for a while.
+        """
+        reminded = time.monotonic()
+        while True:
+            present = len(self.roster.connected())
+            quiet = time.monotonic() - self.roster.last_change
+            if present >= clients and (quiet >= settle or self._begun):
+                return
+            if self._begun and present and 0.0 < settle <= quiet:
+                return
+            if time.monotonic() - reminded > _REMINDER_SECONDS:
+                reminded = time.monotonic()
+                self._report(f"waiting for clients: {present} of {clients} connected")
+            time.sleep(0.05)
+
+    def see_off(self, linger: float) -> None:
+        """Tell clients that come late or back that the run is over, for a while."""
+        end = time.monotonic() + linger
+        while time.monotonic() < end:
+            time.sleep(0.1)
+            self.roster.dismiss()
+
+    def begin(self, folder: RunFolder) -> RunConfig:
+        """Settle num-clients and, where only the clients know it, n; begin the result folder."""
+        expected, present = self.expected(), len(self.roster.connected())
+        if expected.black_box:  # no shares of one set, whatever I/N they told: whoever is there counts
+            self._count = self._count or max(expected.partitions, present, 1)
+        else:
+            self._count = expected.partitions or max(present, 1)
+        self._settled = _Settled(expected.dimension, expected.units, expected.first)
+        self._begun = True
+        self._config = self._config.replace(num_clients=self._count)
+        folder.begin(self._config, "grpc")
+        return self._config
+
+    def deal(self, folder: RunFolder) -> None:
+        """Give partitions to those that brought none, now and whenever one joins; names keep theirs for ever."""
+        if not self._clients_hold_data:
+            self.roster.deal(self._count, folder.partitions(), folder.remember_partitions)
+
+
+def _finished(config: RunConfig, folder: RunFolder, state: ServerState | None) -> Result | None:
+    """Return the result of a resumed run that has nothing left to do: it waits for no client."""
+    if state is None or not Coordinator(config, state).finished or not folder.summary_file.exists():
+        return None
+    return Result(state, folder.summary())
+
+
+def _run(config: RunConfig, service: _Service, folder: RunFolder, state: ServerState | None) -> Result:
+    results: list[Result] = []
+    rounds = FlowerRounds(
+        config,
+        service.roster,
+        folder=folder,
+        state=state,
+        on_result=results.append,
+        homes=service.roster.members,
+        patience=float("inf"),
+        dimension=service.expected().dimension,
+        traffic=service.roster.traffic,
+    )
+    rounds.fit(config.rounds, config.round_timeout)
+    return results[0]

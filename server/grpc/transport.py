@@ -1,0 +1,166 @@
+"""The gRPC server: Flower's bidirectional message service over grpcio, with our own admission and TLS.
+
+Flower marks ``start_server`` as deprecated; the messages and the service definition under it are used here
+directly, so this module and ``client/grpc_transport.py`` are all there is to replace.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+from flwr.common import Code, GetPropertiesIns, serde
+from flwr.proto.transport_pb2 import ServerMessage
+from grpc_health.v1 import health, health_pb2_grpc
+
+from zofedht.common.errors import DataError, MessageError
+from zofedht.common.tls import TlsFiles
+from zofedht.common.wire.codec import decode_hello
+from zofedht.common.wire.messages import Hello
+from zofedht.server.grpc.admission import Expected, refusal
+from zofedht.server.grpc.conversation import Conversation, LostClient
+from zofedht.server.grpc.fit_encoder import FitEncoder
+from zofedht.server.grpc.roster import ResidentProxy, Roster
+
+__all__ = ["JoinService", "start_grpc_server"]
+
+_METHOD = "flwr.proto.FlowerService"
+_HELLO_SECONDS = 120.0  # a small device may read its data before it answers
+_HELLO_BYTES = 64 * 1024
+_MOST_CLIENTS = 2000
+_MOST_STRANGERS = 128  # streams that have not introduced themselves yet; each costs two threads
+_MOST_REASON = 1000  # characters; a reason travels as a header, and headers are short
+
+
+class JoinService:
+    """Flower's ``Join``: one stream per client, questions from the server, answers from the client."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        hello: Callable[[], GetPropertiesIns],
+        expected: Callable[[], Expected],
+        most_bytes: int,
+        most_strangers: int = _MOST_STRANGERS,
+        hello_seconds: float = _HELLO_SECONDS,
+        refused: Callable[[str, str], None] = lambda name, reason: None,
+    ) -> None:
+        """``hello`` is the question to a newcomer, ``expected`` what its answer must be; ``refused`` hears the name and
+        the reason of each client that may not join."""
+        self._roster = roster
+        self._hello = hello
+        self._expected = expected
+        self._most_bytes = most_bytes
+        self._hello_seconds = hello_seconds
+        self._refused = refused
+        self._strangers = threading.BoundedSemaphore(most_strangers)
+        self._door = threading.Lock()  # one at a time: the first client may settle what is expected of the next
+        self._encoder = FitEncoder()
+
+    def join(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        """Admit or refuse the client, then yield what it is sent until its stream ends."""
+        if not self._strangers.acquire(blocking=False):
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many clients are joining at this moment")
+        try:
+            conversation = Conversation(_HELLO_BYTES)
+            context.add_callback(conversation.close)
+            conversation.expect()
+            threading.Thread(target=conversation.listen, args=(messages,), daemon=True, name="listen").start()
+            yield _question(self._hello())
+            hello = self._introduction(conversation, context)
+        finally:
+            self._strangers.release()
+        proxy = ResidentProxy(hello, conversation, self._encoder, self._roster.traffic)
+        conversation.most_bytes = self._most_bytes
+        with self._door:
+            reason = refusal(hello, self._expected(), _common_name(context))
+            taken = None if reason else self._roster.admit(proxy)
+        if why := (reason or taken or "")[:_MOST_REASON]:
+            self._refused(hello.name, why)
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION if reason else grpc.StatusCode.ALREADY_EXISTS, why)
+        try:
+            yield _WELCOME
+            yield from conversation.outgoing()
+        finally:
+            self._roster.leave(proxy)
+        if conversation.complaint:
+            context.abort(grpc.StatusCode.ABORTED, f"the server ended the connection: {conversation.complaint}")
+
+    def _introduction(self, conversation: Conversation, context: grpc.ServicerContext) -> Hello:
+        try:
+            answer = conversation.next_answer(self._hello_seconds)
+        except LostClient as error:
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"the client did not introduce itself: {error}")
+        try:
+            result = serde.get_properties_res_from_proto(answer.get_properties_res)
+            if result.status.code != Code.OK:
+                raise MessageError(result.status.message)
+            return decode_hello(result.properties)
+        except Exception as error:  # Flower's reader raises what it meets; a stranger may say anything
+            reason = str(error) if isinstance(error, MessageError) else "the introduction cannot be read"
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason[:_MOST_REASON])
+            raise AssertionError("abort raises") from error
+
+
+def _question(ins: GetPropertiesIns) -> bytes:
+    return bytes(ServerMessage(get_properties_ins=serde.get_properties_ins_to_proto(ins)).SerializeToString())
+
+
+_WELCOME = _question(GetPropertiesIns({}))
+"""The second question about properties tells a client that it is admitted; it is not answered."""
+
+
+def _common_name(context: grpc.ServicerContext) -> str | None:
+    identity = context.auth_context()
+    if identity.get("transport_security_type") != [b"ssl"]:
+        return None
+    names = identity.get("x509_common_name")  # a certificate without one is nobody's
+    return names[0].decode(errors="replace") if names else ""
+
+
+def start_grpc_server(
+    address: str, service: JoinService, *, tls: TlsFiles | None, max_message_bytes: int
+) -> tuple[grpc.Server, int]:
+    """Start serving and return the server and its port.
+
+    With ``tls`` every client must show a certificate of the same authority. Raises DataError when the
+    address cannot be bound.
+    """
+    options = [
+        ("grpc.max_receive_message_length", max_message_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_metadata_size", 16 * 1024),
+        ("grpc.max_concurrent_streams", 8),  # of one connection; a client needs one
+        ("grpc.so_reuseport", 0),  # a second server on one port is an error, not a coin toss
+        # A client whose cable is pulled is noticed within 20 seconds, in a round or between rounds.
+        ("grpc.keepalive_time_ms", 10_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.http2.ping_timeout_ms", 10_000),  # without it gRPC 1.60 and later wait for a minute
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ]
+    server = grpc.server(
+        ThreadPoolExecutor(max_workers=_MOST_CLIENTS, thread_name_prefix="join"),
+        options=options,
+        maximum_concurrent_rpcs=_MOST_CLIENTS,
+    )
+    # Bytes on both sides: what a stranger sends is read by ``Conversation``, which bounds it first.
+    handler = grpc.stream_stream_rpc_method_handler(service.join)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_METHOD, {"Join": handler}),))
+    health_pb2_grpc.add_HealthServicer_to_server(health.HealthServicer(), server)
+    try:
+        if tls is None:
+            port = server.add_insecure_port(address)
+        else:
+            # Without a certificate of the authority the handshake fails: nobody gets x, Q or a say.
+            shown = [(tls.key, tls.certificate)]
+            credentials = grpc.ssl_server_credentials(shown, tls.authority, require_client_auth=True)
+            port = server.add_secure_port(address, credentials)
+    except RuntimeError as error:
+        raise DataError(f"--address {address} cannot be bound; is another server running there? ({error})") from error
+    server.start()
+    return server, port

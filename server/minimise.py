@@ -1,0 +1,235 @@
+"""``from zofedht import run``: minimise something in one call, all clients in this process.
+
+result = run(lambda x: float(np.sum((x - 3.0) ** 2)), x0=np.zeros(5))
+result.x, result.fun, result.success, result.message, result.nfev, result.nit, result.history
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from zofedht.common.checks.finding import Trial
+from zofedht.common.checks.radius import flat_advice, noise_advice
+from zofedht.common.config.rules import AUTO
+from zofedht.common.config.run_config import RunConfig, dashed
+from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
+from zofedht.common.objective.base import Bounds, Objective, checked_objective
+from zofedht.common.objective.function import FunctionObjective
+from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.user_traceback import raised
+from zofedht.common.typing import Vector
+from zofedht.server.conduct import Result, conduct
+from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.figures import comparable, evaluation_notes
+from zofedht.server.core.rounds import ServerState, initial_state, initial_vector
+from zofedht.server.inprocess import InProcessEngine
+from zofedht.server.records.run_folder import RunFolder
+
+__all__ = ["run"]
+
+_WORTH_A_LOOK = 2_000  # evaluations: noise is looked for by three, and some hundred more where there is some
+
+Target = Objective | Callable[..., float]
+
+
+def run(
+    objective: Target | Sequence[Target] | str | None = None,
+    x0: Any = None,
+    *,
+    samples: int | None = None,
+    bounds: Bounds | None = None,
+    scale: Any = None,
+    config: RunConfig | None = None,
+    out: str | Path | None = None,
+    callback: Callable[[dict[str, Any]], object] | None = None,
+    show_progress: bool = False,
+    **options: Any,
+) -> OptimizeResult:
+    """Minimise the mean of the clients' objectives and return a result like scipy.optimize's.
+
+    ``objective`` is a function f(x), a function f(x, batch) of ``samples`` samples, an Objective, a list of these (one
+    a client), ``"module:factory"``, or None for the data set and the model that the options name. A function needs
+    ``x0``; others have a start of their own unless it is given. ``bounds`` and ``scale``, for functions, are those of
+    ``Objective``. ``options`` are run config keys with underscores, over those of ``config``: ``rounds=200,
+    step_size=0.1``; unless given, num_clients is the length of the list, whose clients are drawn without replacement,
+    and the step size of a black box is auto; memory is at most n. ``out`` is a folder for the files of a run;
+    ``callback`` hears each round's line.
+
+    The result has ``x`` (n,), ``fun`` (the mean over clients of F on the whole shard), ``nit`` (rounds), ``nfev``
+    (evaluations on one sample that the algorithm asked for; those of the first and the last x, and those that look for
+    noise or for a change within the radius, are not counted),
+    ``history`` (one mapping a round), ``figures`` (all that was evaluated of the last x), ``success``, ``status`` (0
+    or 1) and ``message``. Where the rounds fail - the steps diverge, the function raises - or end above the start,
+    or while a step was still searched for, ``success`` is False and ``message`` says why; x is that of the last good
+    round. So it is where the first and the last x were evaluated on different clients, or the last on none.
+
+    Raises ConfigError for wrong options, ObjectiveError when the objective cannot be made or evaluated at the start,
+    and DataError, also when a run goes on in ``out``.
+    """
+    objectives = _objectives(objective, x0, samples, bounds, scale)
+    chosen = _config(config, options, objective, objectives)
+    engine = _Engine(chosen, objectives)
+    dimension, own, units = engine.start()
+    fitted = chosen.fitted(dimension)
+    start = initial_vector(fitted, dimension, own)
+    if x0 is not None:
+        start = _start(x0, dimension, units)
+    state = initial_state(fitted, start, units)
+    history: list[dict[str, Any]] = []
+
+    def watch(following: ServerState, record: RoundRecord) -> None:
+        nonlocal state
+        state = following
+        history.append(dataclasses.asdict(record))
+        if callback is not None:
+            callback(history[-1])
+
+    with nullcontext() if out is None else RunFolder(Path(out).expanduser()) as folder:
+        if folder:
+            folder.begin(chosen, "in-process" if objectives is None else "python")
+        try:
+            done = conduct(chosen, engine, folder=folder, state=state, observers=[watch], show_progress=show_progress)
+        except (RoundError, ObjectiveError) as error:
+            if not engine.begun:
+                raise
+            return _result(state, history, {}, str(error), success=False)
+    message, success = _verdict(chosen, done)
+    if chosen.objective or objectives is not None:
+        message = _looked_at(message, engine.trial_of(start), done)
+    message = "; ".join([message, *evaluation_notes(done.first, done.last)])
+    return _result(done.state, history, done.final, message, success=success)
+
+
+def _looked_at(message: str, trial: Trial, done: Result) -> str:
+    """Return the message, or what is seen at the start of the run where that tells more: F is flat, or too noisy."""
+    before, after = done.initial["train_loss"], done.final.get("train_loss")
+    worth_a_look = done.state.totals.evaluations >= _WORTH_A_LOOK
+    try:
+        if after == before and (flat := flat_advice(trial, farther=worth_a_look)):
+            return f"the loss is still {before:g}: {flat}"
+        noise = noise_advice(trial) if worth_a_look else ""
+    except Exception as error:  # the user's own code may do anything; x is found, and is what was asked for
+        return f"{message}; whether evaluations are noisy was not seen: the objective {raised(error)}"
+    return f"{message}; {noise}" if noise else message
+
+
+def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
+    """Return the message, and whether the run did what it was to do."""
+    rounds, search = done.state.round, done.state.stepping
+    spent = bool(config.budget) and done.state.totals.evaluations >= config.budget
+    if search is not None and (search.searching != "done" or search.began >= rounds):
+        return (
+            f"the search for a step (step_size = auto) took the whole run, {rounds} round{'s' if rounds > 1 else ''};"
+            " as a rule it takes 5 to 10 where a round has one slot, and 2 to 5 where it has more, so give the run"
+            f" {'a larger budget' if spent else 'more rounds'}, or step_size as a number"
+        ), False
+    if not comparable(done.first, done.last):
+        fun = "" if done.last.figures else "; fun is the mean loss of the last round's probes"
+        return f"{rounds} rounds are done, but whether they lowered the loss is not known{fun}", False
+    before, after = done.initial["train_loss"], done.final["train_loss"]
+    if after == before:
+        return (
+            f"the loss is still {before:g}: no step led lower; where the function is flat as far as the radius"
+            f" ({config.radius:g}) reaches, a larger radius shows its slopes"
+        ), False
+    if not after < before:  # NaN too
+        step, way_out = "", "a smaller step_size"
+        if search is not None:
+            step = f" with the step that step_size = auto found, {search.step:g}"
+            way_out = "a number below that, or a larger radius where the function is noisy,"
+        return f"the loss went from {before:g} to {after:g}{step}; {way_out} usually cures this", False
+    if spent:
+        return f"the budget of {config.budget:,} evaluations is spent", True
+    return f"all {config.rounds} rounds are done", True
+
+
+class _Engine(InProcessEngine):
+    """Knows whether the first round was begun: what fails before it cannot run at all."""
+
+    begun = False
+
+    def carry_round(self) -> None:
+        self.begun = True
+        super().carry_round()
+
+
+def _objectives(
+    objective: Any, x0: Any, samples: int | None, bounds: Bounds | None, scale: Any
+) -> list[Objective] | None:
+    """Return one Objective a client, or None where the config says what is trained."""
+    several = isinstance(objective, Sequence) and not isinstance(objective, str | Objective)
+    targets = list(objective) if several else [objective]
+    if not targets:
+        raise ConfigError(["objective must be a function, an Objective or a list with at least one of these, got []"])
+    functions = [callable(target) and not isinstance(target, Objective) for target in targets]
+    if not all(functions) and (samples is not None or bounds is not None or scale is not None):
+        raise ConfigError(["samples, bounds and scale are for functions; an Objective says them itself"])
+    if objective is None or isinstance(objective, str):
+        return None
+    made = []
+    for index, (target, is_function) in enumerate(zip(targets, functions, strict=True)):
+        name = f"objective {index}" if several else "objective"
+        if is_function and x0 is None:
+            raise ConfigError([f"{name} is a function, so x0, the point to start from, must be given"])
+        found = FunctionObjective(target, x0, samples, bounds, scale) if is_function else target
+        made.append(checked_objective(found, name))
+    if len(sizes := {item.dim for item in made}) > 1:
+        raise ObjectiveError(f"all objectives must have the same number of parameters, got {sorted(sizes)}")
+    return made
+
+
+def _config(
+    config: RunConfig | None, options: dict[str, Any], objective: Any, objectives: list[Objective] | None
+) -> RunConfig:
+    default, config = config is None, config or RunConfig()
+    given = {dashed(name): value for name, value in options.items()}
+    if isinstance(objective, str):
+        given["objective"] = objective
+    if default and objective is not None:
+        given.setdefault("step-size", AUTO)  # nobody knows the scale of somebody else's function
+    if objectives is not None:
+        count = len(objectives)
+        if given.get("num-clients", count) != count:
+            raise ConfigError([f"num_clients must be {count}, the number of objectives, got {given['num-clients']}"])
+        given["num-clients"] = count
+        given.setdefault("clients-per-round", min(count, config.clients_per_round))
+        if default and isinstance(given["clients-per-round"], int) and given["clients-per-round"] <= count:
+            given.setdefault("sampling", "without-replacement")  # where all take part, each does so once
+        given.setdefault("evaluate-every", 0)  # evaluations are the user's: the probes tell the loss of a round
+    return RunConfig.from_mapping(config.to_mapping() | given)
+
+
+def _start(x0: Any, dimension: int, units: Units | None) -> Vector:
+    start = np.array(x0, dtype=np.float64)
+    if start.shape != (dimension,) or not np.all(np.isfinite(start)):
+        raise ConfigError([f"x0 must hold {dimension} finite numbers, got an array of shape {start.shape}"])
+    if units is None:
+        return start
+    for index in np.flatnonzero((start < units.lower) | (start > units.upper)):
+        raise ConfigError([f"x0 must lie within the bounds, got {start[index]} for parameter {index}"])
+    return units.to_search(start)
+
+
+def _result(
+    state: ServerState, history: list[dict[str, Any]], figures: dict[str, float], message: str, *, success: bool
+) -> OptimizeResult:
+    last = history[-1]["train_loss"] if history else math.nan
+    return OptimizeResult(
+        x=state.user_x,
+        fun=figures.get("train_loss", last),
+        nfev=state.totals.evaluations,
+        nit=state.round,
+        success=success,
+        status=0 if success else 1,
+        message=message,
+        history=history,
+        figures=figures,
+    )

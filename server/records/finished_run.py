@@ -1,0 +1,105 @@
+"""A run read back from its folder: ``load_run(DIR).x``, and x as a file for other programs."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zofedht.common.config.files import load_toml
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import DataError
+from zofedht.common.typing import Vector
+from zofedht.server.records.checkpoint import load_newest
+from zofedht.server.records.files import replace_file
+from zofedht.server.records.history import read_history
+from zofedht.server.records.run_folder import RunFolder
+
+__all__ = ["EXPORTS", "FinishedRun", "export", "load_run"]
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """What a run left in its folder; one that was stopped has the x of its newest checkpoint and no summary."""
+
+    path: Path
+    config: RunConfig
+    x: Vector  # (n,)
+    summary: dict[str, Any]
+
+    @functools.cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """One mapping for each round, as in history.jsonl. Raises DataError when the file cannot be read."""
+        return read_history(RunFolder(self.path).history_file)
+
+
+def load_run(path: str | Path) -> FinishedRun:
+    """Read a result folder.
+
+    Raises DataError when it holds no run or its x.npy cannot be read, CheckpointError when a run that was stopped
+    has no usable checkpoint.
+    """
+    folder = RunFolder(Path(path).expanduser())
+    if not folder.config_file.exists() or not folder.exists():
+        raise DataError(f"{folder.path} holds no run: a result folder has config.toml and history.jsonl in it")
+    config = RunConfig.from_mapping(load_toml(folder.config_file))
+    summary = folder.summary() if folder.summary_file.exists() else {}
+    if not folder.checkpoints.is_dir():  # a folder that was copied without them
+        return FinishedRun(folder.path, config, _vector(folder.vector_file), summary)
+    state = load_newest(folder.checkpoints, config)
+    done = summary.get("rounds") == state.round  # else it was resumed since, and stopped
+    return FinishedRun(folder.path, config, state.user_x, summary if done else {})
+
+
+def _vector(path: Path) -> Vector:
+    try:
+        with path.open("rb") as file:
+            x = np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} cannot be read ({error})") from error
+    if x.ndim != 1 or x.dtype != np.float64:
+        raise DataError(f"{path} must hold one float64 vector")
+    return x
+
+
+def _npz(run: FinishedRun) -> bytes:
+    packed = io.BytesIO()
+    np.savez(packed, x=run.x)
+    return packed.getvalue()
+
+
+def _csv(run: FinishedRun) -> bytes:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["x"])
+    rows.writerows([value] for value in run.x.tolist())  # the shortest text that reads back as the same float64
+    return text.getvalue().encode()
+
+
+def _json(run: FinishedRun) -> bytes:
+    told = {key: run.summary.get(key) for key in ("final_train_loss", "rounds", "evaluations", "x_sha256")}
+    return (json.dumps({"x": run.x.tolist()} | told, allow_nan=False) + "\n").encode()
+
+
+EXPORTS: dict[str, Callable[[FinishedRun], bytes]] = {".npz": _npz, ".csv": _csv, ".json": _json}
+"""By the ending of the file: the array ``x``; a column ``x``; an object with ``x`` and what it scored."""
+
+
+def export(run: FinishedRun, out: Path) -> None:
+    """Write x to a file of the kind that its name ends with; every number reads back as the same float64.
+
+    Raises DataError for another ending, or when the file cannot be written.
+    """
+    write = EXPORTS.get(out.suffix.lower())
+    if write is None:
+        raise DataError(f"--out must end in {', '.join(EXPORTS)}, got {out.name!r}")
+    if not out.parent.is_dir():
+        raise DataError(f"{out} cannot be written: there is no folder {out.parent}")
+    replace_file(out, write(run))

@@ -1,0 +1,66 @@
+"""history.jsonl: one JSON object per line and round."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from zofedht.common.errors import DataError
+from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.rounds import ServerState
+from zofedht.server.records.files import cannot_write, replace_file
+
+__all__ = ["HistoryWriter", "read_history", "truncate_history"]
+
+
+class HistoryWriter:
+    """An observer that appends each round's record as a line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self, state: ServerState, record: RoundRecord) -> None:
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(_line(asdict(record)))
+        except OSError as error:
+            raise cannot_write(self._path, error) from error
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    # JSON has no NaN: a loss that is not finite is written as null.
+    finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+    return json.dumps(finite, allow_nan=False) + "\n"
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a history file; a last line that was cut short by a kill is left out.
+
+    Raises DataError when the file is missing or another line is not the JSON object of a round.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise DataError(f"no history can be read from {path} ({error.strerror}); is this a result folder?") from error
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            if number == len(lines):
+                break
+            raise DataError(f"line {number} of {path} is not JSON: {error}") from error
+        if not isinstance(row, dict) or not isinstance(row.get("round"), int):
+            raise DataError(f"line {number} of {path} is not the JSON object of a round: {line[:60]}")
+        rows.append(row)
+    return rows
+
+
+def truncate_history(path: Path, rounds: int) -> None:
+    """Keep the rows of rounds before ``rounds``: later ones will be run again."""
+    rows: Iterable[dict[str, Any]] = read_history(path) if path.exists() else []
+    replace_file(path, "".join(_line(row) for row in rows if row["round"] < rounds).encode())

@@ -1,0 +1,131 @@
+"""What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from zofedht.common.config.run_config import RunConfig
+from zofedht.server.core.coordinator import Observer, RoundRecord
+from zofedht.server.core.figures import Unevaluated, who_is_missing
+from zofedht.server.core.rounds import ServerState
+
+__all__ = ["progress"]
+
+_SECONDS_BETWEEN_LINES = 2.0
+
+
+@contextmanager
+def progress(
+    config: RunConfig, start: ServerState, stream: TextIO | None = None, notes: Sequence[str] = ()
+) -> Iterator[Observer]:
+    """Yield an observer that shows round, loss, evaluations and time left on ``stream`` (standard error).
+
+    ``notes`` are shown first, a line each.
+    """
+    stream = stream or sys.stderr
+    for note in notes:
+        print(note, file=stream, flush=True)
+    if not stream.isatty():
+        said = _said_once(lambda text: print(text, file=stream, flush=True))
+        yield _both(said, _lines(config, lambda text: print(text, file=stream, flush=True)))
+        return
+    columns = (
+        TextColumn("round {task.fields[round]}"),
+        BarColumn(),
+        TextColumn("loss {task.fields[loss]}  {task.fields[evaluations]} evaluations"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(file=stream)) as bar:
+        task = bar.add_task("", total=1.0, round=start.round, loss="-", evaluations=start.totals.evaluations)
+        bar.update(task, completed=_done(config, start))
+
+        def show(state: ServerState, record: RoundRecord) -> None:
+            done = _done(config, state)
+            bar.update(
+                task,
+                completed=done,
+                round=_of(config, state),
+                loss=_loss(record),
+                evaluations=f"{record.evaluations:,}",
+            )
+
+        # rich would take what is in brackets for a style.
+        yield _both(_said_once(lambda text: bar.console.print(text, markup=False, highlight=False)), show)
+
+
+def _both(first: Observer, second: Observer) -> Observer:
+    def show(state: ServerState, record: RoundRecord) -> None:
+        first(state, record)
+        second(state, record)
+
+    return show
+
+
+def _said_once(write: Callable[[str], None]) -> Observer:
+    """Return an observer that says which clients could not evaluate x: each once for a reason."""
+    told: set[Unevaluated] = set()
+
+    def show(state: ServerState, record: RoundRecord) -> None:
+        missing = [Unevaluated(str(one["client"]), str(one["reason"])) for one in record.unevaluated]
+        if new := [one for one in missing if one not in told]:
+            told.update(new)
+            whose = "the other clients" if record.train_loss_source == "full" else "the probes"
+            write(
+                f"warning: x after round {record.round} could not be evaluated by all clients, the loss is that of"
+                f" {whose}; {who_is_missing(new)}"
+            )
+
+    return show
+
+
+def _lines(config: RunConfig, write: Callable[[str], None]) -> Observer:
+    first: tuple[float, float] | None = None  # time and share done after the first round
+    shown = -math.inf
+
+    def show(state: ServerState, record: RoundRecord) -> None:
+        nonlocal first, shown
+        now, done = time.monotonic(), _done(config, state)
+        if done < 1.0 and now - shown < _SECONDS_BETWEEN_LINES:
+            return
+        shown = now
+        left = ""
+        if first is None:
+            first = now, done  # the first round starts processes and reads data: no measure for the others
+        elif done > first[1]:
+            left = f"  {_clock((now - first[0]) * (1.0 - done) / (done - first[1]))} left"
+        failed = f"  {len(record.failures)} failed" if record.failures else ""
+        steps = sum(int(str(skipped["steps"])) for skipped in record.skipped)
+        failed += f"  {steps} steps skipped" if steps else ""
+        write(f"round {_of(config, state)}  loss {_loss(record)}  {record.evaluations:,} evaluations{left}{failed}")
+
+    return show
+
+
+def _done(config: RunConfig, state: ServerState) -> float:
+    shares = [0.0]
+    if config.rounds:
+        shares.append(state.round / config.rounds)
+    if config.budget:
+        shares.append(state.totals.evaluations / config.budget)
+    return min(1.0, max(shares))
+
+
+def _of(config: RunConfig, state: ServerState) -> str:
+    return f"{state.round}/{config.rounds}" if config.rounds else str(state.round)
+
+
+def _loss(record: RoundRecord) -> str:
+    return f"{record.train_loss:.4f}" if math.isfinite(record.train_loss) else "not finite"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"

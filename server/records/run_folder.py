@@ -1,0 +1,237 @@
+"""The result folder of a run: what is in it, how it is begun, continued and finished."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from zofedht.common.config.files import dump_toml, load_toml
+from zofedht.common.config.run_config import FREE_KEYS, RunConfig
+from zofedht.common.errors import CheckpointError, ConfigError, DataError, MissingExtraError
+from zofedht.common.typing import Vector
+from zofedht.server.auto.interventions import count_interventions
+from zofedht.server.core.coordinator import Observer
+from zofedht.server.core.fallbacks import count_fallbacks
+from zofedht.server.core.figures import Evaluation, evaluation_summary
+from zofedht.server.core.rounds import ServerState
+from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, write_checkpoint
+from zofedht.server.records.files import replace_file
+from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
+from zofedht.server.records.lock import FolderLock
+from zofedht.server.records.losses import count_losses
+
+__all__ = ["RunFolder", "x_digest"]
+
+
+def x_digest(x: Vector) -> str:
+    """Return the sha256 of x's little-endian float64 bytes."""
+    return hashlib.sha256(np.ascontiguousarray(x, dtype="<f8").tobytes()).hexdigest()
+
+
+class RunFolder:
+    """DIR with config.toml, run.json, checkpoints/, history.jsonl, and at the end summary.json, x.npy and loss.png.
+
+    ``claim``, ``begin`` and ``reopen`` take it for this writer alone; it is given back at the end of a ``with`` block.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file = path / "config.toml"
+        self.about_file = path / "run.json"
+        self.checkpoints = path / "checkpoints"
+        self.history_file = path / "history.jsonl"
+        self.summary_file = path / "summary.json"
+        self.vector_file = path / "x.npy"
+        self.picture_file = path / "loss.png"
+        self._lock = FolderLock(path / "run.lock")
+        self._made = False  # whether the folder was not there before
+        self._writing = threading.Lock()  # clients are dealt partitions while the run goes on
+
+    def exists(self) -> bool:
+        """Whether there is a run in the folder. A config alone is none: what failed before round 0 can start again."""
+        return self.history_file.exists() or any(self.checkpoints.glob("*.ckpt"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Let other writers have the folder; nothing more is to be written."""
+        self._lock.give_back()
+        if self._made:
+            with suppress(OSError):  # not empty, as a rule: a run that was not even begun leaves no folder
+                self.path.rmdir()
+        self._made = False
+
+    def claim(self) -> None:
+        """Make the folder and take it for a new run.
+
+        Raises DataError when the folder holds a run already (nothing is overwritten), when one goes on in it, or when
+        it cannot be written.
+        """
+        try:
+            self._made = self._made or not self.path.exists()
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"the result folder {self.path} cannot be written ({error.strerror})") from error
+        self._lock.take()
+        if self.exists():
+            raise DataError(
+                f"{self.path} already holds a run; continue it with `zofedht-server resume {self.path}`"
+                " (`serve --resume` for joined clients) or choose another --out"
+            )
+
+    def begin(self, config: RunConfig, engine: str) -> None:
+        """Claim the folder and write the config. Raises DataError as ``claim`` does."""
+        self.claim()
+        replace_file(self.config_file, dump_toml(config).encode())
+        about = {
+            "engine": engine,
+            "zofedht": _version("zofedht"),
+            "flwr": _version("flwr"),
+            "numpy": np.__version__,
+        }
+        replace_file(self.about_file, _pretty(about))
+
+    def reopen(self, changes: Mapping[str, Any]) -> tuple[RunConfig, ServerState, str]:
+        """Return (config, state, engine) to continue with; history rows after the state are dropped.
+
+        Raises ConfigError for a change of a key that enters the numbers, CheckpointError when there is
+        nothing to continue from, DataError when the run still goes on.
+        """
+        if not self.config_file.exists():
+            raise CheckpointError(
+                f"{self.path} holds no run: it has no config.toml; start one with `zofedht-server run`"
+            )
+        fixed = sorted(set(changes) & set(RunConfig().to_mapping()) - FREE_KEYS)
+        if fixed:
+            raise ConfigError(
+                [f"{key} cannot change when a run is resumed; only {', '.join(sorted(FREE_KEYS))} can" for key in fixed]
+            )
+        self._lock.take()
+        config = RunConfig.from_mapping(load_toml(self.config_file) | dict(changes))
+        state = load_newest(self.checkpoints, config)
+        truncate_history(self.history_file, state.round)
+        replace_file(self.config_file, dump_toml(config).encode())
+        return config, state, self._engine()
+
+    def partitions(self) -> dict[str, int]:
+        """Return which client was dealt which partition, as remembered."""
+        kept = self._about().get("partitions", {})
+        return {str(name): int(index) for name, index in kept.items()} if isinstance(kept, dict) else {}
+
+    def remember_partitions(self, partitions: Mapping[str, int]) -> None:
+        """Keep which client was dealt which partition: a resumed run deals the same."""
+        self._add_about(partitions=dict(partitions))
+
+    def _engine(self) -> str:
+        # Every engine gives the same numbers; this one needs nothing else.
+        return str(self._about().get("engine", "in-process"))
+
+    def _about(self) -> dict[str, Any]:
+        try:
+            about = json.loads(self.about_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}  # nothing in it is needed to finish a run
+        return about if isinstance(about, dict) else {}
+
+    def _add_about(self, **entries: Any) -> None:
+        with self._writing:
+            replace_file(self.about_file, _pretty(self._about() | entries))
+
+    def start(self, config: RunConfig, state: ServerState, initial: Evaluation) -> list[Observer]:
+        """Write the first checkpoint and what x_0 scores; return the observers that record the rounds."""
+        self._lock.take()
+        if state.round == 0:
+            write_checkpoint(self.checkpoints, state, config)
+            self._add_about(initial=initial.figures, initial_evaluation=initial.about())
+        return [HistoryWriter(self.history_file), CheckpointWriter(self.checkpoints, config)]
+
+    def save(self, config: RunConfig, state: ServerState) -> None:
+        """Write a checkpoint now, whatever the period is."""
+        write_checkpoint(self.checkpoints, state, config)
+
+    def finish(self, config: RunConfig, state: ServerState, final: Evaluation) -> dict[str, Any]:
+        """Write the last checkpoint, x.npy and summary.json; return the summary."""
+        self.save(config, state)
+        vector = io.BytesIO()
+        np.save(vector, state.user_x, allow_pickle=False)
+        replace_file(self.vector_file, vector.getvalue())
+        rows = read_history(self.history_file) if self.history_file.exists() else []
+        about, figures = self._about(), final.figures
+        initial = Evaluation.kept(about.get("initial", {}), about.get("initial_evaluation", {}))
+        summary = {
+            "initial_train_loss": initial.figures.get("train_loss"),
+            "final_train_loss": figures.get("train_loss"),
+            "final_train_accuracy": figures.get("train_accuracy"),
+            "test_accuracy": figures.get("test_accuracy"),
+            "final_figures": dict(figures),
+            **evaluation_summary(initial, final),
+            "rounds": state.round,
+            "evaluations": state.totals.evaluations,
+            "bytes_up": state.totals.bytes_up,
+            "bytes_down": state.totals.bytes_down,
+            "seconds": round(state.totals.seconds, 3),
+            "interventions": count_interventions(rows),
+            "fallbacks": count_fallbacks(rows),
+            "losses": count_losses(rows, config.local_steps),
+            "at_bounds": _at_bounds(state),
+            "x_sha256": x_digest(state.user_x),
+            "engine": self._engine(),
+            "config": config.to_mapping(),
+        }
+        replace_file(self.summary_file, _pretty(summary))
+        return summary
+
+    def summary(self) -> dict[str, Any]:
+        """Return the summary of a finished run. Raises DataError when it cannot be read."""
+        try:
+            return dict(json.loads(self.summary_file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(f"{self.summary_file} cannot be read ({error})") from error
+
+    def draw(self) -> str:
+        """Draw loss.png; return a sentence that says where it is, or why there is none."""
+        from zofedht.server.records.plots import plot_runs
+
+        try:
+            plot_runs([self.path], self.picture_file)
+        except (DataError, MissingExtraError) as error:  # a run that diverged at once has no curve
+            return f"no picture: {error}"
+        return f"picture: {self.picture_file}"
+
+
+def _at_bounds(state: ServerState) -> dict[str, int]:
+    if state.units is None or not state.units.bounded:
+        return {}
+    found, free = state.units.at_bounds(state.x)
+    return {"parameters": found, "of": free}
+
+
+def _pretty(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(_finite(value), indent=2, allow_nan=False) + "\n").encode()
+
+
+def _finite(value: Any) -> Any:
+    """Return a tree of mappings with null for numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {key: _finite(part) for key, part in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,127 @@
+"""The end of a run in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from zofedht.common.config.rules import AUTO
+from zofedht.server.records.run_folder import RunFolder
+
+__all__ = ["comparison_text", "summary_text"]
+
+_CLIENTS_SHOWN = 5
+_WORTH_A_HINT = 4  # slots that were lost by a failed evaluation
+
+
+def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
+    """Draw the picture and return the summary in a few lines, with the places of all files."""
+    picture = folder.draw()
+    lines = [
+        f"training loss   {_number(summary['initial_train_loss'])} -> {_number(summary['final_train_loss'])}",
+        *[f"{'':16}{note}" for note in summary.get("evaluation_notes", [])],
+        *_advice(summary),
+        *_figures(summary),
+        f"cost            {summary['rounds']} rounds, {summary['evaluations']:,} evaluations,"
+        f" {summary['bytes_up'] / 1e6:.2f} MB up, {summary['bytes_down'] / 1e6:.2f} MB down,"
+        f" {summary['seconds']:.1f} s",
+        *_changes(summary.get("interventions", {})),
+        *_others(summary.get("fallbacks", {})),
+        *_losses(summary.get("losses", {}), summary["config"]),
+        *_bounds(summary.get("at_bounds", {})),
+        f"x               sha256 {summary['x_sha256']}",
+        f"summary: {folder.summary_file}",
+        f"history: {folder.history_file}",
+        picture,
+    ]
+    return "\n".join(lines)
+
+
+def comparison_text(names: Sequence[str], summaries: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table with a line for each run; accuracy is a column where a run has one."""
+    width = max(len("algorithm"), *(len(name) for name in names))
+    has_accuracy = any(summary["test_accuracy"] is not None for summary in summaries)
+
+    def line(name: str, loss: str, accuracy: str, evaluations: str, megabytes: str) -> str:
+        column = f"  {accuracy:>13}" if has_accuracy else ""
+        return f"{name:<{width}}  {loss:>16}{column}  {evaluations:>12}  {megabytes:>12}"
+
+    lines = [line("algorithm", "final train loss", "test accuracy", "evaluations", "MB up + down")]
+    for name, row in zip(names, summaries, strict=True):
+        megabytes = f"{(row['bytes_up'] + row['bytes_down']) / 1e6:.2f}"
+        loss, accuracy = _number(row["final_train_loss"]), _number(row["test_accuracy"])
+        lines.append(line(name, loss, accuracy, f"{row['evaluations']:,}", megabytes))
+    return "\n".join(lines)
+
+
+def _figures(summary: Mapping[str, Any]) -> list[str]:
+    """Return a line for each thing besides the loss that the last x was measured by; a black box may have none."""
+    kept = summary.get("final_figures", {})  # folders of older versions have none
+    old = {"train_accuracy": summary["final_train_accuracy"], "test_accuracy": summary["test_accuracy"]}
+    known = {name: value for name, value in old.items() if value is not None}
+    known |= {name: math.nan if value is None else value for name, value in kept.items()}  # JSON has no NaN
+    on_clients = "as the mean of the clients" if summary["config"].get("objective") else "on training rows"
+    lines = []
+    for name in dict.fromkeys(name.partition("_")[2] for name in known):
+        places = (("train", on_clients), ("test", "on test rows"))
+        told = [f"{_number(known[f'{of}_{name}'])} {where}" for of, where in places if f"{of}_{name}" in known]
+        if name != "loss":
+            lines.append(f"{name:<15} {', '.join(told)}")
+    return lines
+
+
+def _advice(summary: Mapping[str, Any]) -> list[str]:
+    before, after = summary["initial_train_loss"], summary["final_train_loss"]
+    if summary.get("evaluation_notes"):  # means over different clients do not compare; of nobody there is none
+        return []
+    if before is None or (after is not None and after <= before):  # JSON has no NaN: None is one
+        return []
+    if summary["config"].get("step-size") == AUTO:
+        return [
+            "                it rose: a larger radius where evaluations are noisy, or step-size as a number, may help"
+        ]
+    return ["                it rose: a smaller step-size, or step-size=auto, which measures one, usually cures this"]
+
+
+def _changes(counts: Mapping[str, int]) -> list[str]:
+    shown = ", ".join(f"{what} {count} times" if count > 1 else f"{what} once" for what, count in counts.items())
+    return [f"changed         {shown}; why is in the history"] if shown else []
+
+
+def _others(slots: Mapping[str, int]) -> list[str]:
+    shown = [f"{client} ({count})" for client, count in list(slots.items())[:_CLIENTS_SHOWN]]
+    more = [f"{len(slots) - len(shown)} more"] if len(slots) > len(shown) else []
+    text = ", ".join([*shown, *more])
+    return [f"other draws     clients (slots): {text}; their moves were taken, why is in the history"] if shown else []
+
+
+def _losses(losses: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
+    """Return what was lost, the reason that came up most, and how to lose less of it."""
+    counts = [(losses.get(what, 0), losses.get(f"of_{what}", 0), what) for what in ("slots", "steps")]
+    shown = [f"{lost:,} of {asked:,} {what}" for lost, asked, what in counts if lost]
+    if not shown:
+        return []
+    lines = [f"lost            {' and '.join(shown)}; most often: {losses['reason']}"]
+    if losses["failed_evaluations"] >= _WORTH_A_HINT and config.get("on-error") == "drop-slot":
+        lines.append(
+            f"                one failed evaluation costs its slot of {config['local-steps']} steps;"
+            " with on-error=skip-step it costs its step alone"
+        )
+    return lines
+
+
+def _bounds(at: Mapping[str, int]) -> list[str]:
+    """Return how many parameters are at a bound; most of them are seldom meant to be."""
+    if not at or not at["parameters"]:
+        return []
+    lines = [f"bounds          {at['parameters']} of {at['of']} parameters are at a bound"]
+    if 2 * at["parameters"] > at["of"]:
+        lines.append(
+            "                where that is a surprise, a smaller step-size may help, or a larger radius if F is noisy"
+        )
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

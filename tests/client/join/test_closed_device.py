@@ -1,0 +1,278 @@
+"""A server reaches no file, no network and no module of a client, whatever its messages name."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent import futures
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from flwr.common import (
+    Code,
+    FitIns,
+    GetParametersIns,
+    GetPropertiesIns,
+    ndarrays_to_parameters,
+    serde,
+)
+from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
+
+from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.join.transport import Connection, stay_joined
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.data.named_sets import NAMED_SETS
+from zofedht.common.errors import DataError, ZofedhtError
+from zofedht.common.wire.codec import encode_broadcast, encode_question
+from zofedht.common.wire.messages import Broadcast, Question
+
+_SECRET = "11,9731"
+_EVENTS: list[tuple[str, str]] = []
+_WATCHED = ("open", "socket.connect", "socket.getaddrinfo", "import", "subprocess.Popen", "os.listdir", "os.scandir")
+_watching = threading.Event()
+
+
+def _watch(event: str, args: tuple[Any, ...]) -> None:
+    if _watching.is_set() and event in _WATCHED:
+        _EVENTS.append((event, str(args[0])))
+
+
+sys.addaudithook(_watch)
+
+
+@contextmanager
+def watched() -> Iterator[list[tuple[str, str]]]:
+    """Record what this process opens, imports and connects to."""
+    _EVENTS.clear()
+    _watching.set()
+    try:
+        yield _EVENTS
+    finally:
+        _watching.clear()
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> dict[str, Path]:
+    """Return files of the device, one of each format, that no command line has named."""
+    files = {
+        "csv": tmp_path / "vault" / "rows.csv",
+        "txt": tmp_path / "vault" / "notes.txt",
+        "svm": tmp_path / "vault" / "rows.svm",
+        "npz": tmp_path / "vault" / "rows.npz",
+        "py": tmp_path / "vault" / "vault_module.py",
+    }
+    files["csv"].parent.mkdir()
+    files["csv"].write_text(f"a,b,label\n{_SECRET},0\n2,3,1\n4,5,0\n6,7,1\n")
+    files["txt"].write_text("hunter2 is the password\n")
+    files["svm"].write_text("1 1:3\n0 2:4\n1 1:5\n0 2:6\n")
+    np.savez(files["npz"], X=np.eye(4), y=[0, 1, 0, 1])
+    files["py"].write_text("def make():\n    raise SystemExit\n")
+    return files
+
+
+def question(config: RunConfig, partition: int = 0) -> dict[str, Any]:
+    return encode_question(Question("pi", partition, config.seed, config.task))
+
+
+def fit_config(config: RunConfig, partition: int = 0, dimension: int = 65) -> dict[str, Any]:
+    broadcast = Broadcast(
+        round=0, slot=0, client="pi", partition=partition, x=np.zeros(dimension), seed=0, step_size=0.1, radius=1e-4,
+        local_steps=3, batch_size=8, slope="central", task=config.task, kernel="numpy",
+    )  # fmt: skip
+    return encode_broadcast(broadcast)[1]
+
+
+def told_by(client: ResidentClient, config: RunConfig, partition: int = 0) -> str:
+    """Ask a client everything that a server can about a config, and return all that it answers in words."""
+    told = []
+    for ask in (client.get_parameters, client.get_properties):
+        try:
+            told.append(repr(ask(question(config, partition))))
+        except ZofedhtError as error:
+            told.append(error.told)
+    _, _, metrics = client.fit([np.zeros(65)], fit_config(config, partition))
+    assert metrics["status"] == "failed"
+    loss, _, figures = client.evaluate([np.zeros(65)], question(config, partition))
+    assert np.isnan(loss)
+    return " ".join([*told, repr(metrics), repr(figures)])
+
+
+def outside(path: Path) -> list[str]:
+    """Return the words by which a file, its folder or its contents would be known outside."""
+    return [str(path), path.name, "vault", "hunter2", "9731", str(Path.cwd()), str(Path.home())]
+
+
+@pytest.mark.parametrize("kind", ["csv", "txt", "svm", "npz"])
+@pytest.mark.parametrize("key", ["dataset", "data-dir", "objective", "out"])
+def test_no_key_of_the_server_opens_a_file(secrets: dict[str, Path], kind: str, key: str):
+    path = secrets[kind]
+    value = f"{path.with_suffix('')}:make" if key == "objective" else str(path)
+    keys = {key: value} | ({"dataset": "mnist"} if key == "data-dir" else {})
+    config = RunConfig.from_mapping({"num-clients": 2, **keys})
+    client = ResidentClient(Holdings("pi", "1", 0, 2, data_dir=str(path.parents[1] / "sets")), lambda text: None)
+    if key == "out":  # a key that a task does not even hold
+        assert str(path) not in config.task
+        return
+    with watched() as events:
+        told = told_by(client, config)
+    assert not [event for event in events if "vault" in event[1]]
+    assert not [word for word in outside(path) if word in told]
+
+
+def test_a_missing_file_and_one_that_is_there_look_alike(secrets: dict[str, Path]):
+    client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None)
+    there, missing = (
+        told_by(client, RunConfig(num_clients=2, dataset=str(path)))
+        for path in (secrets["csv"], secrets["csv"].with_name("nothing.csv"))
+    )
+    assert there == missing
+
+
+def test_no_module_is_imported_and_no_working_folder_told(secrets: dict[str, Path], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(secrets["py"].parent)
+    client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None)
+    config = RunConfig(num_clients=2, objective="vault_module:make", step_size=1.0)
+    with watched() as events:
+        told = told_by(client, config)
+    assert "vault_module" not in sys.modules
+    assert not [event for event in events if "vault" in event[1]]
+    assert not [word for word in outside(secrets["py"]) if word in told]
+
+
+@pytest.mark.parametrize("name", [name for name, entry in NAMED_SETS.items() if entry.files])
+def test_nothing_is_fetched_on_a_servers_word(name: str, tmp_path: Path):
+    client = ResidentClient(Holdings("pi", "1", 0, 2, data_dir=str(tmp_path / "vault")), lambda text: None)
+    with watched() as events:
+        told = told_by(client, RunConfig(num_clients=2, dataset=name))
+    assert not [event for event in events if event[0].startswith("socket")]
+    assert f"the client has no files of the data set '{name}'" in told
+    assert str(tmp_path) not in told
+
+
+def test_the_command_line_may_allow_a_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fetched = []
+
+    def fetch(folder: Path) -> Any:
+        fetched.append(folder)
+        raise OSError("no network here")
+
+    entry = NAMED_SETS["mnist"]
+    monkeypatch.setitem(NAMED_SETS, "mnist", type(entry)(fetch, entry.files))
+    client = ResidentClient(Holdings("pi", "1", 0, 2, dataset="mnist", data_dir=str(tmp_path)), lambda text: None)
+    with pytest.raises(DataError, match="no network here") as caught:
+        client.get_parameters(question(RunConfig(num_clients=2, dataset="mnist")))
+    assert fetched == [tmp_path]
+    assert str(tmp_path) not in caught.value.told
+
+
+def test_an_own_files_errors_stay_on_the_device(secrets: dict[str, Path]):
+    heard: list[str] = []
+    secrets["csv"].write_text(f"a,b,label\n{_SECRET},0\n2,hunter2,1\n")
+    client = ResidentClient(Holdings("pi", "1", data=str(secrets["csv"])), heard.append)
+    told = told_by(client, RunConfig(dataset="clients", num_clients=2))
+    assert not [word for word in outside(secrets["csv"]) if word in told]
+    assert "hunter2" in " ".join(heard), "the device's own log says what is wrong"
+
+
+def test_an_objectives_words_stay_on_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    heard: list[str] = []
+    (tmp_path / "leaky_valve.py").write_text(
+        "from zofedht import Objective\n"
+        "class Valve(Objective):\n"
+        "    dim = 65\n"
+        "    def value(self, x, batch):\n"
+        "        raise ValueError('hunter2 in /vault/rows.csv')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    client = ResidentClient(Holdings("pi", "1", objective="leaky_valve:Valve"), heard.append)
+    config = RunConfig(objective="leaky_valve:Valve", num_clients=2, step_size=1.0, on_error="drop-slot")
+    told = told_by(client, config)
+    assert "the objective raised ValueError (leaky_valve.py, line 5, in value)" in told
+    assert "hunter2" not in told
+    assert "vault" not in told
+    assert "hunter2 in /vault/rows.csv" in " ".join(heard)
+
+
+@pytest.mark.parametrize("partition", [1, -1, 2, 10**12])
+def test_a_client_answers_only_about_its_own_partition(partition: int):
+    client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None)
+    message = fit_config(RunConfig(num_clients=2), partition)
+    _, _, metrics = client.fit([np.zeros(65)], message)
+    assert metrics["status"] == "failed"
+    assert "holds partition 0 of 2 and answers about no other" in str(metrics["reason"])
+
+
+@pytest.mark.parametrize("partition", [-1, 2, 10**12])
+def test_a_client_without_a_partition_answers_about_those_there_are(partition: int):
+    client = ResidentClient(Holdings("pi", "1"), lambda text: None)
+    _, _, metrics = client.fit([np.zeros(65)], fit_config(RunConfig(num_clients=2), partition))
+    assert "with num-clients = 2 they are 0 to 1" in str(metrics["reason"])
+
+
+@pytest.mark.parametrize("task", ["", "[]", "7", "null", "{", "[" * 100_000, '{"seed": 1' + "0" * 5000 + "}"])
+def test_a_task_that_is_none_is_answered(task: str):
+    client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None)
+    message = fit_config(RunConfig(num_clients=2)) | {"task": task}
+    assert client.fit([np.zeros(65)], message)[2]["status"] == "failed"
+
+
+class CuriousServer:
+    """Speaks Flower's Join stream and asks what it likes."""
+
+    def __init__(self, questions: list[ServerMessage]) -> None:
+        self.answers: queue.Queue[ClientMessage] = queue.Queue()
+        self._questions = questions
+        self._server = grpc.server(futures.ThreadPoolExecutor(2))
+        handler = grpc.stream_stream_rpc_method_handler(
+            self._talk, ClientMessage.FromString, ServerMessage.SerializeToString
+        )
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler("flwr.proto.FlowerService", {"Join": handler}),)
+        )
+        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+
+    def _talk(self, requests: Iterator[ClientMessage], context: Any) -> Iterator[ServerMessage]:
+        for asked in self._questions:
+            yield asked
+            self.answers.put(next(requests))
+        yield ServerMessage(reconnect_ins=ServerMessage.ReconnectIns(seconds=0))
+
+    def close(self) -> None:
+        self._server.stop(None).wait()
+
+
+def test_bad_questions_over_the_wire_are_answered_and_survived(secrets: dict[str, Path]):
+    honest = RunConfig(num_clients=2)
+    path = RunConfig(num_clients=2, dataset=str(secrets["csv"]))
+    x = ndarrays_to_parameters([np.zeros(65)])
+    odd = {"client": "pi", "partition": "zero", "seed": -1, "task": 5}
+    questions = [
+        ServerMessage(get_properties_ins=serde.get_properties_ins_to_proto(GetPropertiesIns(question(honest)))),
+        ServerMessage(get_parameters_ins=serde.get_parameters_ins_to_proto(GetParametersIns(question(path)))),
+        ServerMessage(get_parameters_ins=serde.get_parameters_ins_to_proto(GetParametersIns(odd))),
+        ServerMessage(fit_ins=serde.fit_ins_to_proto(FitIns(ndarrays_to_parameters([]), fit_config(honest)))),
+        ServerMessage(fit_ins=serde.fit_ins_to_proto(FitIns(x, {}))),
+        ServerMessage(fit_ins=serde.fit_ins_to_proto(FitIns(x, fit_config(honest)))),
+    ]
+    server = CuriousServer(questions)
+    client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None).to_client()
+    try:
+        stay_joined(
+            Connection(f"127.0.0.1:{server.port}", None, max_wait=0.0), client,
+            report=lambda text: None, connected=lambda up: None,
+        )  # fmt: skip
+    finally:
+        server.close()
+    answers = [server.answers.get(timeout=1.0) for _ in questions]
+    statuses = [answer.get_parameters_res.status.code for answer in answers[1:3]]
+    statuses += [answer.fit_res.status.code for answer in answers[3:5]]
+    assert all(status != Code.OK.value for status in statuses)
+    assert "vault" not in str(answers)
+    assert answers[5].fit_res.metrics["status"].string == "ok", "after all of this it still works"

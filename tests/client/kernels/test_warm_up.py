@@ -1,0 +1,158 @@
+"""What compiles does so before the first slot: a client that has joined is timed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers import black_box
+from zofedht.client.join import resident
+from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.kernels.warm_up import warm_up
+from zofedht.client.steps.local_steps import Plan
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import ConfigError
+from zofedht.common.objective.base import Objective
+from zofedht.common.random.kernels import runs_compiled
+from zofedht.common.wire.codec import decode_hello, encode_broadcast, encode_question
+from zofedht.common.wire.messages import OWN_ROWS, Broadcast, Question
+
+CONFIG = RunConfig.from_mapping({"local-steps": 30, "num-clients": 20, "batch-size": 16})
+
+
+class Untouchable(Objective):
+    """A black box that nobody has asked for yet."""
+
+    dim = 100
+
+    def value(self, x: Any, batch: Any) -> float:
+        raise AssertionError("an evaluation is the user's: there is none before the run")
+
+
+def client_of(**holdings: Any) -> ResidentClient:
+    return ResidentClient(Holdings("ada", "1", **holdings), lambda text: None)
+
+
+def hello_of(config: RunConfig) -> dict[str, Any]:
+    return encode_question(Question("", OWN_ROWS, config.seed, config.preparation))
+
+
+def slot_of(config: RunConfig, partition: int, dimension: int) -> Broadcast:
+    return Broadcast(
+        round=0, slot=0, client="ada", partition=partition, x=np.zeros(dimension), seed=0, step_size=0.1, radius=1e-4,
+        local_steps=config.local_steps, batch_size=config.batch, slope="central", probe=config.probe,
+        generator=config.generator, kernel=config.kernel, task=config.task,
+    )  # fmt: skip
+
+
+def loops() -> dict[str, int]:
+    """Return how many kinds of arguments each compiled loop of this process was compiled or loaded for."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("zofedht.common.random.", "zofedht.client.kernels.")):
+            for key, value in vars(module).items():
+                if hasattr(value, "signatures"):
+                    found[f"{name}.{key}"] = len(value.signatures)
+    return found
+
+
+def slots_compile_nothing(keys: dict[str, Any], holdings: dict[str, Any], dimension: int) -> None:
+    """Join and do a slot in this process, which has compiled nothing yet."""
+    config = RunConfig.from_mapping(keys)
+    client = client_of(**holdings)
+    assert not any(loops().values())
+    client.get_properties(hello_of(config))
+    ready = loops()
+    assert any(ready.values())
+    arrays, message = encode_broadcast(slot_of(config, 0, dimension))
+    _, _, metrics = client.fit(arrays, message)
+    assert metrics["status"] == "ok", metrics
+    assert loops() == ready
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not runs_compiled("auto"), reason="the extra `fast` is not installed")
+@pytest.mark.parametrize(
+    ("keys", "holdings", "dimension"),
+    [
+        ({"num-clients": 5}, {}, 65),  # auto: the partition is not known yet
+        ({"num-clients": 5, "generator": "philox4x32"}, {"partition": 0, "partitions": 5}, 65),
+        ({"num-clients": 5, "model": "mlp", "hidden-units": 5, "batch-size": 0}, {}, 330),
+    ],
+    ids=["auto", "philox", "mlp"],
+)
+def test_the_first_slot_compiles_nothing(keys: dict[str, Any], holdings: dict[str, Any], dimension: int) -> None:
+    call = f"slots_compile_nothing({keys!r}, {holdings!r}, {dimension})"
+    script = f"from tests.server.grpc.test_warm_up import slots_compile_nothing; {call}"
+    root = Path(__file__).resolve().parents[3]
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_client_is_warm_before_it_says_hello(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, str, int]] = []
+    monkeypatch.setattr(
+        resident, "warm_up", lambda config, objective: seen.append((config.kernel, config.slope, objective.dim))
+    )
+    client = client_of(partition=2, partitions=20)
+    config = CONFIG.replace(kernel="numpy", slope="forward")
+    assert decode_hello(client.get_properties(hello_of(config))).dimension == 65
+    assert seen == [("numpy", "forward", 65)]
+    client.get_properties(hello_of(config))  # it comes back over a new connection
+    assert len(seen) == 1
+
+
+def test_a_black_box_is_not_evaluated_and_numpys_kernel_needs_nothing() -> None:
+    assert warm_up(CONFIG.replace(objective="pump:Pump"), Untouchable()) is runs_compiled("auto")
+    assert warm_up(CONFIG.replace(objective="pump:Pump"), None) is runs_compiled("auto")
+    assert not warm_up(CONFIG.replace(kernel="numpy"), None)
+
+
+@pytest.mark.skipif(not runs_compiled("auto"), reason="the extra `fast` is not installed")
+def test_rows_of_both_kinds_and_the_samples_of_black_boxes_are_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    from zofedht.client.kernels import linear as compiled_linear
+    from zofedht.client.kernels.runs import rows_of
+
+    met: list[str] = []
+    monkeypatch.setattr(
+        compiled_linear,
+        "rows_of",
+        lambda objective: met.append(type(rows_of(objective)).__name__) or rows_of(objective),
+    )
+    assert warm_up(CONFIG, None)
+    assert met == ["CompressedRows", "RowRuns"]
+    samples: list[int] = []
+    monkeypatch.setattr(Plan, "drawn", lambda plan, shard: samples.append(shard))
+    assert warm_up(CONFIG.replace(objective="pump:Pump"), Untouchable())
+    assert len(samples) == 1
+
+
+def test_a_client_that_lacks_the_loops_does_not_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zofedht.common.random.kernels._is_installed", lambda: False)
+    with pytest.raises(ConfigError, match="kernel = compiled needs numba"):
+        client_of().get_properties(hello_of(CONFIG.replace(kernel="compiled")))
+
+
+def test_the_factory_is_called_once_though_num_clients_is_settled_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = black_box(tmp_path, monkeypatch)
+    (tmp_path / f"{module}.py").write_text(
+        (tmp_path / f"{module}.py").read_text()
+        + "\nMADE = []\ndef once(shard):\n    MADE.append(shard)\n    return Valve(shard)\n"
+    )
+    client = client_of(objective=f"{module}:once")
+    config = CONFIG.replace(objective=f"{module}:once")
+    client.get_properties(hello_of(config))
+    for clients in (20, 3):
+        arrays, message = encode_broadcast(slot_of(config.replace(num_clients=clients, clients_per_round=1), -1, 6))
+        assert client.fit(arrays, message)[2]["status"] == "ok"
+    assert len(sys.modules[module].MADE) == 1
+    arrays, message = encode_broadcast(slot_of(config.replace(seed=9), -1, 6))
+    client.fit(arrays, message)
+    assert [shard.seed for shard in sys.modules[module].MADE] == [0, 9]

@@ -1,0 +1,177 @@
+"""The worker: does the work of a broadcast, and answers what goes wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.common.samples import model, orthonormal
+from zofedht.client.steps.local_steps import Plan, local_steps
+from zofedht.client.steps.worker import BasisStore, Worker
+from zofedht.common.blas import one_thread
+from zofedht.common.directions.law import Directions
+from zofedht.common.errors import ConfigError, DataError
+from zofedht.common.objective.base import Objective
+from zofedht.common.typing import Indices, Vector
+from zofedht.common.wire.messages import Broadcast, Update, basis_digest
+
+_N = 7
+_Q = orthonormal(_N, 2)
+_PLAIN = Broadcast(
+    round=12, slot=3, client="5", partition=5, x=np.full(_N, 0.5), seed=1, step_size=0.05, radius=1e-4, local_steps=10,
+    batch_size=8, slope="central", weight=0.4, gain=_N / 2,
+)  # fmt: skip
+_WITH_BASIS = dataclasses.replace(_PLAIN, version=10, digest=basis_digest(_Q), rank=2, basis=_Q)
+_WITHOUT_BASIS = dataclasses.replace(_WITH_BASIS, basis=None)
+_OBJECTIVE = model("logistic")
+
+
+def _worker(objective: Objective = _OBJECTIVE, bases: BasisStore | None = None) -> Worker:
+    return Worker(lambda broadcast: objective, bases)
+
+
+def _assert_refused(update: Update, status: str) -> None:
+    assert (update.round, update.slot, update.client, update.status) == (12, 3, "5", status)
+    assert update.move is None
+    assert update.evaluations == 0
+
+
+@pytest.mark.parametrize(("broadcast", "basis"), [(_PLAIN, None), (_WITH_BASIS, _Q)])
+def test_an_update_is_the_local_steps_of_the_broadcast(broadcast: Broadcast, basis: Any) -> None:
+    plan = Plan(Directions(_N, basis, 0.4, _N / 2), 1, 12, 3, 0.05, 1e-4, 10, 8, "central")
+    with one_thread():
+        wanted = local_steps(_OBJECTIVE, broadcast.x, plan)
+    update = _worker().work(broadcast)
+    assert (update.round, update.slot, update.client, update.status, update.reason) == (12, 3, "5", "ok", "")
+    np.testing.assert_array_equal(update.move, wanted.move)  # type: ignore[arg-type]
+    assert (update.examples, update.evaluations, update.loss) == (40, 2 * 8 * 10, wanted.loss)
+    assert update.start_loss == wanted.start_loss
+
+
+def test_the_basis_changes_the_work_and_is_remembered() -> None:
+    worker = _worker()
+    with_basis, later = worker.work(_WITH_BASIS), worker.work(_WITHOUT_BASIS)
+    np.testing.assert_array_equal(later.move, with_basis.move)  # type: ignore[arg-type]
+    assert np.all(with_basis.move != worker.work(_PLAIN).move)
+
+
+def test_a_basis_never_given_is_answered_as_missing() -> None:
+    update = _worker().work(_WITHOUT_BASIS)
+    _assert_refused(update, "basis-missing")
+    assert update.reason == "basis 10 is not held"
+
+
+def test_an_older_basis_is_not_taken_for_the_one_asked() -> None:
+    worker = _worker()
+    worker.work(_WITH_BASIS)
+    newer = dataclasses.replace(_WITHOUT_BASIS, version=15, digest=basis_digest(-_Q))
+    _assert_refused(worker.work(newer), "basis-missing")
+
+
+def test_a_basis_that_is_not_the_one_announced_is_refused_and_not_kept() -> None:
+    worker = _worker()
+    update = worker.work(dataclasses.replace(_WITH_BASIS, basis=-_Q))
+    _assert_refused(update, "failed")
+    assert "digest" in update.reason
+    _assert_refused(worker.work(_WITHOUT_BASIS), "basis-missing")
+
+
+def test_an_empty_basis_is_a_basis_and_walks_the_isotropic_way() -> None:
+    empty = _Q[:, :0]
+    broadcast = dataclasses.replace(_WITH_BASIS, basis=empty, rank=0, digest=basis_digest(empty), gain=1.0)
+    np.testing.assert_array_equal(_worker().work(broadcast).move, _worker().work(_PLAIN).move)  # type: ignore[arg-type]
+
+
+def test_workers_of_a_process_share_their_bases() -> None:
+    bases = BasisStore()
+    _worker(bases=bases).work(_WITH_BASIS)
+    assert _worker(bases=bases).work(_WITHOUT_BASIS).status == "ok"
+
+
+def test_the_store_keeps_the_newest_bases_and_drops_the_oldest() -> None:
+    store = BasisStore(keep=2)
+    for digest in ("a", "b", "a", "c"):
+        store.add(digest, _Q)
+    assert store.get("a") is _Q
+    assert store.get("c") is _Q
+    assert store.get("b") is None
+
+
+def test_an_objective_of_another_dimension_is_answered_with_both() -> None:
+    update = _worker(model("logistic", columns=9)).work(_PLAIN)
+    _assert_refused(update, "failed")
+    assert update.reason == "the server's x has 7 parameters, this client's objective has 9"
+
+
+class _Strange(Objective):
+    dim = _N
+
+    def __init__(self, at: int, how: Callable[[], Any]) -> None:
+        self._left, self._how = at, how
+
+    def __len__(self) -> int:
+        return 5
+
+    def value(self, x: Vector, batch: Indices | slice) -> float:
+        self._left -= 1
+        return 1.0 if self._left >= 0 else self._how()  # type: ignore[no-any-return]
+
+
+def _offline() -> float:
+    raise TimeoutError("the plant is offline")
+
+
+def test_nan_from_a_black_box_names_round_and_step() -> None:
+    update = _worker(_Strange(7, lambda: float("nan"))).work(_PLAIN)
+    _assert_refused(update, "failed")
+    assert update.reason.startswith("round 12, step 3: the objective returned nan, not a finite number")
+
+
+def test_an_exception_of_a_black_box_is_reported_by_type_and_text() -> None:
+    update = _worker(_Strange(0, _offline)).work(_PLAIN)
+    _assert_refused(update, "failed")
+    reason = (
+        r"round 12, step 0: the objective raised TimeoutError: the plant is offline \(test_worker\.py, line \d+, in "
+    )
+    assert re.match(reason, update.reason)
+
+
+@pytest.mark.parametrize("batch_size", [0, 1])  # the projected steps, and the plain ones
+def test_divergence_is_answered_without_a_warning(batch_size: int) -> None:
+    broadcast = dataclasses.replace(_PLAIN, step_size=1e200, batch_size=batch_size)
+    update = _worker(model("svm-squared-hinge")).work(broadcast)
+    _assert_refused(update, "failed")
+    assert "the slope is" in update.reason
+
+
+@pytest.mark.parametrize(
+    "error", [DataError("no rows"), ConfigError(["unknown key 'x'"])], ids=["shard", "task of another version"]
+)
+def test_a_shard_that_cannot_be_made_is_answered_with_the_reason(error: Exception) -> None:
+    def objective_of(broadcast: Broadcast) -> Objective:
+        raise error
+
+    update = Worker(objective_of).work(_PLAIN)
+    _assert_refused(update, "failed")
+    assert update.reason == str(error)
+
+
+def test_work_does_not_change_the_broadcast() -> None:
+    x, q = _PLAIN.x.copy(), _Q.copy()
+    _worker().work(_WITH_BASIS)
+    np.testing.assert_array_equal(_PLAIN.x, x)
+    np.testing.assert_array_equal(_Q, q)
+
+
+def test_the_same_broadcast_gives_the_same_update_whatever_was_done_before() -> None:
+    worker = _worker()
+    first = worker.work(_WITH_BASIS)
+    worker.work(_PLAIN)
+    np.testing.assert_array_equal(worker.work(_WITH_BASIS).move, first.move)  # type: ignore[arg-type]
+    other_slot = worker.work(dataclasses.replace(_WITH_BASIS, slot=4))
+    assert np.all(other_slot.move != first.move)

@@ -1,0 +1,145 @@
+"""Configs as texts: assignments, TOML files and the table of keys."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zofedht.common.config.files import dump_toml, key_table, load_toml, parse_assignments
+from zofedht.common.config.run_config import RunConfig, dashed
+from zofedht.common.errors import ConfigError
+
+_OTHER: dict[str, Any] = {
+    "dataset": "mnist", "data_dir": "/data sets", "train_rows": 1000, "positive_labels": "1,3", "preprocess": "none",
+    "partition": "dirichlet", "dirichlet_alpha": 1e-05, "model": "mlp", "hidden_units": 7, "mlp_bias": True,
+    "l2": 1e-300, "objective": "valve:make", "algorithm": "zofedavg-sgd", "covariance": "paper",
+    "subspace_weight": 0.1, "memory": 9, "slope": "forward", "probe": "sphere", "generator": "philox4x32",
+    "kernel": "numpy", "radius": 1e-05, "step_size": 1e22,
+    "step_schedule": "constant", "local_steps": 3, "batch_size": 0, "init": "ones", "num_clients": 100,
+    "clients_per_round": 10, "sampling": "without-replacement", "weighting": "examples", "rounds": 0,
+    "budget": 10**12, "seed": 2**63 - 1, "uplink": "slopes", "directions": "shared", "downlink": "slopes",
+    "wire_dtype": "float32",
+    "min_replies": 2, "max_retries": 0, "round_timeout": 0.1,
+    "evaluate_every": 0, "checkpoint_every": 1, "out": "results", "on_error": "stop",
+}  # fmt: skip
+"""Every key with another value than its default."""
+
+_TEXTS = [
+    "", "plain", 'with "quotes"', "it's", "back\\slash", "C:\\new\\table", "\\", '"', "tab\tnew\nline\r",
+    "# no comment", "a = b", "Zürich \u2713", "\U0001f600", "\x7f\x00\x1f", "'''", '"""',
+]  # fmt: skip
+
+
+def _reread(config: RunConfig, folder: Path) -> RunConfig:
+    path = folder / "config.toml"
+    path.write_bytes(dump_toml(config).encode())
+    return RunConfig.from_mapping(load_toml(path))
+
+
+def test_toml_round_trip_keeps_every_key(tmp_path: Path) -> None:
+    fields = {field.name: field.default for field in dataclasses.fields(RunConfig)}
+    assert set(_OTHER) == set(fields)
+    assert not any(_OTHER[name] == default for name, default in fields.items())
+    assert _reread(RunConfig(), tmp_path) == RunConfig()
+    for downlink, dtype in (("x", "float32"), ("slopes", "float64")):  # one does not go with the other
+        config = RunConfig(**(_OTHER | {"downlink": downlink, "wire_dtype": dtype}))
+        assert _reread(config, tmp_path) == config
+
+
+def test_auto_is_read_from_an_assignment_and_kept_by_toml(tmp_path: Path) -> None:
+    read = parse_assignments(["step-size=auto", "subspace-weight=auto"])
+    config = RunConfig.from_mapping(read)
+    assert (config.step_size, config.subspace_weight) == ("auto", "auto")
+    assert _reread(config, tmp_path) == config
+
+
+@pytest.mark.parametrize("text", _TEXTS)
+def test_toml_round_trip_keeps_any_text(tmp_path: Path, text: str) -> None:
+    assert _reread(RunConfig(out=text, data_dir=text), tmp_path).out == text
+
+
+def test_a_missing_file_and_one_that_is_not_toml_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"readable TOML file, got .*absent\.toml \(No such file"):
+        load_toml(tmp_path / "absent.toml")
+    with pytest.raises(ConfigError, match="readable TOML file"):
+        load_toml(tmp_path)
+    for number, content in enumerate((b"rounds = ", b"rounds = 1\nrounds = 2", b"\xff\xfe")):
+        path = tmp_path / f"{number}.toml"
+        path.write_bytes(content)
+        with pytest.raises(ConfigError, match=rf"must be a TOML file, but .*{number}\.toml is not: "):
+            load_toml(path)
+
+
+def test_tables_in_a_file_are_unknown_keys(tmp_path: Path) -> None:
+    path = tmp_path / "nested.toml"
+    path.write_text("[data]\nrounds = 3\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="unknown key 'data'"):
+        RunConfig.from_mapping(load_toml(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("rounds=20", "rounds", 20),
+        (" rounds = 20 ", "rounds", 20),
+        ("rounds=2e1", "rounds", 20.0),
+        ("radius=1e-3", "radius", 1e-3),
+        ("radius=2", "radius", 2),
+        ("mlp-bias=true", "mlp-bias", True),
+        ("mlp-bias=False", "mlp-bias", False),
+        ("mlp-bias=yes", "mlp-bias", "yes"),
+        ("rounds=many", "rounds", "many"),
+        ("positive-labels=5", "positive-labels", "5"),
+        ("positive-labels=5-9", "positive-labels", "5-9"),
+        ("out='my results'", "out", "my results"),
+        ('out="my results"', "out", "my results"),
+        ("out='", "out", "'"),
+        ("out=", "out", ""),
+        ("out=a=b", "out", "a=b"),
+        ("no-such-key=1", "no-such-key", "1"),
+    ],
+)
+def test_an_assignment_is_read_in_the_type_of_its_key(text: str, key: str, value: Any) -> None:
+    read = parse_assignments([text])
+    assert read == {key: value}
+    assert type(read[key]) is type(value)
+
+
+def test_the_last_of_two_assignments_counts() -> None:
+    assert parse_assignments(["rounds=1", "seed=3", "rounds=2"]) == {"rounds": 2, "seed": 3}
+
+
+def test_texts_that_assign_nothing_are_told_all_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_assignments(["rounds", "seed=1", "=3", ""])
+    assert caught.value.problems == tuple(f"--set takes key=value, got {text!r}" for text in ("rounds", "=3", ""))
+
+
+def test_what_was_written_with_set_is_checked_like_everything_else() -> None:
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.from_mapping(parse_assignments(["rounds=many", "radius=nan", "mlp-bias=yes", "seed=1.5"]))
+    assert caught.value.problems == (
+        "rounds must be a whole number, got 'many'",
+        "radius must be a finite number, got nan",
+        "mlp-bias must be true or false, got 'yes'",
+        "seed must be a whole number, got 1.5",
+    )
+
+
+def test_key_table_has_a_full_row_for_every_key() -> None:
+    rows = key_table()
+    assert [row["key"] for row in rows] == [dashed(field.name) for field in dataclasses.fields(RunConfig)]
+    for row in rows:
+        assert set(row) == {"key", "meaning", "unit", "default", "symbol"}
+        assert all(row.values()), row["key"]
+
+
+def test_key_table_shows_defaults_as_toml_and_names_the_choices() -> None:
+    rows = {row["key"]: row for row in key_table()}
+    shown = "\n".join(f"{key} = {row['default']}" for key, row in rows.items()) + "\n"
+    assert shown.replace('step-size = "default"', "step-size = 1.0") == dump_toml(RunConfig())
+    assert "`logistic`, `svm-hinge`, `svm-squared-hinge`, `mlp`, `quadratic`" in rows["model"]["meaning"]
+    assert rows["radius"]["symbol"] == "mu"

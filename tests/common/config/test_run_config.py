@@ -1,0 +1,286 @@
+"""RunConfig: all problems at once, each sentence naming key, rule, value and way out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zofedht.common.config.run_config import FREE_KEYS, START_WEIGHT, RunConfig, dashed
+from zofedht.common.errors import ConfigError
+
+_DEFAULTS = RunConfig().to_mapping()
+
+
+def _problems(**keys: Any) -> tuple[str, ...]:
+    """Return the problems of a mapping given by underscored names."""
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.from_mapping({dashed(name): value for name, value in keys.items()})
+    return caught.value.problems
+
+
+def test_the_defaults_are_a_valid_config() -> None:
+    assert RunConfig.from_mapping({}) == RunConfig.from_mapping(_DEFAULTS) == RunConfig()
+
+
+def test_flowers_table_in_pyproject_equals_the_defaults_key_by_key() -> None:
+    text = (Path(__file__).resolve().parents[3] / "pyproject.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)["tool"]["flwr"]["app"]["config"]
+    defaults = {dashed(field.name): field.default for field in dataclasses.fields(RunConfig)}
+    assert RunConfig.from_mapping(defaults) == RunConfig()
+    assert list(table) == list(defaults)
+    for key, value in defaults.items():
+        assert table[key] == value, key
+        assert type(table[key]) is type(value), f"{key}: flwr refuses an override of another type"
+
+
+def test_all_problems_are_told_at_once() -> None:
+    problems = _problems(
+        subspace_wieght=0.5, rounds="many", radius=-1.0, partition="sortd", clients_per_round=2, min_replies=3
+    )
+    assert problems == (
+        "unknown key 'subspace-wieght'; did you mean 'subspace-weight'?",
+        "rounds must be a whole number, got 'many'",
+        "radius must be greater than 0, got -1.0",
+        "partition must be one of iid, sorted, sorted-binary, thirds, dirichlet, got 'sortd' (did you mean 'sorted'?)",
+        "min-replies must be at most clients-per-round = 2, got 3",
+    )
+
+
+def test_an_error_reads_as_one_sentence_of_all_its_problems() -> None:
+    with pytest.raises(ConfigError, match=r"^the run config has a problem: memory must be at least 1, got 0$"):
+        RunConfig.from_mapping({"memory": 0})
+    with pytest.raises(ConfigError, match=r"^the run config has problems: .*memory.*; .*seed"):
+        RunConfig.from_mapping({"memory": 0, "seed": "x"})
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("aplha", None),
+        ("step_size", "step-size"),
+        ("local-step", "local-steps"),
+        ("client-per-round", "clients-per-round"),
+    ],
+)
+def test_an_unknown_key_comes_with_the_nearest_name(key: str, meant: str | None) -> None:
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.from_mapping({key: 1})
+    hint = f"did you mean {meant!r}?" if meant else "the README lists every key"
+    assert caught.value.problems == (f"unknown key {key!r}; {hint}",)
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(RunConfig)])
+def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
+    words = {"step_size": " or auto or default", "subspace_weight": " or auto"}.get(name, "")
+    default = 1.0 if words else getattr(RunConfig, name)
+    wanted, wrong = {
+        bool: ("true or false", (1, 0.0, "true", None)),
+        int: ("a whole number", (True, 1.5, "1", None, math.inf, math.nan, [1])),
+        float: ("a finite number", (True, "1.0", None, math.inf, math.nan, 10**400)),
+        str: ("a text", (True, 1, 1.0, None, ["iid"], {})),
+    }[type(default)]
+    for value in wrong:
+        assert _problems(**{name: value}) == (f"{dashed(name)} must be {wanted}{words}, got {value!r}",)
+
+
+def test_whole_floats_are_whole_numbers_and_whole_numbers_are_floats() -> None:
+    config = RunConfig.from_mapping({"rounds": 20.0, "step-size": 2})
+    assert (config.rounds, config.step_size) == (20, 2.0)
+    assert (type(config.rounds), type(config.step_size)) == (int, float)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("subspace_weight", 1.4, "must be in [0, 1], got 1.4 (0 ignores the trajectory)"),
+        ("subspace_weight", -0.1, "must be in [0, 1], got -0.1 (0 ignores the trajectory)"),
+        ("seed", -1, "must be in [0, 9223372036854775807], got -1"),
+        ("seed", 2**63, "must be in [0, 9223372036854775807], got 9223372036854775808"),
+        ("train_rows", -1, "must be at least 0, got -1"),
+        ("l2", -0.5, "must be at least 0.0, got -0.5"),
+        ("hidden_units", 0, "must be at least 1, got 0"),
+        ("dirichlet_alpha", 0.0, "must be greater than 0, got 0.0"),
+        ("memory", 0, "must be at least 1, got 0"),
+        ("radius", 0.0, "must be greater than 0, got 0.0"),
+        ("step_size", -1.0, "must be greater than 0, got -1.0"),
+        ("local_steps", 0, "must be at least 1, got 0"),
+        ("batch_size", -1, "must be at least 0, got -1"),
+        ("num_clients", 0, "must be at least 1, got 0"),
+        ("rounds", -1, "must be at least 0, got -1"),
+        ("budget", -1, "must be at least 0, got -1"),
+        ("min_replies", 0, "must be at least 1, got 0"),
+        ("max_retries", -1, "must be at least 0, got -1"),
+        ("round_timeout", 0.0, "must be greater than 0, got 0.0"),
+        ("evaluate_every", -1, "must be at least 0, got -1"),
+        ("checkpoint_every", 0, "must be at least 1, got 0"),
+        ("algorithm", "x", "must be one of zofedht, zofedavg-sgd, zofedavg-gd, got 'x'"),
+        ("covariance", "tracy", "must be one of trace, paper, got 'tracy' (did you mean 'trace'?)"),
+        ("slope", "both", "must be one of central, forward, got 'both'"),
+        ("init", "one", "must be one of auto, zeros, ones, random, got 'one' (did you mean 'ones'?)"),
+    ],
+)
+def test_a_value_out_of_range_is_told_with_its_rule(name: str, value: Any, rule: str) -> None:
+    assert _problems(**{name: value}) == (f"{dashed(name)} {rule}",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("model", "x"), ("sampling", "x"), ("weighting", "x"), ("step_schedule", "x"), ("partition", "x")],
+)
+def test_a_name_far_from_any_choice_is_told_with_the_choices_alone(name: str, value: str) -> None:
+    (problem,) = _problems(**{name: value})
+    assert problem.startswith(f"{dashed(name)} must be one of {getattr(RunConfig, name)}, ")
+    assert problem.endswith(f", got {value!r}")
+
+
+@pytest.mark.parametrize(("name", "value"), [("positive_labels", "5to9"), ("preprocess", "bias,whiten")])
+def test_lists_in_texts_are_read_when_the_config_is(name: str, value: str) -> None:
+    (problem,) = _problems(**{name: value})
+    assert problem.startswith(f"{dashed(name)} cannot be read: ")
+    assert value.split(",")[-1] in problem
+
+
+def test_borders_of_ranges_are_allowed() -> None:
+    for weight in (0.0, 1.0):
+        assert RunConfig.from_mapping({"subspace-weight": weight}).subspace_weight == weight
+    assert RunConfig.from_mapping({"seed": 2**63 - 1}).seed == 2**63 - 1
+
+
+def test_more_slots_than_clients_contradict_drawing_without_replacement() -> None:
+    keys = {"num-clients": 4, "clients-per-round": 5}
+    assert RunConfig.from_mapping(keys).clients_per_round == 5
+    with pytest.raises(
+        ConfigError, match=r"at most num-clients = 4 when drawn without replacement, got 5 .*lifts this"
+    ):
+        RunConfig.from_mapping(keys | {"sampling": "without-replacement"})
+    RunConfig.from_mapping(keys | {"sampling": "without-replacement", "clients-per-round": 4})
+
+
+def test_a_run_without_end_is_refused() -> None:
+    assert _problems(rounds=0) == (
+        "rounds must be at least 1 when there is no budget, got 0 (or set budget to a number of evaluations)",
+    )
+    assert RunConfig.from_mapping({"rounds": 0, "budget": 1}).budget == 1
+
+
+def test_a_memory_longer_than_there_are_parameters_is_refused_where_it_is_used() -> None:
+    config = RunConfig(memory=8)
+    config.check_dimension(8)
+    with pytest.raises(ConfigError, match="memory must be at most n = 7, the number of parameters, got 8"):
+        config.check_dimension(7)
+    RunConfig(memory=8, algorithm="zofedavg-sgd").check_dimension(7)
+
+
+def test_a_fitted_config_has_no_longer_memory_than_there_are_parameters() -> None:
+    config = RunConfig(memory=8)
+    assert config.fitted(7) == config.replace(memory=7)
+    assert config.fitted(8) is config
+    isotropic = config.replace(algorithm="zofedavg-sgd")
+    assert isotropic.fitted(7) is isotropic
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "weight", "batch"), [("zofedht", 0.4, 32), ("zofedavg-sgd", 0.0, 32), ("zofedavg-gd", 0.0, 0)]
+)
+def test_the_algorithms_row_decides_weight_and_batch(algorithm: str, weight: float, batch: int) -> None:
+    config = RunConfig(algorithm=algorithm, subspace_weight=0.4, batch_size=32)
+    assert (config.weight, config.batch) == (weight, batch)
+
+
+def test_step_sizes_follow_the_schedule() -> None:
+    assert [RunConfig(step_size=6.0).step(r) for r in (0, 3, 8)] == [6.0, 3.0, 2.0]
+    assert [RunConfig(step_size=6.0, step_schedule="constant").step(r) for r in (0, 3, 8)] == [6.0] * 3
+
+
+def test_a_linear_step_falls_to_one_round_s_share_in_the_last_round() -> None:
+    config = RunConfig(step_size=6.0, step_schedule="linear", rounds=24)
+    steps = [config.step(r, 10**9) for r in range(24)]  # without a budget evaluations are nothing to it
+    assert steps[0] == 6.0
+    assert steps[-1] == pytest.approx(6.0 / 24, rel=1e-12)
+    assert [before - after for before, after in pairwise(steps)] == pytest.approx([6.0 / 24] * 23)
+
+
+def test_without_rounds_a_linear_step_falls_by_the_budget() -> None:
+    config = RunConfig(step_size=6.0, step_schedule="linear", rounds=0, budget=1000)
+    assert [config.step(r, spent) for r, spent in ((0, 0), (7, 250), (900, 750))] == [6.0, 4.5, 1.5]
+    assert config.step(950, 999) > 0.0
+
+
+@pytest.mark.parametrize(("round_", "evaluations", "share"), [(5, 100, 0.5), (5, 700, 0.7), (5, 500, 0.5), (0, 0, 0.0)])
+def test_the_progress_of_a_run_is_that_of_what_ends_it_first(round_: int, evaluations: int, share: float) -> None:
+    config = RunConfig(rounds=10, budget=1000)
+    assert config.progress(round_, evaluations) == share
+    assert config.replace(budget=0).progress(round_, evaluations) == round_ / 10
+    assert config.replace(rounds=0).progress(round_, evaluations) == evaluations / 1000
+    linear = config.replace(step_schedule="linear", step_size=2.0)
+    assert linear.step(round_, evaluations) == 2.0 * (1.0 - share)
+
+
+def test_the_schedule_is_linear_where_the_step_size_is_auto() -> None:
+    assert RunConfig().step_schedule == "auto"
+    assert RunConfig(step_size=6.0).schedule == "inverse-sqrt"
+    assert RunConfig(step_size="auto").schedule == "linear"
+    for named in ("inverse-sqrt", "linear", "constant"):
+        assert {RunConfig(step_size=size, step_schedule=named).schedule for size in (6.0, "auto")} == {named}
+
+
+def test_step_size_and_weight_may_be_auto() -> None:
+    config = RunConfig.from_mapping({"step-size": "auto", "subspace-weight": "auto"})
+    assert (config.step_size, config.subspace_weight) == ("auto", "auto")
+    assert (config.step_is_auto, config.weight_is_auto, config.weight) == (True, True, START_WEIGHT)
+    assert not config.replace(algorithm="zofedavg-sgd").weight_is_auto  # it has no weight to steer
+    with pytest.raises(ValueError, match="step-size is auto"):
+        config.step(0)
+    assert _problems(step_size="fast") == ("step-size must be a finite number or auto or default, got 'fast'",)
+    assert _problems(radius="auto") == ("radius must be a finite number, got 'auto'",)
+
+
+def test_the_step_size_is_measured_for_an_objective_of_ones_own_unless_it_is_given() -> None:
+    own = {"objective": "valve:make"}
+    assert RunConfig().step_size == RunConfig.from_mapping({"step-size": "default"}).step_size == 1.0
+    for mapping in (own, own | {"step-size": "default"}):
+        assert RunConfig.from_mapping(mapping).step_is_auto
+    assert RunConfig.from_mapping(own | {"step-size": 1}).step_size == 1.0
+    assert RunConfig.from_mapping(RunConfig(objective="valve:make").to_mapping()).step_is_auto
+    (found,) = _problems(objective="valve:make", on_error="stop")
+    assert found.endswith("or give step-size as a number)")
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"step_size": "auto", "local_steps": 4}, "local-steps must be at least 5 when step-size is auto"),
+        ({"step_size": "auto", "on_error": "stop"}, "on-error must not be 'stop' when step-size is auto"),
+        ({"subspace_weight": "auto", "clients_per_round": 1}, "clients-per-round must be at least 2 when"),
+        ({"subspace_weight": "auto", "covariance": "paper"}, "covariance must be 'trace' when subspace-weight is auto"),
+    ],
+)
+def test_auto_is_refused_where_it_could_not_work(keys: dict[str, Any], problem: str) -> None:
+    (found,) = _problems(**keys)
+    assert found.startswith(problem)
+
+
+def test_replace_checks_like_from_mapping() -> None:
+    assert RunConfig().replace(local_steps=7, step_size=2).step_size == 2.0
+    with pytest.raises(ConfigError, match="local-steps must be at least 1"):
+        RunConfig().replace(local_steps=0)
+
+
+def test_task_names_the_objective_and_not_the_algorithm() -> None:
+    task = RunConfig().task
+    assert set(json.loads(task)) < set(_DEFAULTS)
+    for change in ({"algorithm": "zofedavg-gd"}, {"rounds": 3}, {"step_size": 9.0}, {"out": "x"}):
+        assert RunConfig().replace(**change).task == task
+    for change in ({"model": "mlp"}, {"seed": 1}, {"num_clients": 5}, {"l2": 0.1}, {"objective": "a:b"}):
+        assert RunConfig().replace(**change).task != task
+
+
+def test_free_keys_are_keys() -> None:
+    assert set(_DEFAULTS) > FREE_KEYS

@@ -1,0 +1,107 @@
+"""The text of positive-labels, the rule "auto", and the binary target."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zofedht.common.data.labels import binary_target, check_both_classes, choose_positive, parse_labels, whole_labels
+from zofedht.common.errors import DataError
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("2", {2}),
+        ("1,3,5", {1, 3, 5}),
+        ("5-9", {5, 6, 7, 8, 9}),
+        ("-1", {-1}),
+        ("+1", {1}),
+        ("-3--1", {-3, -2, -1}),
+        ("-1-1", {-1, 0, 1}),
+        (" 7 , 0-2,7 ", {0, 1, 2, 7}),
+        ("4-4", {4}),
+        ("auto", set()),
+    ],
+)
+def test_labels_are_numbers_ranges_and_lists_of_them(text: str, labels: set[int]) -> None:
+    assert parse_labels(text) == labels
+
+
+@pytest.mark.parametrize("text", ["", ",", "1,", "a", "1.5", "1 2", "5-", "--1", "1-2-3", "٣", "1e3", "9" * 16])
+def test_nonsense_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(DataError, match=r"positive-labels must be 'auto' or .*such as '5-9'.*got '"):
+        parse_labels(text)
+
+
+@pytest.mark.parametrize("text", ["9-5", "0-999999999999", "-1--3"])
+def test_backward_and_endless_ranges_are_refused(text: str) -> None:
+    with pytest.raises(DataError, match=f"ranges that run upwards.*'{text}'.*smaller label first"):
+        parse_labels(text)
+
+
+def test_every_range_equals_its_list() -> None:
+    for first in range(-4, 5):
+        for last in range(first, 5):
+            listed = ",".join(map(str, range(first, last + 1)))
+            assert parse_labels(f"{first}-{last}") == parse_labels(listed)
+
+
+@pytest.mark.parametrize(
+    ("found", "positive"),
+    [
+        ([0, 1], {1}),
+        ([-1, 1], {1}),
+        ([3, 8], {8}),
+        ([40, 2], {40}),
+        (range(10), range(5, 10)),
+        ([1, 2, 6], range(5, 10)),
+    ],
+)
+def test_auto_takes_the_larger_of_two_labels_or_the_larger_digits(found: list[int], positive: set[int]) -> None:
+    labels = np.repeat(np.array(found), 3)
+    assert choose_positive(frozenset(), labels, "some") == set(positive)
+    assert choose_positive(frozenset({1}), labels, "some") == {1}
+
+
+@pytest.mark.parametrize(
+    ("found", "listed"),
+    [
+        ([0, 5, 10], "0, 5, 10"),
+        ([-1, 0, 1], "-1, 0, 1"),
+        ([4], "has 4;"),
+        (list(range(30)), r"9, \.\.\. \(30 in all\)"),
+    ],
+)
+def test_auto_asks_where_it_cannot_tell(found: list[int], listed: str) -> None:
+    with pytest.raises(DataError, match=f"positive-labels 'auto'.*'some'.*{listed}.*name the positive ones"):
+        choose_positive(frozenset(), np.array(found), "some")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, np.float64])
+def test_whole_numbers_of_any_type_become_row_labels(dtype: type) -> None:
+    labels = whole_labels(np.array([3, 0, 9], dtype=dtype), "some")
+    assert labels.dtype == np.intp
+    assert labels.tolist() == [3, 0, 9]
+
+
+@pytest.mark.parametrize("value", [0.5, 1e300, np.nan, -np.inf])
+def test_other_labels_are_refused_with_their_row(value: float) -> None:
+    with pytest.raises(DataError, match=r"'some'.*whole numbers, got .* at row 2; number the classes"):
+        whole_labels(np.array([1.0, value]), "some")
+
+
+def test_target_is_one_exactly_on_the_positive_labels() -> None:
+    labels = np.arange(10)
+    target = binary_target(labels, frozenset({2, 7, 99}))
+    assert target.dtype == np.float64
+    assert np.flatnonzero(target).tolist() == [2, 7]
+    assert target.sum() == 2.0
+
+
+@pytest.mark.parametrize(("positive", "side"), [({8}, "negative"), ({0, 1, 2}, "positive")])
+def test_training_rows_of_one_class_are_refused(positive: set[int], side: str) -> None:
+    labels = np.array([0, 1, 2])
+    target = binary_target(labels, frozenset(positive))
+    with pytest.raises(DataError, match=f"positive-labels must.*all 3 training rows of 'some' are {side}.*0, 1, 2"):
+        check_both_classes(target, labels, frozenset(positive), "some")

@@ -1,0 +1,122 @@
+"""Directions: their second moment is the covariance of the docstring, and they depend on the address alone."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.common.samples import orthonormal
+from zofedht.common.directions import law as directions
+from zofedht.common.directions.law import Directions, gain, slot_directions
+from zofedht.common.random.streams import stream
+from zofedht.common.typing import Matrix
+
+_N, _RANK = 7, 3
+
+
+def _law(weight: float = 0.4, covariance: str = "trace", basis: Matrix | None = None) -> Directions:
+    basis = orthonormal(_N, _RANK) if basis is None else basis
+    return Directions(_N, basis, weight, gain(covariance, _N, basis.shape[1]))
+
+
+def _drawn(law: Directions, steps: int = 20, seed: int = 1, round_: int = 2, slot: int = 3) -> Matrix:
+    return np.concatenate(list(slot_directions(law, steps, seed, round_, slot)))
+
+
+def _assert_second_moment(v: Matrix, covariance: Matrix) -> None:
+    """Five standard errors: entry (i, j) of the moment has variance (C_ii C_jj + C_ij^2) / count for normal v.
+
+    For the 28 entries of a symmetric 7 x 7 moment the chance of a false alarm is 2e-5, and the seed is fixed.
+    """
+    diagonal = np.diag(covariance)
+    error = np.sqrt((np.outer(diagonal, diagonal) + covariance**2) / len(v))
+    assert np.all(np.abs(v.T @ v / len(v) - covariance) <= 5.0 * error + 1e-12)
+
+
+@pytest.mark.parametrize("covariance", ["paper", "trace"])
+@pytest.mark.parametrize("weight", [0.0, 0.3, 0.9, 1.0])
+@pytest.mark.parametrize("rank", [1, 3, 7])
+def test_second_moment_is_the_covariance(covariance: str, weight: float, rank: int) -> None:
+    q = orthonormal(_N, rank)
+    s = 1.0 if covariance == "paper" else _N / rank
+    wanted = (1.0 - weight) * np.eye(_N) + weight * s * (q @ q.T)
+    _assert_second_moment(_drawn(_law(weight, covariance, q), 40_000), wanted)
+
+
+def test_second_moment_depends_on_the_span_of_the_basis_alone() -> None:
+    q, turn = orthonormal(_N, _RANK), orthonormal(_RANK, _RANK, seed=9)
+    wanted = 0.6 * np.eye(_N) + 0.4 * (_N / _RANK) * (q @ q.T)
+    _assert_second_moment(_drawn(_law(basis=q @ turn), 40_000), wanted)
+
+
+def test_directions_have_mean_zero() -> None:
+    count = 40_000
+    v = _drawn(_law(), count)
+    # The mean of each coordinate has standard error sd/sqrt(count); five of them, for 7 coordinates.
+    assert np.all(np.abs(v.mean(axis=0)) <= 5.0 * v.std(axis=0) / np.sqrt(count))
+
+
+def test_trace_covariance_keeps_the_energy_of_isotropic_directions_and_paper_never_exceeds_it() -> None:
+    for rank in (1, 2, 5):
+        assert 0.7 * _N + 0.3 * gain("trace", _N, rank) * rank == pytest.approx(_N, rel=1e-15)
+        assert gain("paper", _N, rank) == 1.0
+
+
+@pytest.mark.parametrize("covariance", ["paper", "trace"])
+def test_gain_of_an_empty_basis_is_1(covariance: str) -> None:
+    assert gain(covariance, _N, 0) == 1.0
+
+
+def test_weight_1_stays_in_the_span_of_the_basis() -> None:
+    q = orthonormal(_N, _RANK)
+    v = _drawn(_law(1.0, basis=q))
+    np.testing.assert_allclose(v @ q @ q.T, v, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [_law(0.0), _law(0.0, "paper"), Directions(_N, np.empty((_N, 0)), 0.4), Directions(_N, None, 0.4)],
+    ids=["weight 0", "weight 0, paper", "empty basis", "no basis"],
+)
+def test_weight_0_or_no_basis_gives_v1_bit_for_bit(law: Directions) -> None:
+    assert not law.follows_basis
+    np.testing.assert_array_equal(_drawn(law), stream(1, "directions", 2, 3).standard_normal((20, _N)))
+
+
+def test_a_direction_is_the_stated_mix_of_the_two_streams() -> None:
+    q, weight, s = orthonormal(_N, _RANK), 0.4, _N / _RANK
+    v1 = stream(1, "directions", 2, 3).standard_normal((20, _N))
+    v2 = stream(1, "subspace", 2, 3).standard_normal((20, _RANK))
+    wanted = np.sqrt(1 - weight) * v1 + np.sqrt(weight * s) * v2 @ q.T
+    np.testing.assert_allclose(_drawn(_law(weight, basis=q)), wanted, rtol=1e-13, atol=1e-14)
+
+
+def test_directions_are_a_function_of_the_address_alone() -> None:
+    np.testing.assert_array_equal(_drawn(_law()), _drawn(_law()))
+    for other in ({"seed": 9}, {"round_": 9}, {"slot": 9}):
+        assert not np.any(_drawn(_law(), **other) == _drawn(_law()))
+
+
+def test_more_steps_begin_with_the_same_directions() -> None:
+    np.testing.assert_allclose(_drawn(_law(), 20)[:6], _drawn(_law(), 6), rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("steps_in_a_block", [0, 1, 3, 19, 20, 21])
+def test_block_size_does_not_change_what_is_drawn(monkeypatch: pytest.MonkeyPatch, steps_in_a_block: int) -> None:
+    isotropic = dataclasses.replace(_law(), weight=0.0)
+    whole, whole_isotropic = _drawn(_law()), _drawn(isotropic)
+    monkeypatch.setattr(directions, "BLOCK_BYTES", 8 * _N * steps_in_a_block)
+    sizes = [len(block) for block in slot_directions(_law(), 20, 1, 2, 3)]
+    assert sum(sizes) == 20
+    assert max(sizes) == min(20, max(1, steps_in_a_block))
+    np.testing.assert_array_equal(_drawn(isotropic), whole_isotropic)
+    np.testing.assert_allclose(_drawn(_law()), whole, rtol=1e-13, atol=1e-14)  # a product may add in another order
+
+
+def test_basis_is_left_unchanged() -> None:
+    q = orthonormal(_N, _RANK)
+    before = q.copy()
+    _drawn(_law(basis=q))
+    np.testing.assert_array_equal(q, before)

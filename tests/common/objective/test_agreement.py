@@ -1,0 +1,56 @@
+"""Units of two clients: the same, or which parameter differs and how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zofedht.common.objective.agreement import difference, told_units
+from zofedht.common.objective.scaling import Units
+
+_INF = np.inf
+
+
+def units(scale: Any, lower: Any = -_INF, upper: Any = _INF, dimension: int = 3) -> Units:
+    return Units(*(np.array(np.broadcast_to(part, (dimension,)), dtype=float) for part in (scale, lower, upper)))
+
+
+@given(st.integers(1, 5), st.integers(0, 2), st.data())
+def test_one_number_that_differs_is_found_and_both_values_are_told(dimension: int, part: int, data: st.DataObject):
+    index = data.draw(st.integers(0, dimension - 1))
+    mine = units(2.0, -1.0, 1.0, dimension)
+    theirs = units(2.0, -1.0, 1.0, dimension)
+    name = ("scale", "lower", "upper")[part]
+    getattr(theirs, name)[index] = (3.0, -5.0, 7.0)[part]
+    told = difference(told_units(mine), told_units(theirs), "mine", "yours")
+    here, there = (float(getattr(which, name)[index]) for which in (mine, theirs))
+    word = ("scale", "lower bound", "upper bound")[part]
+    assert told.startswith(
+        f"mine has the {word} {here!r} for parameter {index}, yours has {there!r}; all clients of a run"
+    )
+
+
+def test_equal_units_do_not_differ_and_a_zero_of_another_sign_does():
+    assert difference(told_units(units(1.0)), told_units(units(1.0)), "a", "b") == ""
+    assert difference(b"", b"", "a", "b") == ""
+    signed = difference(told_units(units(1.0, 0.0, 1.0)), told_units(units(1.0, -0.0, 1.0)), "a", "b")
+    assert signed.startswith("a has the lower bound 0.0 for parameter 0, b has -0.0 (3 parameters differ)")
+
+
+@pytest.mark.parametrize(("mine", "theirs", "who"), [(units(1.0), None, "a"), (None, units(1.0), "b")])
+def test_units_against_none_say_who_declares_them(mine: Units | None, theirs: Units | None, who: str):
+    told = difference(told_units(mine), told_units(theirs), "a", "b")
+    assert told.startswith(f"{who} declares a scale or bounds and {'b' if who == 'a' else 'a'} none; all clients")
+
+
+def test_units_too_long_to_be_told_are_told_apart_by_their_digest():
+    long, other = units(1.0, dimension=3000), units(2.0, dimension=3000)
+    assert len(told_units(long)) == 72_000
+    assert len(told_units(long, 48 * 1024)) == 32
+    assert told_units(long, 48 * 1024) == told_units(units(1.0, dimension=3000), 48 * 1024)
+    told = difference(told_units(long, 48 * 1024), told_units(other, 48 * 1024), "a", "b")
+    assert told.startswith("a has another scale or other bounds than b; all clients")

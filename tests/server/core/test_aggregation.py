@@ -1,0 +1,125 @@
+"""Screening names what is wrong with a reply; the mean does not know in which order replies came."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers import broadcast, reply
+from zofedht.common.typing import Vector
+from zofedht.common.wire.messages import Update
+from zofedht.server.core.aggregation import mean_move, screen, weight_of
+
+ASKED = {slot: broadcast(slot, client) for slot, client in enumerate(["2", "0", "2"])}
+
+
+def mean(replies: Sequence[Update], weighting: str) -> Vector:
+    return mean_move([(weight_of(each, weighting), each.move) for each in replies if each.move is not None])
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"move": np.array([1.0, np.nan, 0.0])}, "non-finite"),
+        ({"move": np.array([1.0, np.inf, 0.0])}, "non-finite"),
+        ({"move": np.zeros(4)}, r"wrong shape: the move must be \(3,\), got \(4,\)"),
+        ({"move": None, "slopes": np.zeros(2), "sketch": np.zeros(4)}, "asked for its move, it sent slopes"),
+        ({"round": 3}, "stale: answered round 3, asked was round 4"),
+        ({"slot": 9}, "stale: slot 9 was not asked"),
+        ({"client": "7"}, "answered by client 7, asked was client 0"),
+        ({"status": "failed", "reason": "the valve is shut", "move": None}, "the valve is shut"),
+        ({"status": "basis-missing", "move": None}, "basis-missing"),
+        ({"examples": 0}, "examples must be at least 1, got 0"),
+    ],
+)
+def test_a_reply_that_cannot_be_used_is_left_out_with_its_reason(changes: dict[str, Any], reason: str):
+    good = reply(ASKED[0])
+    bad = reply(ASKED[1], **changes)
+    usable, failures = screen([bad, good], ASKED)
+    assert usable == [good]
+    (failure,) = failures
+    assert (failure.slot, failure.client) == (bad.slot, bad.client)
+    assert re.search(reason, failure.reason)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"slopes": np.zeros(3)}, r"wrong shape: the slopes must be \(2,\), got \(3,\)"),
+        ({"slopes": np.array([0.0, np.nan])}, "non-finite: the slopes must not hold NaN or inf"),
+        ({"sketch": None}, r"wrong shape: the sketch must be \(4,\), got nothing"),
+        ({"sketch": np.full(4, np.inf)}, "non-finite: the sketch"),
+        ({"slopes": None, "sketch": None, "move": np.zeros(3)}, "asked for its slopes, it sent a move"),
+    ],
+)
+def test_slopes_that_cannot_be_used_are_left_out_with_the_reason(changes: dict[str, Any], reason: str):
+    asked = {0: broadcast(0, "2", uplink="slopes")}
+    good = reply(asked[0], **{"move": None, "slopes": np.zeros(2), "sketch": np.zeros(4)})
+    assert screen([good], asked) == ([good], [])
+    usable, [failure] = screen([replace(good, **changes)], asked)
+    assert usable == []
+    assert re.search(reason, failure.reason)
+
+
+@pytest.mark.parametrize("losses", [{"loss": np.inf}, {"start_loss": np.nan}, {"loss": np.nan, "start_loss": -np.inf}])
+def test_losses_that_are_not_finite_do_not_cost_a_slot_its_move(losses: dict[str, float]):
+    strange = reply(ASKED[0], **losses)
+    assert screen([strange], ASKED) == ([strange], [])
+
+
+def test_a_second_reply_for_a_slot_is_left_out():
+    first, second = reply(ASKED[1]), reply(ASKED[1])
+    usable, failures = screen([first, second], ASKED)
+    assert usable == [first]
+    assert [failure.reason for failure in failures] == ["a second reply for the same slot"]
+
+
+def test_a_bad_reply_does_not_take_the_place_of_a_good_one():
+    good = reply(ASKED[1])
+    usable, failures = screen([reply(ASKED[1], move=np.full(3, np.nan)), good], ASKED)
+    assert usable == [good]
+    assert len(failures) == 1
+
+
+def test_usable_replies_come_in_slot_order_whatever_order_they_arrived_in():
+    replies = [reply(ASKED[slot]) for slot in ASKED]
+    for arrived in itertools.permutations(replies):
+        usable, failures = screen(arrived, ASKED)
+        assert usable == replies
+        assert not failures
+
+
+def test_the_mean_is_the_same_bit_for_bit_in_any_order_of_arrival():
+    rng = np.random.default_rng(0)
+    asked = {slot: broadcast(slot) for slot in range(4)}
+    replies = [reply(asked[slot], move=rng.standard_normal(3) * 10.0**slot) for slot in asked]
+    means = {mean(screen(order, asked)[0], "uniform").tobytes() for order in itertools.permutations(replies)}
+    assert len(means) == 1
+
+
+def test_uniform_weighs_slots_equally_so_a_client_drawn_twice_counts_twice():
+    moves = [[3.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 6.0]]
+    replies = [reply(ASKED[slot], move=move, examples=10**slot) for slot, move in enumerate(moves)]
+    np.testing.assert_array_equal(mean(replies, "uniform"), [1.0, 3.0, 2.0])  # slots 0 and 2 are client 2's
+
+
+def test_examples_weighs_by_the_rows_of_the_shard():
+    replies = [reply(ASKED[0], [4.0, 0.0, 0.0], examples=3), reply(ASKED[1], [0.0, 4.0, 0.0], examples=1)]
+    np.testing.assert_array_equal(mean(replies, "examples"), [3.0, 1.0, 0.0])
+
+
+def test_examples_equals_uniform_on_shards_of_one_size():
+    rng = np.random.default_rng(1)
+    replies = [reply(ASKED[slot], rng.standard_normal(3), examples=8) for slot in ASKED]
+    np.testing.assert_allclose(mean(replies, "examples"), mean(replies, "uniform"), rtol=1e-15)
+
+
+@pytest.mark.parametrize("weighting", ["uniform", "examples"])
+def test_the_mean_of_one_move_is_that_move(weighting: str):
+    np.testing.assert_array_equal(mean([reply(ASKED[0], [0.1, 0.2, 0.3])], weighting), [0.1, 0.2, 0.3])

@@ -1,0 +1,162 @@
+"""Over Flower's messages a run ends in the x of the run in process, whatever the nodes are and do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.common import (
+    EvaluateIns,
+    EvaluateRes,
+    GetParametersIns,
+    GetParametersRes,
+)
+
+from tests.helpers import black_box, small
+from tests.server.flower.loopback import Loopback, fit, nodes
+from zofedht.client.steps.worker import BasisStore
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import ObjectiveError, RoundError
+from zofedht.server.inprocess import run
+from zofedht.server.records.history import read_history
+from zofedht.server.records.run_folder import RunFolder, x_digest
+
+CONFIG = small(train_rows=240, step_size=1.0)
+EVERYBODY = {"sampling": "without-replacement", "clients_per_round": 4}
+
+
+def digest(config: RunConfig, proxies: list[Loopback]) -> str:
+    return x_digest(fit(config, proxies).state.x)
+
+
+def in_process(config: RunConfig) -> str:
+    return x_digest(run(config).state.x)
+
+
+def with_basis(proxies: list[Loopback], round_: int) -> int:
+    return sum("basis" in ins.config for proxy in proxies for ins in proxy.fits if ins.config["round"] == round_)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_x_is_that_of_the_run_in_process_for_any_nodes_with_any_ids(count: int, seed: int):
+    assert digest(CONFIG, nodes(count, seed)) == in_process(CONFIG)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"algorithm": "zofedavg-sgd"},
+        {"algorithm": "zofedavg-gd"},
+        {"covariance": "paper", "memory": 3},
+        {"model": "mlp", "hidden_units": 3},
+        {"model": "mlp", "hidden_units": 3, "init": "random"},
+        {"model": "quadratic", "slope": "forward", "step_size": 0.05},
+        {"sampling": "without-replacement", "weighting": "examples", "partition": "dirichlet"},
+        {"l2": 0.1, "model": "svm-squared-hinge", "init": "ones", "step_size": 0.1},
+        {"step_size": "auto", "subspace_weight": "auto", "local_steps": 6, "partition": "sorted"},
+    ],
+    ids=str,
+)
+def test_every_algorithm_and_model_ends_in_the_same_x(changes: dict[str, Any]):
+    config = CONFIG.replace(**changes)
+    assert digest(config, nodes(2)) == in_process(config)
+
+
+def test_the_order_in_which_nodes_join_does_not_matter():
+    proxies = nodes(5)
+    assert digest(CONFIG, proxies[::-1]) == digest(CONFIG, nodes(5))
+
+
+def test_losses_and_evaluations_are_those_of_the_run_in_process(tmp_path: Path):
+    over_flower, here = RunFolder(tmp_path / "flower"), RunFolder(tmp_path / "here")
+    for folder in (over_flower, here):
+        folder.begin(CONFIG, "simulation")
+    fit(CONFIG, nodes(3), folder=over_flower)
+    run(CONFIG, folder=here)
+    rows = [read_history(folder.history_file) for folder in (over_flower, here)]
+    drop = {"seconds", "bytes_down"}  # Q goes to each node in the one, to each client in the other
+    assert [{k: v for k, v in row.items() if k not in drop} for row in rows[0]] == [
+        {k: v for k, v in row.items() if k not in drop} for row in rows[1]
+    ]
+    assert rows[0][0]["start_loss"] == pytest.approx(np.log(2.0), abs=1e-6)  # of every row at x_0 = 0
+
+
+def test_a_run_begun_in_process_goes_on_over_flower(tmp_path: Path):
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(CONFIG.replace(rounds=3), "in-process")
+    run(CONFIG.replace(rounds=3), folder=folder)
+    config, state, _ = folder.reopen({"rounds": 7})
+    assert x_digest(fit(config, nodes(2), folder=folder, state=state).state.x) == in_process(CONFIG)
+    assert [row["round"] for row in read_history(folder.history_file)] == list(range(7))
+
+
+def test_q_goes_once_to_a_node_and_then_no_more():
+    proxies = nodes(1)
+    fit(CONFIG, proxies)
+    assert [with_basis(proxies, r) for r in range(7)] == [0, 0, 3, 0, 3, 0, 3]  # three slots, one node
+
+
+def test_a_process_that_lost_its_basis_gets_it_again_in_the_same_round(tmp_path: Path):
+    """Every message meets a fresh process, as in simulation: whoever was not sent Q is sent it at once."""
+    proxies = [Loopback(str(cid), bases=BasisStore) for cid in (5, 3)]
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(CONFIG, "simulation")
+    assert x_digest(fit(CONFIG, proxies, folder=folder).state.x) == in_process(CONFIG)
+    assert [with_basis(proxies, r) for r in range(7)] == [0, 0, 3, 3, 3, 3, 3]
+    rows = read_history(folder.history_file)
+    assert all((row["replies"], row["attempts"], row["failures"]) == (3, 1, []) for row in rows)
+
+
+def test_without_a_node_the_wait_is_bounded():
+    with pytest.raises(RoundError, match=r"no client connected within 0\.1 seconds"):
+        fit(CONFIG.replace(round_timeout=0.1), [])
+
+
+@pytest.mark.parametrize("factory", ["Valve", "Starting"])
+def test_a_black_box_ends_in_the_same_x_and_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str):
+    """Its start is asked of a client, and evaluations are asked of all of them."""
+    config = small(objective=f"{black_box(tmp_path, monkeypatch)}:{factory}")
+    over_flower, here = fit(config, nodes(3)), run(config)
+    assert x_digest(over_flower.state.x) == x_digest(here.state.x)
+    assert over_flower.initial == here.initial
+    assert over_flower.final == here.final
+
+
+def test_a_black_box_that_fails_names_client_round_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    config = small(objective=f"{black_box(tmp_path, monkeypatch)}:Breaking", max_retries=0)
+    with pytest.raises(RoundError, match="client 2: round 0, step 0: the objective raised RuntimeError"):
+        fit(config, nodes(2))
+
+
+class Mute(Loopback):
+    """A node that can neither say its start nor evaluate."""
+
+    def get_parameters(self, ins: GetParametersIns, timeout: float | None, group_id: int | None) -> GetParametersRes:
+        raise ConnectionError("the stream was reset")
+
+    def evaluate(self, ins: EvaluateIns, timeout: float | None, group_id: int | None) -> EvaluateRes:
+        raise ConnectionError("the stream was reset")
+
+
+class Blind(Mute):
+    """A node that can say its start but not evaluate."""
+
+    get_parameters = Loopback.get_parameters
+
+
+@pytest.mark.parametrize(
+    ("kind", "kind_of_error", "sentence"),
+    [
+        (Mute, RoundError, "client 0 could not say its starting point"),
+        (Blind, ObjectiveError, "no client could evaluate the start: clients 0, 1, 2, 3"),
+    ],
+)
+def test_a_start_or_an_evaluation_that_nobody_gives_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Loopback], kind_of_error: type[Exception], sentence: str
+):
+    config = small(objective=f"{black_box(tmp_path, monkeypatch)}:Valve")
+    with pytest.raises(kind_of_error, match=f"{sentence}: the stream was reset"):
+        fit(config, nodes(2, kind=kind))

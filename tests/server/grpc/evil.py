@@ -1,0 +1,202 @@
+"""Clients that misbehave on purpose, over the real transport. Run by ``tests.server.grpc.processes.Site.evil``.
+
+main([deed, address, name, I/N, mark file, amount])
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+from flwr.client import Client
+from flwr.common import (
+    EvaluateIns,
+    EvaluateRes,
+    FitIns,
+    FitRes,
+    GetParametersIns,
+    GetParametersRes,
+    GetPropertiesIns,
+    GetPropertiesRes,
+    Parameters,
+    ndarrays_to_parameters,
+    parameters_to_ndarrays,
+)
+
+from zofedht.client.join import patience
+from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.join.transport import Connection, stay_joined
+from zofedht.common.errors import ZofedhtError
+
+
+class Evil(Client):
+    """An honest client whose answers are changed on the way out."""
+
+    def __init__(self, deed: str, honest: Client, mark: Path, amount: float) -> None:
+        self._deed = deed
+        self._honest = honest
+        self._mark = mark
+        self._amount = amount
+
+    def get_properties(self, ins: GetPropertiesIns) -> GetPropertiesRes:
+        result = self._honest.get_properties(ins)
+        changes = {
+            "other-n": {"dimension": 7},
+            "other-generator": {"generator": "MT19937"},
+            "other-draws": {"draws": "0" * 16},
+            "other-protocol": {"protocol": 99},
+            "ill-typed": {"name": 5},
+        }
+        result.properties |= changes.get(self._deed, {})
+        if self._deed == "nameless":
+            del result.properties["name"]
+        return result
+
+    def get_parameters(self, ins: GetParametersIns) -> GetParametersRes:
+        result = self._honest.get_parameters(ins)
+        starts = {"nan-start": [np.full(4, np.nan)], "other-start": [np.zeros(5)], "no-start": []}
+        if self._deed in starts:
+            self._mark.touch()
+            result.parameters = ndarrays_to_parameters(starts[self._deed])
+        return result
+
+    def evaluate(self, ins: EvaluateIns) -> EvaluateRes:
+        result = self._honest.evaluate(ins)
+        if self._deed == "no-figures":
+            result.metrics = {"loss": "none of your business"}
+        return result
+
+    def fit(self, ins: FitIns) -> FitRes:
+        round_ = int(str(ins.config["round"]))
+        if self._deed == "counting":
+            return self._honest.fit(ins)
+        if self._deed == "paced":
+            time.sleep(self._amount)
+            return self._honest.fit(ins)
+        if self._deed == "other-directions":
+            changed = FitIns(ins.parameters, ins.config | {"seed": int(str(ins.config["seed"])) + 1})
+            return self._honest.fit(changed)
+        if round_ < 2:  # first it is good, so that all of its ways are known to work
+            return self._honest.fit(ins)
+        self._mark.touch()
+        if self._deed == "hang":
+            time.sleep(3600)
+        if self._deed == "slow" and round_ == 2:
+            time.sleep(self._amount)
+        result = self._honest.fit(ins)
+        self._spoil(result)
+        return result
+
+    def _spoil(self, result: FitRes) -> None:
+        [move] = parameters_to_ndarrays(result.parameters) or [np.zeros(1)]
+        match self._deed:
+            case "nan":
+                move[0] = np.nan
+            case "shape":
+                move = np.zeros(move.size + 1)
+            case "matrix":
+                move = np.zeros((move.size, 1))
+            case "single":
+                move = move.astype(np.float32)
+            case "wrong-round":
+                result.metrics["round"] = 10**6
+            case "for-another":
+                result.metrics |= {"slot": (int(str(result.metrics["slot"])) + 1) % 3, "client": "c0"}
+            case "no-metrics":
+                result.metrics = {}
+            case "huge":
+                move = np.zeros(int(self._amount) // 8)
+        result.parameters = ndarrays_to_parameters([move])
+        match self._deed:
+            case "junk":
+                result.parameters = Parameters([b"\x00\xff" * 300], "numpy.ndarray")
+            case "pickle":
+                result.parameters = Parameters([pickle.dumps({"os": "system"})], "numpy.ndarray")
+            case "object":
+                file = io.BytesIO()
+                np.save(file, np.array([{}, []], dtype=object), allow_pickle=True)
+                result.parameters = Parameters([file.getvalue()], "numpy.ndarray")
+            case "claims":
+                file = io.BytesIO()
+                np.save(file, np.zeros(8))
+                claimed = file.getvalue().replace(b"(8,), }" + b" " * 12, b"(9999999999999,), }")
+                result.parameters = Parameters([claimed], "numpy.ndarray")
+
+
+@dataclass(frozen=True)
+class Counting(Connection):
+    """A line that counts the bytes of the rounds' messages, each with gRPC's five bytes before it, in a file."""
+
+    file: Path = Path()
+
+    def channel(self) -> Any:
+        return _CountingChannel(super().channel(), self.file)
+
+
+class _CountingChannel:
+    def __init__(self, channel: grpc.Channel, file: Path) -> None:
+        self._channel = channel
+        self._file = file
+        self._bytes = {"fit_ins": 0, "fit_res": 0}
+
+    def __enter__(self) -> _CountingChannel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+
+    def stream_stream(self, method: str, request_serializer: Any, response_deserializer: Any) -> Any:
+        def serialize(message: Any) -> bytes:
+            return self._counted(message, request_serializer(message))
+
+        def deserialize(data: bytes) -> Any:
+            message = response_deserializer(data)
+            self._counted(message, data)
+            return message
+
+        return self._channel.stream_stream(method, request_serializer=serialize, response_deserializer=deserialize)
+
+    def _counted(self, message: Any, data: bytes) -> bytes:
+        kind = message.WhichOneof("msg")
+        if kind in self._bytes:
+            self._bytes[kind] += len(data) + 5
+            self._file.write_text(json.dumps(self._bytes))
+        return data
+
+
+def main(argv: Sequence[str]) -> int:
+    """Join and misbehave; exit as the honest command does."""
+    deed, address, name, share, mark, amount = argv
+    if share.startswith("data:"):
+        holdings = Holdings(name, uuid.uuid4().hex, data=share.removeprefix("data:"))
+    elif share.startswith("box:"):
+        holdings = Holdings(name, uuid.uuid4().hex, objective=share.removeprefix("box:"))
+    else:
+        index, _, count = share.partition("/")
+        holdings = Holdings(name, uuid.uuid4().hex, int(index), int(count))
+    if deed == "hasty":
+        patience._SAME_NAME_PATIENCE = float(amount)
+    honest = ResidentClient(holdings, _say).to_client()
+    evil = Evil(deed, honest, Path(mark), float(amount))
+    line = Counting(address, None, file=Path(mark)) if deed == "counting" else Connection(address, None)
+    try:
+        stay_joined(line, evil, report=_say, connected=lambda up: _say("joined") if up else None)
+    except ZofedhtError as error:
+        _say(f"error: {error}")
+        return 2
+    _say("the run is over")
+    return 0
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

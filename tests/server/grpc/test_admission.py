@@ -1,0 +1,193 @@
+"""Who may join: the reasons as a pure function, and what the refused client's user sees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.helpers import VALVE
+from tests.server.grpc.processes import Site
+from zofedht.common.objective.agreement import told_units
+from zofedht.common.objective.scaling import Units
+from zofedht.common.random.streams import BIT_GENERATOR
+from zofedht.common.replay import draw_check
+from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
+from zofedht.server.core.fallbacks import OTHER_NUMBERS
+from zofedht.server.grpc.admission import Expected, other_draws, refusal
+
+HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", BIT_GENERATOR, draw_check())
+EXPECTED = Expected(dimension=65, partitions=3, clients_hold_data=False, black_box=False)
+
+
+def test_a_client_that_fits_is_admitted():
+    assert refusal(HELLO, EXPECTED) is None
+    assert refusal(HELLO, EXPECTED, certified_name="c0") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, ""),
+        ({"generator": "MT19937"}, "it draws with MT19937, the server with PCG64DXSM, so its move is taken"),
+        ({"draws": "0" * 16}, OTHER_NUMBERS),
+    ],
+)
+def test_a_client_that_draws_otherwise_is_admitted_and_its_slopes_are_not(changes: dict[str, str], reason: str):
+    hello = replace(HELLO, **changes)
+    assert refusal(hello, EXPECTED) is None
+    assert other_draws(hello) == reason
+
+
+def test_a_client_that_waits_for_its_share_is_admitted():
+    assert refusal(replace(HELLO, partition=OWN_ROWS, partitions=0, examples=0, dimension=0), EXPECTED) is None
+
+
+def test_nothing_is_held_against_the_first_client_where_the_server_knows_nothing():
+    unknown = Expected(dimension=0, partitions=0, clients_hold_data=True, black_box=True)
+    assert refusal(replace(HELLO, source="objective", dimension=6), unknown) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"protocol": PROTOCOL + 1}, f"speaks protocol {PROTOCOL + 1} .*the server protocol {PROTOCOL}; install"),
+        ({"protocol": PROTOCOL - 1}, f"speaks protocol {PROTOCOL - 1} .*the server protocol {PROTOCOL}; install"),
+        ({"dimension": 64}, "n = 65 parameters, this client's objective has 64; check model"),
+        ({"partitions": 5}, "dealt to 3 clients, this client wants one of 5"),
+        ({"source": "data"}, "the server deals its own data set; join with --partition I/N"),
+        ({"source": "objective"}, "this client brings an objective; start the server with --set objective=module:"),
+        ({"name": ""}, "1 to 64 printable characters, got ''"),
+        ({"name": "x" * 65}, "1 to 64 printable characters"),
+        ({"name": "a\nb"}, "1 to 64 printable characters"),
+    ],
+)
+def test_a_refusal_says_what_does_not_fit_and_the_way_out(changes: dict[str, object], sentence: str):
+    reason = refusal(replace(HELLO, **changes), EXPECTED)
+    assert reason is not None
+    with pytest.raises(ValueError, match=sentence):
+        raise ValueError(reason)
+
+
+@pytest.mark.parametrize("certified", ["c1", "", "zofedht-server"])
+def test_the_name_is_the_certificates(certified: str):
+    assert "use --name" in str(refusal(HELLO, EXPECTED, certified_name=certified))
+
+
+def test_a_client_without_rows_is_refused_where_the_server_has_none():
+    holds = replace(EXPECTED, clients_hold_data=True)
+    assert "--data FILE or --objective" in str(refusal(HELLO, holds))
+    assert refusal(replace(HELLO, source="data"), holds) is None
+    assert "join with --objective" in str(refusal(replace(HELLO, source="data"), replace(holds, black_box=True)))
+
+
+def test_a_refused_client_prints_why_and_does_not_try_again(site: Site):
+    server = site.server("--min-clients", 9)
+    cases = [
+        (site.client("p", "--partition", "0/5"), "dealt to 3 clients, this client wants one of 5"),
+        (site.evil("other-n", "n"), "n = 65 parameters, this client's objective has 7"),
+        (site.evil("other-protocol", "v"), "speaks protocol 99"),
+        (site.evil("nameless", "w"), "the message has no 'name'"),
+        (site.evil("ill-typed", "i"), "name must be a text, got 5"),
+        (site.client("d", "--data", site.folder / "none.csv"), "none.csv"),
+    ]
+    for client, sentence in cases:
+        assert client.ends() == 2, client.text
+        assert sentence in client.text
+        assert "trying again" not in client.text
+    assert server.code is None
+    assert "joined" not in server.text
+
+
+def test_n_is_settled_by_the_black_box_that_came_first(site: Site):
+    (site.folder / "boxes.py").write_text(
+        "import numpy as np\nfrom common.objective import Objective\n"
+        "class Small(Objective):\n    dim = 4\n    def __len__(self): return 3\n"
+        "    def value(self, x, batch): return float(np.sum(x * x))\n"
+        "class Large(Small):\n    dim = 5\n"
+    )
+    server = site.server("--min-clients", 2, objective="boxes:Small", step_size=0.05)
+    first = site.client("a", "--objective", "boxes:Small")
+    server.says("joined: a")
+    other = site.client("b", "--objective", "boxes:Large")
+    assert other.ends() == 2
+    assert "n = 4 parameters, this client's objective has 5" in other.text
+    server.says("refused 'b': the server's x has n = 4 parameters, this client's objective has 5")
+    second = site.client("c", "--objective", "boxes:Small")
+    assert server.ends() == 0, server.text
+    assert (first.ends(), second.ends()) == (0, 0)
+
+
+def test_scale_and_bounds_are_settled_by_the_black_box_that_came_first(site: Site):
+    boxes = ("Narrow", "[(0.0, 1.0), (20.0, 80.0)]"), ("Wide", "[(0.0, 1.0), (20.0, 90.0)]"), ("Free", "None")
+    text = "".join(f"class {name}(Valve):\n    dim = 2\n    bounds = {bounds}\n" for name, bounds in boxes)
+    (site.folder / "boxes.py").write_text(VALVE.replace("(4, 6)", "(4, 2)") + text)
+    server = site.server("--min-clients", 2, objective="boxes:Narrow", step_size=0.05)
+    first = site.client("z", "--objective", "boxes:Narrow")
+    server.says("joined: z")
+    wide, free = (site.client(name, "--objective", f"boxes:{name.title()}") for name in ("wide", "free"))
+    assert (wide.ends(), free.ends()) == (2, 2)
+    sentence = (
+        "this client's objective has the scale 70.0 for parameter 1, the run's has 60.0; all clients of a run must"
+    )
+    assert sentence in wide.text
+    assert "the run's declares a scale or bounds and this client's objective none; all clients of a run" in free.text
+    assert "(the run's are those of 'z', which has joined)" in wide.text
+    server.says(f"refused 'wide': {sentence}")
+    second = site.client("b", "--objective", "boxes:Narrow")
+    assert server.ends() == 0, server.text
+    assert (first.ends(), second.ends()) == (0, 0)
+    summary = site.summary()
+    assert summary["evaluated_clients"] == {"initial": 2, "final": 2}
+    assert site.failures() == []
+
+
+def test_a_black_box_is_one_of_the_num_clients_that_the_server_was_given():
+    hello = replace(HELLO, source="objective", partition=1, partitions=5)
+    expected = Expected(dimension=0, partitions=4, clients_hold_data=True, black_box=True, count_given=True)
+    sentence = "num-clients = 4, this client was started with --partition 1/5; join with --partition I/4"
+    assert sentence in str(refusal(hello, expected))
+    assert refusal(replace(hello, partitions=4), expected) is None
+    assert refusal(replace(hello, partition=OWN_ROWS, partitions=0), expected) is None
+    # A count that whoever came first has told binds nobody: containers join while others are added.
+    assert refusal(hello, replace(expected, count_given=False)) is None
+
+
+def test_a_server_that_was_given_num_clients_refuses_another_count(site: Site):
+    (site.folder / "boxes.py").write_text(VALVE)
+    site.server("--min-clients", 2, objective="boxes:Valve")
+    other = site.client("a", "--objective", "boxes:Valve", "--partition", "1/5")
+    assert other.ends() == 2
+    assert "num-clients = 3, this client was started with --partition 1/5; join with --partition I/3" in other.text
+
+
+def test_a_resumed_run_refuses_other_units_before_anybody_has_joined():
+    mine, kept = (told_units(Units(np.ones(2), np.zeros(2), np.full(2, high))) for high in (5.0, 6.0))
+    hello = replace(HELLO, source="objective", dimension=2, units=mine)
+    expected = Expected(dimension=2, partitions=0, clients_hold_data=True, black_box=True, units=kept)
+    assert refusal(replace(hello, units=kept), expected) is None
+    assert "has the upper bound 5.0 for parameter 0, the run's has 6.0" in str(refusal(hello, expected))
+    assert "all clients' objectives must have the same number" in str(refusal(replace(hello, dimension=3), expected))
+
+
+def test_a_name_that_is_connected_is_refused_after_some_patience(site: Site):
+    server = site.server()
+    first = site.client("c0", "--partition", "0/3")
+    first.says("joined")
+    again = site.evil("hasty", "c0", "1/3", amount=3.0)  # the command has more patience, which test_patience measures
+    again.says("a client named 'c0' is connected already; give every client its own --name.*; trying again")
+    assert again.ends() == 2
+    assert "refuses this client" in again.text.splitlines()[-1]
+    assert (server.code, first.code) == (None, None)
+
+
+def test_a_name_is_free_again_when_its_process_is_gone(site: Site):
+    server = site.server()
+    first = site.client("c0", "--partition", "0/3")
+    first.says("joined")
+    again = site.client("c0", "--partition", "0/3")
+    again.says("connected already")
+    first.kill()
+    again.says("joined")
+    assert server.code is None

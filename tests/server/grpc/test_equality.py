@@ -1,0 +1,148 @@
+"""The same numbers as in process, bit for bit, over real processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers import VALVE
+from tests.server.grpc.processes import SMALL, Process, Site, until
+from zofedht import load_run
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.objective.base import Shard, load_objective
+from zofedht.common.shards import own_objective
+from zofedht.server.inprocess import run
+from zofedht.server.records.run_folder import x_digest
+
+
+def in_process(objectives: Any = None, **keys: Any) -> str:
+    """Return the digest of the final x of the same config without any transport."""
+    config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
+    return x_digest(run(config, objectives).state.x)
+
+
+def all_end_well(server: Process, clients: list[Process]) -> None:
+    """Wait for the end; the clients are told that the run is over."""
+    assert server.ends() == 0, server.text
+    for client in clients:
+        assert client.ends() == 0, client.text
+        assert "the run is over" in client.text
+
+
+def test_tls_run_equals_in_process_bit_for_bit(secure_site: Site):
+    server = secure_site.server()
+    all_end_well(server, secure_site.clients())
+    assert secure_site.summary()["x_sha256"] == in_process()
+    assert secure_site.failures() == []
+    assert [row["round"] for row in secure_site.history()] == list(range(12))
+
+
+def test_draws_with_replacement_equal_in_process_too(site: Site):
+    keys = {"sampling": "with-replacement", "clients_per_round": 5, "weighting": "examples", "model": "mlp"}
+    server = site.server(**keys, hidden_units=3)
+    all_end_well(server, site.clients())
+    assert site.summary()["x_sha256"] == in_process(**keys, hidden_units=3)
+
+
+def test_the_history_has_the_bytes_and_the_losses_of_the_run_in_process(site: Site):
+    server = site.server()
+    all_end_well(server, site.clients())
+    start_losses: list[float] = []
+    result = run(RunConfig.from_mapping(SMALL), observers=[lambda _, row: start_losses.append(row.start_loss)])
+    assert [row["start_loss"] for row in site.history()] == start_losses
+    # Names and reasons are a few bytes; x and Q are thousands.
+    assert site.summary()["bytes_down"] == pytest.approx(result.state.totals.bytes_down, rel=0.02)
+
+
+def test_black_box_lives_in_the_clients_folders_alone(site: Site, monkeypatch: pytest.MonkeyPatch):
+    keys = {"objective": "valve_of_plant:Starting", "step_size": 0.05}
+    folder = site.folder / "device"
+    folder.mkdir()
+    (folder / "valve_of_plant.py").write_text(VALVE)
+    server = site.server(**keys)
+    options = ["--objective", "valve_of_plant:Starting", "--partition"]
+    all_end_well(server, [site.client(f"c{i}", *options, f"{i}/3", folder=folder) for i in range(3)])
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    objectives = [load_objective("valve_of_plant:Starting", Shard(f"c{i}", i, 3, seed=3)) for i in range(3)]
+    monkeypatch.delitem(sys.modules, "valve_of_plant")
+    assert site.summary()["x_sha256"] == in_process(objectives, **keys)
+    assert not list(site.folder.glob("*.py"))  # the server's working folder: it could not have imported it
+    assert site.summary()["final_train_loss"] < site.summary()["initial_train_loss"]
+
+
+def test_scale_and_bounds_that_only_the_clients_know_reach_what_is_exported(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    keys = {"objective": "valve_with_bounds:Bounded", "step_size": 0.05, "memory": 9}  # more than its 6 parameters
+    folder = site.folder / "device"
+    folder.mkdir()
+    (folder / "valve_with_bounds.py").write_text(VALVE)
+    server = site.server(**keys)
+    options = ["--objective", "valve_with_bounds:Bounded", "--partition"]
+    all_end_well(server, [site.client(f"c{i}", *options, f"{i}/3", folder=folder) for i in range(3)])
+    assert site.failures() == []
+    assert "memory = 9 becomes 6" in server.text
+    monkeypatch.syspath_prepend(folder)
+    config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
+    x = run(config).x
+    assert site.summary()["x_sha256"] == x_digest(x)
+    np.testing.assert_array_equal(load_run(site.out).x, x)
+    assert x[4] == 0.0
+
+
+@pytest.mark.parametrize("model", [{}, {"model": "mlp", "hidden_units": 3, "preprocess": "bias"}], ids=str)
+def test_own_csv_files_equal_in_process_on_the_same_rows(site: Site, model: dict[str, Any]):
+    rng = np.random.default_rng(1)
+    files = []
+    for index in range(3):
+        rows = np.column_stack([np.arange(20 + index) % 2, rng.standard_normal((20 + index, 4))])
+        file = site.folder / f"rows{index}.csv"
+        file.write_text("label,a,b,c,d\n" + "\n".join(",".join(f"{v:.17g}" for v in row) for row in rows) + "\n")
+        files.append(file)
+    keys = {"positive_labels": "1", **model}
+    server = site.server(dataset="clients", **keys)
+    all_end_well(server, [site.client(f"c{i}", "--data", file) for i, file in enumerate(files)])
+    config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
+    objectives = [own_objective(config, str(file), 0) for file in files]
+    assert site.summary()["x_sha256"] == in_process(objectives, **keys)
+
+
+def test_partition_auto_deals_each_once_and_the_same_again_on_resume(site: Site):
+    server = site.server(rounds=4)
+    all_end_well(server, [site.client(name) for name in ("ada", "bob", "eve")])
+    dealt = json.loads((site.out / "run.json").read_text())["partitions"]
+    assert sorted(dealt.values()) == [0, 1, 2]
+    # They come in another order, and a stranger comes first; names keep what they had.
+    server = site.server("--min-clients", 4, resume=True, rounds=12)
+    clients = [site.client("aaa")]
+    clients[0].says("joined")
+    clients += [site.client(name) for name in ("eve", "bob", "ada")]
+    server.says("4 connected")
+    until(lambda: "aaa" in json.loads((site.out / "run.json").read_text())["partitions"], "a share for the stranger")
+    for process in (server, *clients):
+        process.kill()
+    again = json.loads((site.out / "run.json").read_text())["partitions"]
+    assert {name: again[name] for name in dealt} == dealt
+
+
+def test_partitions_dealt_give_the_same_x_as_in_process(site: Site):
+    server = site.server()
+    all_end_well(server, [site.client(name) for name in ("ada", "bob", "eve")])
+    assert site.summary()["x_sha256"] == in_process()
+
+
+def test_the_installed_commands_are_these(tmp_path: Path):
+    commands = [Path(sys.executable).with_name(name) for name in ("zofedht-server", "zofedht-client")]
+    if not all(command.exists() for command in commands):
+        pytest.skip("the project is not installed here")
+    for command, word in zip(commands, ("serve", "join"), strict=True):
+        done = subprocess.run([command, word, "--help"], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0
+        assert "--tls-dir" in done.stdout

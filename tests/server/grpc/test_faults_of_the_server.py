@@ -1,0 +1,259 @@
+"""A server that dies, is stopped, has a full disk or a cut line: nothing is lost, and clients come back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.grpc.processes import SMALL, Process, Site, until
+from tests.server.grpc.proxy import Proxy
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import DataError
+from zofedht.server.grpc.certificates import make_certificates
+from zofedht.server.inprocess import run
+from zofedht.server.records import checkpoint
+from zofedht.server.records.files import cannot_write
+from zofedht.server.records.run_folder import RunFolder, x_digest
+
+LONG = {"rounds": 60, "checkpoint_every": 5}
+
+
+def digest_in_process(**keys: object) -> str:
+    return x_digest(run(RunConfig.from_mapping(SMALL | {k.replace("_", "-"): v for k, v in keys.items()})).state.x)
+
+
+def finished(site: Site, server: Process, clients: list[Process]) -> None:
+    assert server.ends() == 0, server.text
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    assert site.summary()["x_sha256"] == digest_in_process(**LONG)
+    assert [row["round"] for row in site.history()] == list(range(60))
+    assert site.failures() == []
+
+
+def test_a_killed_server_is_resumed_and_ends_where_an_unbroken_run_ends(site: Site):
+    server = site.server(**LONG)
+    clients = site.paced(0.03)
+    until(lambda: len(site.history()) >= 12, "twelve rounds")
+    server.send(signal.SIGKILL)
+    server.ends()
+    for client in clients:
+        client.says("no connection to .* trying again in")
+    server = site.server(resume=True, port=site.port, **LONG)
+    assert int(server.says(r"continuing .* at round (\d+)")[1]) in range(10, 60, 5)
+    finished(site, server, clients)
+
+
+def test_a_terminated_server_saves_the_round_it_has_and_is_resumed(site: Site):
+    server = site.server(**LONG | {"checkpoint_every": 1000})
+    clients = site.paced(0.03)
+    until(lambda: len(site.history()) >= 7, "seven rounds")
+    server.send(signal.SIGTERM)
+    assert server.ends(20.0) == 130
+    assert "interrupted; what was finished is kept" in server.text
+    done = len(site.history())
+    for client in clients:
+        client.says("trying again in")  # they are not sent home: the run is not over
+    server = site.server(resume=True, port=site.port, **LONG)
+    server.says(f"continuing .* at round {done}\n")
+    finished(site, server, clients)
+
+
+def test_a_resumed_run_refuses_keys_that_would_change_its_numbers(site: Site):
+    server = site.server(rounds=3)
+    clients = site.clients()
+    assert server.ends() == 0
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    changed = site.start_server(resume=True, rounds=9, seed=4)
+    assert changed.ends() == 2
+    assert "seed cannot change when a run is resumed" in changed.text
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(site: Site):
+    server = site.server(rounds=3)
+    site.clients()
+    assert server.ends() == 0
+    before = {path: path.read_bytes() for path in site.out.rglob("*") if path.is_file()}
+    again = site.start_server(rounds=3)
+    assert again.ends() == 2
+    assert "already holds a run" in again.text
+    assert {path: path.read_bytes() for path in site.out.rglob("*") if path.is_file()} == before
+
+
+def test_clients_may_be_there_before_the_server(site: Site):
+    with Proxy(0) as door:  # keeps the port; nobody is behind it yet
+        site.port = door.port
+        clients = site.clients()
+        for client in clients:
+            client.says("trying again in")
+        server = site.start_server(rounds=4)
+        door.target = int(server.says(r"listening on port (\d+)")[1])
+        assert server.ends() == 0, server.text
+        assert [client.ends() for client in clients] == [0, 0, 0]
+
+
+def test_max_wait_bounds_the_patience_with_an_absent_server(site: Site):
+    with Proxy(0) as door:
+        began = time.monotonic()
+        client = site.client("c0", "--max-wait", 2, server=f"127.0.0.1:{door.port}")
+        assert client.ends() == 2
+        assert time.monotonic() - began >= 2.0
+        assert f"no connection to 127.0.0.1:{door.port} for 2 seconds" in client.text
+
+
+def test_max_wait_does_not_count_the_time_that_a_client_was_joined(site: Site):
+    server = site.server()
+    client = site.client("c0", "--max-wait", 3, "--partition", "0/3")
+    client.says("joined")
+    time.sleep(3.5)  # longer than it would wait: it must have been joined for so long
+    server.send(signal.SIGKILL)
+    client.says("trying again in")
+    server = site.server(port=site.port)
+    server.says("joined: c0")
+
+
+def test_a_client_ends_at_once_when_it_is_terminated(site: Site):
+    server = site.server()
+    client = site.client("c0", "--partition", "0/3")
+    client.says("joined")
+    client.send(signal.SIGTERM)
+    assert client.ends(10.0) == 0
+    server.says("left: c0, 0 connected")
+
+
+def test_a_server_ends_at_once_when_it_is_terminated_while_it_waits(site: Site):
+    server = site.server()
+    client = site.client("c0", "--partition", "0/3")
+    client.says("joined")
+    server.send(signal.SIGTERM)
+    assert server.ends(15.0) == 130
+    assert not site.out.exists()
+
+
+def test_an_address_in_use_is_an_error_in_a_sentence(site: Site):
+    site.server()
+    site.out = site.folder / "another"
+    second = site.start_server(port=site.port)
+    assert second.ends() == 2
+    assert f"--address 127.0.0.1:{site.port} cannot be bound" in second.text
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_is_taken_while_a_server_waits_for_its_clients(site: Site, resume: bool):
+    first = site.server()
+    second = site.start_server(resume=resume)
+    assert second.ends() == 2
+    assert f"{site.out} is being written by a run that goes on (process {first.pid} on " in second.text
+
+
+@pytest.mark.parametrize(("address", "sentence"), [("0.0.0.0:1", "must be a loopback address"), ("127.0.0.1:x", "")])
+def test_a_bad_health_address_is_an_error_in_a_sentence(site: Site, address: str, sentence: str):
+    server = site.start_server("--health-address", address)
+    assert server.ends() == 2
+    assert sentence in server.text
+
+
+def test_a_silent_partition_costs_a_slot_and_heals(site: Site):
+    server = site.server(round_timeout=3.0, rounds=4000)
+    site.paced(0.05, 2)
+    with Proxy(site.port) as line:
+        site.evil("paced", port=line.port, amount=0.05)
+        until(lambda: len(site.history()) > 5, "some rounds")
+        line.frozen.set()  # takes in and passes on nothing, and says nothing: a pulled cable
+        known = len(site.failures())
+        failure = until(lambda: site.failures()[known:], "a failure in the history")[0]
+        assert (failure["client"], "no answer within" in failure["reason"]) == ("c2", True)
+        before = len(site.history())
+        until(lambda: len(site.history()) > before + 10, "the run to go on")
+        assert {row["replies"] for row in site.history()[before:]} == {2}
+        line.frozen.clear()
+        until(lambda: site.history()[-1]["replies"] == 3, "the client to be drawn again")
+    assert server.code is None
+
+
+@pytest.mark.slow
+def test_a_long_partition_is_noticed_on_both_ends_and_the_client_comes_back(site: Site):
+    server = site.server(round_timeout=3.0, rounds=4000)
+    site.paced(0.05, 2)
+    with Proxy(site.port) as line:
+        client = site.evil("paced", port=line.port, amount=0.05)
+        until(lambda: len(site.history()) > 5, "some rounds")
+        line.frozen.set()
+        server.says("left: c2, 2 connected")
+        client.says("trying again in")
+        line.frozen.clear()
+        until(lambda: server.text.count("joined: c2") == 2, "c2 to come back")
+        until(lambda: site.history()[-1]["replies"] == 3, "the client to be drawn again")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = (
+        os.geteuid() == 0
+        and not subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=96k", "none", folder], check=False, capture_output=True
+        ).returncode
+    )
+    if not mounted:
+        pytest.skip("a small file system cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_a_full_disk_ends_the_run_with_a_sentence_and_it_can_be_resumed(site: Site, small_disk: Path):
+    site.out = small_disk / "out"
+    server = site.server(**LONG)
+    clients = site.paced(0.03)
+    until(lambda: len(site.history()) >= 7, "seven rounds")
+    filler = small_disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"0" * 1024)
+        except OSError:
+            pass
+    assert server.ends() == 2, server.text
+    assert "cannot be written (No space left on device); what was written before it is kept" in server.text
+    assert site.history()[6]["round"] == 6
+    filler.unlink()
+    server = site.server(resume=True, port=site.port, **LONG)
+    finished(site, server, clients)
+
+
+def test_a_writer_that_fails_at_a_checkpoint_leaves_the_older_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    config = RunConfig.from_mapping(SMALL)
+    folder = RunFolder(tmp_path / "out")
+    folder.begin(config, "grpc")
+    write = checkpoint.replace_file
+
+    def full(path: Path, content: bytes) -> None:
+        if "00000008" in path.name:
+            raise cannot_write(path, OSError(28, "No space left on device"))
+        write(path, content)
+
+    monkeypatch.setattr(checkpoint, "replace_file", full)
+    with pytest.raises(DataError, match=r"No space left on device\); what was written before it is kept"):
+        run(config, folder=folder)
+    monkeypatch.setattr(checkpoint, "replace_file", write)
+    config, state, _ = folder.reopen({})
+    assert 4 <= state.round < 8  # the newest that could be written
+    assert x_digest(run(config, folder=folder, state=state).state.x) == digest_in_process()
+
+
+def test_a_client_with_its_certificate_comes_back_too(site: Site, tmp_path: Path):
+    site.certificates = tmp_path / "certs"
+    make_certificates(site.certificates, ["127.0.0.1"], ["c0", "c1", "c2"], 1.0)
+    server = site.server()
+    client = site.client("c0", "--partition", "0/3")
+    client.says("joined")
+    server.send(signal.SIGKILL)
+    server.ends()
+    server = site.server(port=site.port)
+    server.says("joined: c0")

@@ -1,0 +1,228 @@
+"""Whatever a peer sends, the server's readers give an error of ours, and a living server goes on."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from flwr.common import Code, FitRes, Parameters, Status, ndarrays_to_parameters, serde
+from flwr.proto.transport_pb2 import ClientMessage, Scalar
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.server.grpc.processes import Process, Site, until
+from zofedht.client.join.transport import Connection
+from zofedht.common.errors import MessageError, ObjectiveError
+from zofedht.common.wire.codec import decode_figures, decode_hello, encode_update
+from zofedht.common.wire.messages import Update
+from zofedht.server.flower.strategy import client_reply
+
+JOIN = "/flwr.proto.FlowerService/Join"
+GOOD = ndarrays_to_parameters([np.arange(8.0)]).tensors[0]
+SCALARS = st.booleans() | st.binary(max_size=20) | st.floats() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=20)
+KEYS = st.sampled_from(["round", "slot", "client", "status", "reason", "evaluations", "loss", "name", "partition"])
+
+
+@given(
+    st.lists(st.binary(max_size=300) | st.just(GOOD), max_size=3),
+    st.integers(-(2**63), 2**63 - 1),
+    st.dictionaries(KEYS | st.text(max_size=8), SCALARS, max_size=9),
+)
+def test_any_reply_is_an_update_or_a_message_error(tensors: list[bytes], examples: int, changes: dict[str, Any]):
+    honest = encode_update(Update(0, 0, "c0", examples=8, evaluations=4, loss=0.5, move=np.zeros(8)))[2]
+    reply = FitRes(Status(Code.OK, ""), Parameters(tensors, "numpy.ndarray"), examples, honest | changes)
+    try:
+        update = client_reply(reply)
+    except MessageError:
+        return
+    assert update.move is None or (update.move.dtype == np.float64 and update.move.ndim == 1)
+
+
+@given(st.dictionaries(KEYS | st.text(max_size=8), SCALARS, max_size=9))
+def test_any_introduction_or_figures_are_read_or_a_message_error(properties: dict[str, Any]):
+    for decode in (decode_hello, decode_figures):
+        try:
+            decode(properties)
+        except (MessageError, ObjectiveError):  # a client may give a reason in the place of figures
+            continue
+
+
+class Stranger:
+    """Speaks to the server in raw bytes over one Join stream."""
+
+    def __init__(self, channel: grpc.Channel, *says: bytes, stays: bool = False) -> None:
+        self._leave = threading.Event()
+        self._says = says
+        self._stays = stays
+        self.stream = channel.stream_stream(JOIN)(self._talk(), timeout=30.0)
+
+    def _talk(self) -> Iterator[bytes]:
+        yield from self._says
+        if self._stays:
+            self._leave.wait(30.0)
+
+    def refused(self) -> grpc.RpcError:
+        """Read to the end and return the error."""
+        with pytest.raises(grpc.RpcError) as caught:
+            for _ in self.stream:
+                pass
+        return caught.value
+
+    def leave(self) -> None:
+        self._leave.set()
+        self.stream.cancel()
+
+
+@contextmanager
+def raw_channel(site: Site) -> Iterator[grpc.Channel]:
+    with Connection(f"127.0.0.1:{site.port}", None).channel() as channel:
+        yield channel
+
+
+def resident_kilobytes(process: Process) -> int:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", status)[1])  # type: ignore[index]
+
+
+def threads(process: Process) -> int:
+    return len(list(Path(f"/proc/{process.pid}/task").iterdir()))
+
+
+def goes_on(site: Site, server: Process) -> None:
+    before = len(site.history())
+    until(lambda: len(site.history()) > before + 2, "the run to go on")
+    assert server.code is None
+
+
+@pytest.fixture
+def running(site: Site) -> tuple[Site, Process]:
+    """Return a site whose run goes on for long, and its server."""
+    server = site.server(rounds=100_000)
+    site.paced(0.02)
+    until(lambda: len(site.history()) > 2, "some rounds")
+    return site, server
+
+
+def test_a_running_server_survives_hostile_peers(running: tuple[Site, Process]):
+    site, server = running
+    memory = resident_kilobytes(server)
+    scalar_without_value = ClientMessage.GetPropertiesRes(properties={"name": Scalar()})
+    for says in (
+        b"\xff" * 1000,
+        b"\x00" * 60_000,
+        b"y" * 900_000,  # longer than an introduction may be
+        ClientMessage(fit_res=ClientMessage.FitRes(num_examples=1)).SerializeToString(),
+        ClientMessage(get_properties_res=scalar_without_value).SerializeToString(),
+        b"",
+    ):
+        with raw_channel(site) as channel:
+            assert Stranger(channel, says).refused().code() in {
+                grpc.StatusCode.INVALID_ARGUMENT,
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+            }
+    for method, message in (("/flwr.proto.FlowerService/Nothing", b""), ("/x/y", b"z")):
+        with raw_channel(site) as channel, pytest.raises(grpc.RpcError) as caught:
+            channel.unary_unary(method)(message, timeout=10.0)
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    with raw_channel(site) as channel:  # longer than any answer may be
+        error = Stranger(channel, b"z" * 30_000_000).refused()
+        assert error.code() is not grpc.StatusCode.OK
+    for junk in (
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 100_000,
+        b"\x16\x03\x01" * 99,
+    ):
+        with socket.create_connection(("127.0.0.1", site.port), timeout=10.0) as raw:
+            raw.settimeout(10.0)
+            try:
+                raw.sendall(junk)
+                while raw.recv(4096):
+                    pass
+            except OSError:
+                pass
+    goes_on(site, server)
+    assert site.failures() == []
+    assert resident_kilobytes(server) - memory < 100_000
+    assert "left:" not in server.text
+
+
+def test_silent_and_flooding_peers_are_bounded(running: tuple[Site, Process]):
+    site, server = running
+    before = threads(server)
+    flood = [b"q" * 50_000] * 200
+    with ExitStack() as stack:
+        strangers = []
+        for index in range(40):
+            channel = stack.enter_context(raw_channel(site))
+            strangers += [Stranger(channel, stays=True) for _ in range(5)]  # 200 that say nothing
+            if index % 10 == 0:
+                strangers.append(Stranger(channel, *flood))
+        until(lambda: any(s.stream.done() for s in strangers if s), "some to be turned away")
+        turned_away = {s.stream.code() for s in strangers if s.stream.done()}
+        assert grpc.StatusCode.RESOURCE_EXHAUSTED in turned_away
+        assert threads(server) - before < 2 * 128 + 60
+        goes_on(site, server)
+        for stranger in strangers:
+            stranger.leave()
+    until(lambda: threads(server) < before + 150, "their threads to be free again")  # a pool keeps some for the next
+    site.client("c9").says("joined")
+    goes_on(site, server)
+    assert site.failures() == []
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def _fuzz(site: Site, data: st.DataObject) -> None:
+    reply = ClientMessage(
+        get_properties_res=serde.get_properties_res_to_proto(
+            _properties(data.draw(st.dictionaries(KEYS | st.text(max_size=8), SCALARS, max_size=9)))
+        )
+    ).SerializeToString()
+    says = data.draw(st.binary(max_size=200) | st.just(reply) | st.integers(0, len(reply)).map(lambda n: reply[:n]))
+    with raw_channel(site) as channel:
+        Stranger(channel, says).refused()
+
+
+def _properties(properties: dict[str, Any]) -> Any:
+    from flwr.common import GetPropertiesRes
+
+    return GetPropertiesRes(Status(Code.OK, ""), properties)
+
+
+def test_a_running_server_survives_fuzzed_introductions(running: tuple[Site, Process]):
+    site, server = running
+    _fuzz(site)
+    goes_on(site, server)
+    assert "left:" not in server.text
+
+
+def test_a_silent_peer_is_shown_out_after_a_while():
+    from flwr.common import GetPropertiesIns
+
+    from zofedht.server.grpc.admission import Expected
+    from zofedht.server.grpc.roster import Roster
+    from zofedht.server.grpc.transport import JoinService, start_grpc_server
+
+    roster = Roster(lambda text: None)
+    service = JoinService(
+        roster, lambda: GetPropertiesIns({}), lambda: Expected(0, 0, False, False), 1000, 3, hello_seconds=0.3
+    )
+    server, port = start_grpc_server("127.0.0.1:0", service, tls=None, max_message_bytes=10_000)
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            began = time.monotonic()
+            error = Stranger(channel, stays=True).refused()
+            assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+            assert "did not introduce itself" in str(error.details())
+            assert time.monotonic() - began < 20.0
+    finally:
+        server.stop(0).wait(10.0)

@@ -1,0 +1,45 @@
+"""Clients that come when the run is over, or do not come back: neither they nor the server wait for ever."""
+
+from __future__ import annotations
+
+import signal
+
+from tests.server.grpc.processes import Site
+
+
+def test_who_comes_while_the_server_lingers_hears_that_the_run_is_over(site: Site):
+    server = site.server("--linger", 60)
+    clients = site.clients()
+    server.says("summary: ")  # the result is told first
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    late = site.client("late", "--partition", "0/3")
+    assert late.ends() == 0
+    assert "the run is over" in late.text
+    server.send(signal.SIGTERM)
+    server.ends()
+    assert site.summary()["rounds"] == 12
+
+
+def test_a_finished_run_is_told_again_without_clients(site: Site):
+    server = site.server()
+    clients = site.clients()
+    assert server.ends() == 0
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    told = server.text[server.text.index("training loss") :]
+    again = site.server(resume=True)
+    assert again.ends() == 0
+    assert told.strip() in again.text
+    assert [row["round"] for row in site.history()] == list(range(12))
+
+
+def test_a_resumed_run_goes_on_without_those_that_are_gone(site: Site):
+    server = site.server("--settle", 0.5)
+    clients = site.paced(0.1)
+    server.says("round 1/12")
+    clients[2].kill()
+    server.send(signal.SIGKILL)
+    server.ends()
+    again = site.server("--settle", 0.5, resume=True, port=site.port)
+    assert again.ends() == 0
+    assert [client.ends() for client in clients[:2]] == [0, 0]
+    assert [row["round"] for row in site.history()] == list(range(12))

@@ -1,0 +1,76 @@
+"""A failing evaluation on a device costs what on-error says; the server hears where, and never imports the module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import VALVE
+from tests.server.grpc.processes import Process, Site
+from tests.server.grpc.test_equality import in_process
+
+KEYS = {"objective": "valve_on_device:Touchy", "init": "ones", "step_size": 0.05, "local_steps": 12, "rounds": 5}
+
+
+@pytest.fixture
+def device(site: Site, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that only the clients can import from; this process may, to compare."""
+    folder = site.folder / "device"
+    folder.mkdir()
+    (folder / "valve_on_device.py").write_text(VALVE)
+    monkeypatch.syspath_prepend(folder)
+    return folder
+
+
+def join(site: Site, device: Path, factory: str = "Touchy") -> list[Process]:
+    own = ("--objective", f"valve_on_device:{factory}")
+    return [site.client(f"c{i}", *own, "--partition", f"{i}/3", folder=device) for i in range(3)]
+
+
+def test_skipped_steps_are_counted_and_x_is_as_in_process(site: Site, device: Path):
+    server = site.server(**KEYS, on_error="skip-step")
+    clients = join(site, device)
+    assert server.ends() == 0, server.text
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    assert site.failures() == []
+    skipped = [line for row in site.history() for line in row["skipped"]]
+    assert {line["client"] for line in skipped} <= {"c0", "c1", "c2"}
+    assert skipped
+    losses = site.summary()["losses"]
+    assert (losses["slots"], losses["steps"]) == (0, sum(line["steps"] for line in skipped))
+    assert losses["of_steps"] == 12 * sum(row["replies"] for row in site.history())
+    assert f"lost            {losses['steps']} of {losses['of_steps']} steps; most often: the objective" in server.text
+    assert "the valve sticks (valve_on_device.py, line " in skipped[0]["reason"]
+    assert any("steps skipped, the first: round " in client.text for client in clients)
+    assert site.summary()["x_sha256"] == in_process(**KEYS, on_error="skip-step")
+
+
+def test_stop_ends_the_server_and_resume_takes_the_clients_on(site: Site, device: Path):
+    server = site.server(**KEYS, on_error="stop")
+    clients = join(site, device)
+    assert server.ends() == 2
+    assert "error: client c" in server.text
+    assert "the valve sticks (valve_on_device.py, line " in server.text
+    server = site.server(resume=True, port=site.port, **(KEYS | {"on_error": "skip-step"}))
+    assert server.ends() == 0, server.text
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    assert site.summary()["x_sha256"] == in_process(**KEYS, on_error="skip-step")
+
+
+def test_who_cannot_evaluate_the_last_x_is_named_everywhere_and_x_is_as_in_process(site: Site, device: Path):
+    keys = KEYS | {"objective": "valve_on_device:LastFails", "init": "auto"}
+    server = site.server(**keys)
+    clients = join(site, device, "LastFails")
+    assert server.ends() == 0, server.text
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    reason = r"the objective raised TimeoutError: the plant is in maintenance \(valve_on_device\.py"
+    server.says(
+        f"warning: x after round 4 could not be evaluated by all clients, .* the other clients; client c2: {reason}"
+    )
+    server.says(f"the last x was evaluated on 2 of 3 clients: client c2: {reason}")
+    clients[2].says(f"x could not be evaluated on all samples: {reason}")
+    assert [[one["client"] for one in row["unevaluated"]] for row in site.history()] == [[]] * 4 + [["c2"]]
+    summary = site.summary()
+    assert summary["evaluated_clients"] == {"initial": 3, "final": 2}
+    assert summary["x_sha256"] == in_process(**keys)

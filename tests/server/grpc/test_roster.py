@@ -1,0 +1,99 @@
+"""Who is connected, by name, and who holds which share; without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from zofedht.common.errors import DataError
+from zofedht.common.random.streams import BIT_GENERATOR
+from zofedht.common.replay import draw_check
+from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
+from zofedht.server.core.traffic import Traffic
+from zofedht.server.grpc.conversation import Conversation, LostClient
+from zofedht.server.grpc.fit_encoder import FitEncoder
+from zofedht.server.grpc.roster import ResidentProxy, Roster
+
+
+def proxy(name: str, instance: str = "", partition: int = OWN_ROWS) -> ResidentProxy:
+    hello = Hello(
+        name, instance or name, "partition", partition, 0, 0, 0, PROTOCOL, "0.1.0", BIT_GENERATOR, draw_check()
+    )
+    return ResidentProxy(hello, Conversation(1000), FitEncoder(), Traffic())
+
+
+@pytest.fixture
+def roster() -> Roster:
+    return Roster(lambda text: None)
+
+
+def shares(roster: Roster) -> dict[str, int]:
+    return {name: proxy.partition for name, proxy in roster.connected().items()}
+
+
+def test_shares_are_dealt_by_name_and_not_by_arrival(roster: Roster):
+    for name in ("c10", "c2", "c1"):
+        assert roster.admit(proxy(name)) is None
+    roster.deal(3, {}, lambda dealt: None)
+    assert shares(roster) == {"c1": 0, "c2": 1, "c10": 2}
+
+
+def test_a_name_keeps_its_share_and_a_stranger_takes_none_that_is_held(roster: Roster):
+    kept = {"b": 0, "c": 1}
+    for name in ("a", "b", "c"):  # a is new, and comes first in the order of names
+        roster.admit(proxy(name))
+    roster.deal(3, kept, lambda dealt: None)
+    assert shares(roster) == {"a": 2, "b": 0, "c": 1}
+
+
+def test_late_comers_share_what_the_fewest_hold(roster: Roster):
+    told: list[dict[str, int]] = []
+    roster.deal(2, {}, lambda dealt: told.append(dict(dealt)))
+    for name in "abcd":
+        roster.admit(proxy(name))
+    assert shares(roster) == {"a": 0, "b": 1, "c": 0, "d": 1}
+    assert told[-1] == shares(roster)
+
+
+def test_who_says_which_share_it_has_keeps_it(roster: Roster):
+    roster.admit(proxy("a", partition=1))
+    roster.deal(2, {}, lambda dealt: None)
+    roster.admit(proxy("b"))
+    assert shares(roster) == {"a": 1, "b": 0}
+
+
+def test_a_full_disk_does_not_keep_a_client_out(roster: Roster):
+    def full(dealt: Mapping[str, int]) -> None:
+        raise DataError("run.json cannot be written")
+
+    roster.deal(2, {}, full)
+    assert roster.admit(proxy("a")) is None
+    assert shares(roster) == {"a": 0}
+
+
+def test_a_name_is_taken_while_its_stream_lives(roster: Roster):
+    first = proxy("a")
+    roster.admit(first)
+    assert "connected already" in str(roster.admit(proxy("a", "another process")))
+    first.conversation.close()
+    assert roster.admit(proxy("a", "another process")) is None
+
+
+def test_the_same_process_replaces_its_old_connection(roster: Roster):
+    first, second = proxy("a"), proxy("a")
+    roster.admit(first)
+    assert roster.admit(second) is None
+    assert first.conversation.closed
+    roster.leave(first)  # the old stream's end is heard late
+    assert roster.connected() == {"a": second}
+
+
+def test_who_owes_an_answer_is_connected_but_not_drawn(roster: Roster):
+    late = proxy("a")
+    roster.admit(late)
+    roster.admit(proxy("b"))
+    with pytest.raises(LostClient):
+        late.conversation.ask(b"work", 0.01)
+    assert list(roster.connected()) == ["a", "b"]
+    assert [member.name for member in roster.members()] == ["b"]

@@ -1,0 +1,185 @@
+"""A checkpoint is read back bit for bit, or refused with what is wrong."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers import small
+from zofedht.common.errors import CheckpointError, DataError
+from zofedht.server.auto.step_state import StepState
+from zofedht.server.auto.step_trials import Trial
+from zofedht.server.core.rounds import ServerState, Totals
+from zofedht.server.records import checkpoint
+from zofedht.server.records.checkpoint import (
+    CheckpointWriter,
+    check_dimension,
+    load_newest,
+    read_checkpoint,
+    write_checkpoint,
+)
+
+CONFIG = small()
+
+
+def state_of(round_: int, *, basis: bool = True) -> ServerState:
+    rng = np.random.default_rng(round_)
+    return ServerState(
+        round=round_,
+        x=rng.standard_normal(5) * 10.0 ** rng.integers(-300, 300),
+        window=(rng.standard_normal(5), np.array([0.0, -0.0, 5e-324, 1e308, np.pi])),
+        basis=rng.standard_normal((5, 2)) if basis else None,
+        version=2 if basis else -1,
+        totals=Totals(evaluations=2**60 + 1, bytes_up=3, bytes_down=4, seconds=0.1 + 0.2),
+    )
+
+
+def assert_equal(one: ServerState, other: ServerState) -> None:
+    assert (one.round, one.version, one.totals) == (other.round, other.version, other.totals)
+    assert one.x.tobytes() == other.x.tobytes()
+    assert [move.tobytes() for move in one.window] == [move.tobytes() for move in other.window]
+    assert (one.basis is None) == (other.basis is None)
+    if one.basis is not None and other.basis is not None:
+        assert one.basis.tobytes() == other.basis.tobytes()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with the checkpoints of rounds 2, 4 and 6."""
+    for round_ in (2, 4, 6):
+        write_checkpoint(tmp_path, state_of(round_), CONFIG)
+    return tmp_path
+
+
+def newest(folder: Path) -> Path:
+    return max(folder.glob("*.ckpt"))
+
+
+@pytest.mark.parametrize("basis", [True, False])
+def test_a_state_is_read_back_bit_for_bit(tmp_path: Path, basis: bool):
+    state = state_of(3, basis=basis)
+    read, config = read_checkpoint(write_checkpoint(tmp_path, state, CONFIG))
+    assert_equal(read, state)
+    assert config == CONFIG
+
+
+def test_the_newest_is_loaded(folder: Path):
+    assert_equal(load_newest(folder, CONFIG), state_of(6))
+
+
+def test_the_newest_is_that_of_the_highest_round(tmp_path: Path):
+    for round_ in (99_999, 100_000):
+        write_checkpoint(tmp_path, state_of(round_), CONFIG)
+    assert load_newest(tmp_path, CONFIG).round == 100_000
+
+
+def test_only_the_newest_three_are_kept(folder: Path):
+    write_checkpoint(folder, state_of(8), CONFIG)
+    assert sorted(path.name for path in folder.iterdir()) == [f"round-{r:08d}.ckpt" for r in (4, 6, 8)]
+
+
+@pytest.mark.parametrize("keep", [0, 5, 31, 200, -1])
+def test_a_truncated_newest_one_is_warned_of_and_the_previous_one_loads(folder: Path, keep: int):
+    path = newest(folder)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.warns(UserWarning, match=r"round-00000006.ckpt is .*; continuing from round-00000004.ckpt"):
+        state = load_newest(folder, CONFIG)
+    assert_equal(state, state_of(4))
+
+
+@pytest.mark.parametrize("place", [0, 9, 100, -200, -40, -1])
+def test_one_altered_byte_is_noticed_wherever_it_is(folder: Path, place: int):
+    path = newest(folder)
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.warns(UserWarning, match="continuing from round-00000004.ckpt"):
+        assert load_newest(folder, CONFIG).round == 4
+
+
+def test_an_unreadable_newest_one_is_passed_over(folder: Path):
+    path = newest(folder)
+    path.unlink()
+    path.mkdir()
+    with pytest.warns(UserWarning, match="cannot be read"):
+        assert load_newest(folder, CONFIG).round == 4
+
+
+def test_when_all_are_damaged_the_error_names_them(folder: Path):
+    for path in folder.iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CheckpointError) as caught:
+        load_newest(folder, CONFIG)
+    assert all(f"round-0000000{round_}.ckpt is truncated or altered" in str(caught.value) for round_ in (2, 4, 6))
+
+
+def test_no_checkpoint_is_an_error_that_names_the_folder(tmp_path: Path):
+    with pytest.raises(CheckpointError, match="no checkpoint in"):
+        load_newest(tmp_path, CONFIG)
+
+
+def test_another_config_is_refused_by_what_differs(folder: Path):
+    with pytest.raises(CheckpointError) as caught:
+        load_newest(folder, CONFIG.replace(radius=1e-3, memory=3, rounds=90))
+    message = str(caught.value)
+    assert "radius = 0.0001, now 0.001" in message
+    assert "memory = 2, now 3" in message
+    assert "rounds =" not in message
+
+
+def test_keys_that_enter_no_number_may_differ(folder: Path):
+    other = CONFIG.replace(rounds=90, budget=7, evaluate_every=3, checkpoint_every=1, max_retries=9, round_timeout=1.0)
+    assert load_newest(folder, other).round == 6
+
+
+def test_another_number_of_parameters_is_refused_by_both_numbers():
+    with pytest.raises(CheckpointError, match="n = 5 parameters, the objective has 6"):
+        check_dimension(state_of(1), 6)
+    check_dimension(state_of(1), 5)
+
+
+def test_the_observer_writes_every_so_many_rounds(tmp_path: Path):
+    write = CheckpointWriter(tmp_path, small(checkpoint_every=3))
+    for round_ in range(1, 9):
+        write(state_of(round_), None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["round-00000003.ckpt", "round-00000006.ckpt"]
+
+
+def test_a_checkpoint_from_before_the_start_losses_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    now = StepState(tried=(Trial(0.1, 0.5, 0.2, "a", 0.75),))
+    before = {"step": 0.1, "loss": 0.5, "explained": 0.2, "client": "a"}
+    header = asdict(replace(now, best_x=None)) | {"tried": [before]}
+    monkeypatch.setattr(checkpoint, "_stepping_header", lambda stepping: header)
+    read, _ = read_checkpoint(write_checkpoint(tmp_path, replace(state_of(3), stepping=now), CONFIG))
+    assert read.stepping == StepState(tried=(Trial(0.1, 0.5, 0.2, "a", math.inf),))
+
+
+def test_rises_of_slots_come_back_as_they_were_and_a_checkpoint_from_before_them_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    now = StepState(searching="done", rises=((0.1, -1e-300), (), (7.0,)))
+    read, _ = read_checkpoint(write_checkpoint(tmp_path / "now", replace(state_of(3), stepping=now), CONFIG))
+    assert read.stepping == now
+    header = asdict(replace(now, best_x=None))
+    del header["rises"]
+    monkeypatch.setattr(checkpoint, "_stepping_header", lambda stepping: header)
+    read, _ = read_checkpoint(write_checkpoint(tmp_path / "before", replace(state_of(3), stepping=now), CONFIG))
+    assert read.stepping == replace(now, rises=())
+
+
+def test_a_full_disk_leaves_the_old_files_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    monkeypatch.setattr(os, "fsync", full)
+    for round_ in (6, 8):  # over an old one, and a new one
+        with pytest.raises(DataError, match=r"\.ckpt cannot be written \(No space left on device\)"):
+            write_checkpoint(folder, replace(state_of(3), round=round_), CONFIG)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before

@@ -1,0 +1,78 @@
+"""ZOFedHT: federated optimisation by evaluations alone, on Flower.
+
+The names in ``__all__`` are public; every other module may change. They are loaded when they are first used:
+
+>>> from zofedht import run
+>>> result = run(lambda x: float((x - 3.0) @ (x - 3.0)), x0=[0.0, 0.0], rounds=40, seed=1)
+>>> result.success
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zofedht.common.config.run_config import RunConfig
+    from zofedht.common.errors import (
+        CheckpointError,
+        ConfigError,
+        DataError,
+        JoinError,
+        MessageError,
+        MissingExtraError,
+        ObjectiveError,
+        RoundError,
+        ZofedhtError,
+    )
+    from zofedht.common.objective.base import Objective, Shard
+    from zofedht.server.classifier import ZOFedClassifier
+    from zofedht.server.minimise import run
+    from zofedht.server.records.finished_run import FinishedRun, load_run
+
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "DataError",
+    "FinishedRun",
+    "JoinError",
+    "MessageError",
+    "MissingExtraError",
+    "Objective",
+    "ObjectiveError",
+    "RoundError",
+    "RunConfig",
+    "Shard",
+    "ZOFedClassifier",
+    "ZofedhtError",
+    "__version__",
+    "load_run",
+    "run",
+]
+
+_HOMES = {
+    "FinishedRun": "server.records.finished_run",
+    "Objective": "common.objective.base",
+    "RunConfig": "common.config.run_config",
+    "Shard": "common.objective.base",
+    "ZOFedClassifier": "server.classifier",
+    "load_run": "server.records.finished_run",
+    "run": "server.minimise",
+}
+"""Modules of the public names; the errors are all in ``common.errors``."""
+
+# In a checkout and in a Flower bundle server/, client/ and common/ lie beside this folder, not in it.
+_ROOT = Path(__file__).resolve().parent.parent
+if (_ROOT / "pyproject.toml").is_file() and (_ROOT / "server").is_dir():
+    __path__.append(str(_ROOT))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return metadata.version("zofedht")
+    if name not in __all__:
+        raise AttributeError(f"module 'zofedht' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(importlib.import_module(f"zofedht.{_HOMES.get(name, 'common.errors')}"), name)
