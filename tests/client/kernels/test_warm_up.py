@@ -88,7 +88,7 @@ def slots_compile_nothing(keys: dict[str, Any], holdings: dict[str, Any], dimens
 )
 def test_the_first_slot_compiles_nothing(keys: dict[str, Any], holdings: dict[str, Any], dimension: int) -> None:
     call = f"slots_compile_nothing({keys!r}, {holdings!r}, {dimension})"
-    script = f"from tests.server.grpc.test_warm_up import slots_compile_nothing; {call}"
+    script = f"from {__name__} import slots_compile_nothing; {call}"
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import small
-from tests.server.test_resume import KilledError, kill_after, without_last_words
+from tests.server.inprocess.test_resume import KilledError, kill_after, without_last_words
 from zofedht.common.config.run_config import START_WEIGHT, RunConfig
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
