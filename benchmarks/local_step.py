@@ -28,7 +28,7 @@ from zofedht.client.steps.local_steps import Plan, local_steps
 from zofedht.common.blas import one_thread
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.directions.law import Directions
-from zofedht.common.models import build_model
+from zofedht.common.models.table import build_model
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.typing import Indices, Vector

@@ -15,7 +15,8 @@ from zofedht.common.command_line import guarded
 from zofedht.common.config.files import parse_assignments
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.objective.base import Shard, load_objective
+from zofedht.common.objective.base import Shard
+from zofedht.common.objective.loading import load_objective
 
 __all__ = ["main"]
 

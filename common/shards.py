@@ -13,8 +13,9 @@ from zofedht.common.data.loading import DataSpec, load_dataset, load_own_rows, l
 from zofedht.common.data.partition import split
 from zofedht.common.data.preprocessing import parse_steps
 from zofedht.common.errors import DataError, MessageError
-from zofedht.common.models import ModelOptions, build_model
-from zofedht.common.objective.base import Objective, Shard, load_objective
+from zofedht.common.models.table import ModelOptions, build_model
+from zofedht.common.objective.base import Objective, Shard
+from zofedht.common.objective.loading import load_objective
 from zofedht.common.objective.scaling import in_search_units
 from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.messages import Member

@@ -19,8 +19,8 @@ from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.partition import split
 from zofedht.common.errors import ConfigError
-from zofedht.common.models import ModelOptions, build_model
 from zofedht.common.models.mlp import MlpObjective
+from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Features, Vector
 from zofedht.server.inprocess import run

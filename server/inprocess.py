@@ -13,7 +13,8 @@ from zofedht.client.steps.worker import Worker
 from zofedht.common.checks.finding import Trial
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ZofedhtError
-from zofedht.common.objective.base import Objective, full_evaluation, starting_point
+from zofedht.common.objective.base import Objective
+from zofedht.common.objective.loading import full_evaluation, starting_point
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.shards import members_of, objective_of
 from zofedht.common.typing import Vector

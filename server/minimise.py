@@ -21,8 +21,9 @@ from zofedht.common.checks.radius import flat_advice, noise_advice
 from zofedht.common.config.rules import AUTO
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
-from zofedht.common.objective.base import Bounds, Objective, checked_objective
+from zofedht.common.objective.base import Bounds, Objective
 from zofedht.common.objective.function import FunctionObjective
+from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.scaling import Units
 from zofedht.common.objective.user_traceback import raised
 from zofedht.common.typing import Vector

@@ -13,7 +13,8 @@ from flwr.common.typing import NDArrays
 from zofedht.client.steps.worker import BasisStore, Worker
 from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.agreement import check_fits
-from zofedht.common.objective.base import Objective, full_evaluation, starting_point
+from zofedht.common.objective.base import Objective
+from zofedht.common.objective.loading import full_evaluation, starting_point
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.wire.codec import decode_broadcast, decode_question, encode_no_figures, encode_update
 from zofedht.common.wire.messages import Broadcast, Question

@@ -17,7 +17,8 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import DataError, MessageError, ZofedhtError
 from zofedht.common.objective.agreement import MOST_TOLD_UNITS, told_units
-from zofedht.common.objective.base import Objective, Shard, load_objective
+from zofedht.common.objective.base import Objective, Shard
+from zofedht.common.objective.loading import load_objective
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.random.streams import BIT_GENERATOR
 from zofedht.common.replay import draw_check

@@ -13,7 +13,7 @@ from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.directions.law import Directions
-from zofedht.common.models import build_model
+from zofedht.common.models.table import build_model
 from zofedht.common.objective.base import ExactObjective, Objective
 from zofedht.common.random.kernels import runs_compiled
 

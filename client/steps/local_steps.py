@@ -14,7 +14,8 @@ from zofedht.common.directions.slopes import Probe, probe
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.mlp import MlpObjective
-from zofedht.common.objective.base import Objective, raised_by_objective
+from zofedht.common.objective.base import Objective
+from zofedht.common.objective.user_traceback import raised_by_objective
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.random.source import indices
 from zofedht.common.typing import Indices, Matrix, Vector
@@ -157,8 +158,6 @@ def _any_steps(
 def _checked_probe(objective: Objective, w: Vector, v: Vector, batch: Indices | slice, plan: Plan, step: int) -> Probe:
     try:
         measured = probe(objective, w, v, plan.radius, batch, plan.slope)
-    except ObjectiveError as error:
-        raise _placed(error, plan, step) from error
     except Exception as error:
         raise _placed(raised_by_objective(error), plan, step) from error
     _require_finite(measured.slope, plan, step)

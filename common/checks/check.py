@@ -11,7 +11,8 @@ import numpy as np
 from zofedht.common.checks.finding import Finding, Trial, WorkPlan, clock_text
 from zofedht.common.checks.radius import check_radius
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.objective.base import Objective, checked_loss, checked_objective, starting_point
+from zofedht.common.objective.base import Objective, checked_loss
+from zofedht.common.objective.loading import checked_objective, starting_point
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.objective.user_traceback import raised, user_traceback
 

@@ -33,7 +33,7 @@ from zofedht.common.config.rules import (
 from zofedht.common.data.partition import PARTITIONS
 from zofedht.common.directions.probes import PROBES
 from zofedht.common.errors import ConfigError
-from zofedht.common.models import MODELS
+from zofedht.common.models.table import MODELS
 from zofedht.common.random.kernels import KERNELS
 from zofedht.common.random.source import GENERATORS
 from zofedht.common.random.streams import BIT_GENERATOR

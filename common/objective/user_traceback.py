@@ -7,7 +7,9 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["raised", "user_place", "user_traceback"]
+from zofedht.common.errors import ObjectiveError
+
+__all__ = ["raised", "raised_by_objective", "user_place", "user_traceback"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OURS = tuple(f"{_ROOT / package}/" for package in ("zofedht", "common", "client", "server"))
@@ -23,6 +25,13 @@ def raised(error: BaseException, *, with_text: bool = True) -> str:
     """
     text = " ".join(str(error).split()) if with_text else ""
     return f"raised {type(error).__name__}{': ' if text else ''}{text}{user_place(error)}"
+
+
+def raised_by_objective(error: Exception) -> ObjectiveError:
+    """Return an ObjectiveError as it is, and any other exception as the ObjectiveError that names it and its place."""
+    if isinstance(error, ObjectiveError):
+        return error
+    return ObjectiveError(f"the objective {raised(error)}", told=f"the objective {raised(error, with_text=False)}")
 
 
 def user_place(error: BaseException) -> str:

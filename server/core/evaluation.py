@@ -12,7 +12,7 @@ import numpy as np
 from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import CLIENTS_HOLD_DATA, RunConfig
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.objective.base import starting_point
+from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import held_out_objective, train_objective
 from zofedht.common.typing import Vector
 from zofedht.server.core.figures import Evaluation, Metrics, Unevaluated, who_is_missing

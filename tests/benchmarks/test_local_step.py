@@ -13,7 +13,7 @@ from benchmarks.baseline import LOSSES, slope
 from benchmarks.local_step import CASES, main
 from benchmarks.rows import mnist_like, rcv1_like
 from zofedht.common.directions.slopes import probe
-from zofedht.common.models import build_model
+from zofedht.common.models.table import build_model
 
 
 @pytest.mark.parametrize("case", [name for name in CASES if name != "black-box"])

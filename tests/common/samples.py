@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from zofedht.common.data.dataset import Dataset
-from zofedht.common.models import ModelOptions, build_model
+from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.objective.base import ExactObjective, Objective
 from zofedht.common.typing import Indices, Matrix, Vector
 

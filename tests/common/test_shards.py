@@ -13,11 +13,11 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.loading import DataSpec, load_dataset
 from zofedht.common.errors import ConfigError, DataError, MessageError, ObjectiveError
-from zofedht.common.models import ModelOptions, build_model
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.models.quadratic import QuadraticObjective
-from zofedht.common.objective.base import starting_point
+from zofedht.common.models.table import ModelOptions, build_model
+from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import (
     config_of_task,
     held_out_objective,

@@ -20,7 +20,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.partition import split
 from zofedht.common.errors import ConfigError
-from zofedht.common.models import build_model
+from zofedht.common.models.table import build_model
 from zofedht.server.inprocess import run
 
 QUICK: dict[str, Any] = {"rounds": 10, "local_steps": 20, "batch_size": 16, "random_state": 0}

@@ -12,9 +12,9 @@ from tests.common.samples import Exact, model, orthonormal, samples
 from zofedht.client.steps.local_steps import Plan, SlotResult, local_steps
 from zofedht.common.directions.law import Directions
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.models import ModelOptions, build_model
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.losses import ScoreLoss
+from zofedht.common.models.table import ModelOptions, build_model
 
 pytest.importorskip("numba", reason="the extra `fast` is not installed")
 from zofedht.client.kernels.runs import RowRuns, rows_of

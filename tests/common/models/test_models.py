@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.common.samples import MODEL_CASES, model, samples
-from zofedht.common.models import MODELS, ModelOptions, build_model
 from zofedht.common.models.losses import HINGE, LOGISTIC, SQUARED_HINGE, ScoreLoss, softplus
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.models.quadratic import QuadraticObjective
+from zofedht.common.models.table import MODELS, ModelOptions, build_model
 from zofedht.common.typing import Matrix, Vector
 
 _BATCH = np.array([3, 0, 3, 21, 39])

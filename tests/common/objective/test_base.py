@@ -9,14 +9,8 @@ import numpy as np
 import pytest
 
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.objective.base import (
-    Objective,
-    Shard,
-    checked_loss,
-    full_evaluation,
-    load_objective,
-    starting_point,
-)
+from zofedht.common.objective.base import Objective, Shard, checked_loss
+from zofedht.common.objective.loading import full_evaluation, load_objective, starting_point
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Indices, Vector
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.objective.base import starting_point
 from zofedht.common.objective.function import FunctionObjective
+from zofedht.common.objective.loading import starting_point
 
 
 def test_a_function_of_x_has_no_samples() -> None:

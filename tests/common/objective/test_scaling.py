@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from zofedht.common.directions.slopes import SLOPES, probe
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.objective.base import Objective, starting_point
+from zofedht.common.objective.base import Objective
+from zofedht.common.objective.loading import starting_point
 from zofedht.common.objective.scaling import Units, digest_of, in_search_units, units_of
 from zofedht.common.typing import Vector
 

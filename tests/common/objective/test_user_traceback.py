@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from zofedht.common.directions.slopes import probe
-from zofedht.common.objective.base import Objective, Shard, load_objective
+from zofedht.common.objective.base import Objective, Shard
+from zofedht.common.objective.loading import load_objective
 from zofedht.common.objective.user_traceback import raised, user_place, user_traceback
 
 _MODULE = """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import small
-from zofedht.common.objective.base import starting_point
+from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import members_of, objective_of, train_objective
 from zofedht.server.core.evaluation import CentralEvaluator, mean_over_clients
 

@@ -15,7 +15,8 @@ from tests.helpers import VALVE
 from tests.server.grpc.processes import SMALL, Process, Site, until
 from zofedht import load_run
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.objective.base import Shard, load_objective
+from zofedht.common.objective.base import Shard
+from zofedht.common.objective.loading import load_objective
 from zofedht.common.shards import own_objective
 from zofedht.server.inprocess import run
 from zofedht.server.records.run_folder import x_digest

@@ -12,7 +12,8 @@ import pytest
 from tests.helpers import Fleet, black_box, quadratics, small
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError, ObjectiveError, RoundError
-from zofedht.common.objective.base import Objective, starting_point
+from zofedht.common.objective.base import Objective
+from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import members_of, objective_of
 from zofedht.server.core.coordinator import RoundRecord
 from zofedht.server.core.rounds import ServerState, ask, initial_state
