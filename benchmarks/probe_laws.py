@@ -26,7 +26,7 @@ from zofedht.common.directions.probes import PROBES
 from zofedht.common.random.source import GENERATORS
 from zofedht.common.shards import train_objective
 from zofedht.experiments.study.pool import prepare
-from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.record import RoundRecord
 from zofedht.server.core.rounds import ServerState
 from zofedht.server.inprocess import run
 

@@ -20,9 +20,10 @@ from zofedht.common.shards import members_of, objective_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.server.conduct import Result, conduct
-from zofedht.server.core.coordinator import Coordinator, Observer
+from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.evaluation import Answer, central_evaluator, evaluate_clients
 from zofedht.server.core.figures import Evaluation, Metrics
+from zofedht.server.core.record import Observer
 from zofedht.server.core.rounds import ServerState
 from zofedht.server.core.start import Start, agreed
 from zofedht.server.records.run_folder import RunFolder

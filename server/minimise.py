@@ -28,8 +28,8 @@ from zofedht.common.objective.scaling import Units
 from zofedht.common.objective.user_traceback import raised
 from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
-from zofedht.server.core.coordinator import RoundRecord
 from zofedht.server.core.figures import comparable, evaluation_notes
+from zofedht.server.core.record import RoundRecord
 from zofedht.server.core.rounds import ServerState, initial_state, initial_vector
 from zofedht.server.inprocess import InProcessEngine
 from zofedht.server.records.run_folder import RunFolder

@@ -16,7 +16,8 @@ from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.replay import draw_check
 from zofedht.common.wire.messages import Broadcast, Member, Update
-from zofedht.server.core.coordinator import Coordinator, RoundRecord
+from zofedht.server.core.coordinator import Coordinator
+from zofedht.server.core.record import RoundRecord
 
 SMALL = {
     "num-clients": 4,

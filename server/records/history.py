@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zofedht.common.errors import DataError
-from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.record import RoundRecord
 from zofedht.server.core.rounds import ServerState
 from zofedht.server.records.files import cannot_write, replace_file
 

@@ -19,9 +19,9 @@ from zofedht.common.config.run_config import FREE_KEYS, RunConfig
 from zofedht.common.errors import CheckpointError, ConfigError, DataError, MissingExtraError
 from zofedht.common.typing import Vector
 from zofedht.server.auto.interventions import count_interventions
-from zofedht.server.core.coordinator import Observer
 from zofedht.server.core.fallbacks import count_fallbacks
 from zofedht.server.core.figures import Evaluation, evaluation_summary
+from zofedht.server.core.record import Observer
 from zofedht.server.core.rounds import ServerState
 from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, write_checkpoint
 from zofedht.server.records.files import replace_file

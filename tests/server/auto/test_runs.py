@@ -25,7 +25,7 @@ from zofedht.server.auto.step_rule import drawn_as
 from zofedht.server.auto.step_state import Race, StepState
 from zofedht.server.auto.step_trials import Trial
 from zofedht.server.auto.weight_rule import WeightState
-from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.record import RoundRecord
 from zofedht.server.core.rounds import ServerState, ask, initial_state
 from zofedht.server.inprocess import run
 from zofedht.server.records import checkpoint

@@ -15,8 +15,9 @@ from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import broadcast_bytes, update_bytes
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.server.core.aggregation import Failure
-from zofedht.server.core.coordinator import Coordinator, RoundRecord
+from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.figures import Evaluation, Unevaluated
+from zofedht.server.core.record import RoundRecord
 from zofedht.server.core.rounds import initial_state
 
 EVERYBODY = {"num_clients": 4, "clients_per_round": 4, "sampling": "without-replacement"}

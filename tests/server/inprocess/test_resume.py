@@ -16,7 +16,7 @@ from zofedht.common.config.files import load_toml
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import CheckpointError, ConfigError, DataError
 from zofedht.server.conduct import Result
-from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.record import RoundRecord
 from zofedht.server.core.rounds import ServerState
 from zofedht.server.inprocess import run
 from zofedht.server.records.history import read_history

@@ -17,8 +17,9 @@ from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.core import replays
-from zofedht.server.core.coordinator import Coordinator, RoundRecord
+from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
+from zofedht.server.core.record import RoundRecord
 from zofedht.server.core.replays import OTHER_DIRECTIONS
 from zofedht.server.core.rounds import initial_state
 from zofedht.server.inprocess import run

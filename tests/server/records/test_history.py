@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from zofedht.common.errors import DataError
-from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.record import RoundRecord
 from zofedht.server.core.rounds import ServerState
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
 

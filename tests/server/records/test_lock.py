@@ -20,7 +20,7 @@ from tests.helpers import SMALL, quadratics, small
 from zofedht import load_run, run
 from zofedht.common.errors import DataError
 from zofedht.server.__main__ import main
-from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.record import RoundRecord
 from zofedht.server.inprocess import run as run_in_process
 from zofedht.server.records import lock as folder_lock
 from zofedht.server.records.history import read_history
