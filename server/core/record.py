@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 
-from zofedht.server.core.rounds import ServerState
+from zofedht.common.config.run_config import RunConfig
+from zofedht.server.core.aggregation import Failure
+from zofedht.server.core.attempt import Attempt
+from zofedht.server.core.figures import Evaluation
+from zofedht.server.core.rounds import Outcome, ServerState, Totals, weight_now
 
-__all__ = ["Observer", "RoundRecord"]
+__all__ = ["Observer", "RoundRecord", "record_round"]
 
 
 @dataclass(frozen=True)
@@ -39,3 +43,43 @@ class RoundRecord:
 
 Observer = Callable[[ServerState, RoundRecord], None]
 """Called after each round with the state that follows it."""
+
+
+def record_round(
+    state: ServerState,
+    config: RunConfig,
+    attempt: Attempt,
+    outcome: Outcome,
+    totals: Totals,
+    evaluation: Evaluation | None,
+    fallbacks: Sequence[Failure],
+) -> RoundRecord:
+    """Return the line of the round that began from ``state`` and ended with the ``attempt``.
+
+    ``outcome`` has the failures of all attempts, ``totals`` are those after the round, and ``evaluation`` is that of
+    the x that follows, where the round has one.
+    """
+    figures = None if evaluation is None else evaluation.figures or None
+    steps = {broadcast.step_size for broadcast in attempt.asked.values()}
+    return RoundRecord(
+        round=state.round,
+        evaluations=totals.evaluations,
+        train_loss=outcome.loss if figures is None else figures["train_loss"],
+        train_loss_source="probes" if figures is None else "full",
+        train_accuracy=None if figures is None else figures.get("train_accuracy"),
+        step_size=steps.pop() if len(steps) == 1 else math.nan,
+        basis_version=state.version if state.rank else None,
+        basis_rank=state.rank,
+        replies=outcome.usable,
+        attempts=attempt.number + 1,
+        bytes_up=totals.bytes_up,
+        bytes_down=totals.bytes_down,
+        seconds=totals.seconds,
+        failures=[asdict(failure) for failure in outcome.failures],
+        skipped=[asdict(skipped) for skipped in outcome.skipped],
+        subspace_weight=weight_now(state, config),
+        interventions=[asdict(change) for change in outcome.interventions],
+        fallbacks=[asdict(slot) for slot in fallbacks],
+        start_loss=outcome.start_loss,
+        unevaluated=[] if evaluation is None else [asdict(one) for one in evaluation.missing],
+    )

@@ -1,0 +1,77 @@
+"""Who holds what: which host has Q, the x of a past round, and draws the server's own directions.
+
+It is not in the checkpoint: after a resumed run each host gets Q and x in full once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.messages import MISSING, Broadcast, Member, Update
+from zofedht.server.core.aggregation import Failure
+from zofedht.server.core.fallbacks import Fallbacks
+from zofedht.server.core.trail import Trail
+
+__all__ = ["Holdings"]
+
+
+class Holdings:
+    """Completes broadcasts with what their host lacks, and notes what the host has then."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._sends_slopes = config.downlink == "slopes"
+        self._memory = config.memory if config.weight else 0
+        self._bases: dict[str, str] = {}  # host -> digest of the basis that it confirmed
+        self._forgetful: set[str] = set()  # hosts that keep no x
+        self._trail = Trail()
+        self.fallbacks = Fallbacks()
+
+    def meet(self, member: Member, slot: int) -> None:
+        """Note what a member says of its host when it is given a slot."""
+        if not member.keeps_x:
+            self._forgetful.add(member.host)
+        if member.moves_only:
+            self.fallbacks.add(member.host, Failure(slot, member.name, member.moves_only))
+
+    def complete(self, broadcast: Broadcast, host: str, basis: Matrix | None, *, with_basis: bool = False) -> Broadcast:
+        """Return the broadcast, which has x, as the host must be sent it.
+
+        Q, which is ``basis``, goes to a host that neither holds nor derives it, and ``with_basis`` to any. The trail
+        goes in the place of x to a host that holds the x of a round from which the trail leads to this one.
+        """
+        derives = False
+        if self._sends_slopes and host not in self._forgetful and host not in self.fallbacks:
+            broadcast = replace(broadcast, x_digest=self._trail.digest(broadcast.x), memory=self._memory)
+            steps = self._trail.steps_for(host, broadcast)
+            if steps is not None:
+                derives = self._trail.derives_basis(host, broadcast)
+                broadcast = replace(broadcast, trail=steps, x=np.empty(0), size=broadcast.dimension)
+        holds = derives or self._bases.get(host) == broadcast.digest
+        if broadcast.needs_basis and (with_basis or not holds):
+            broadcast = replace(broadcast, basis=basis)
+        return broadcast
+
+    def confirm(self, update: Update, sent: Broadcast, host: str) -> None:
+        """Note what the answer to the broadcast that was sent says about its host."""
+        if update.status == "ok":
+            if sent.needs_basis:
+                self._bases[host] = sent.digest
+            if sent.x_digest:
+                self._trail.confirm(host, sent, had_x=sent.trail is None)
+        elif update.status in MISSING:  # an engine without re-sends sends them next time
+            self.forget(update, host)
+
+    def forget(self, update: Update, host: str) -> None:
+        """Note that a host has lost Q, or x and Q, as the update says."""
+        self._bases.pop(host, None)
+        if update.status == "x-missing":
+            self._trail.forget(host)
+
+    def moved(self, asked: Broadcast, lengths: Vector | None, following: Vector) -> None:
+        """Note how a round led to the ``following`` x: by mean ``lengths`` alone, or by more (None)."""
+        if self._sends_slopes:
+            self._trail.add(asked, lengths, following)
