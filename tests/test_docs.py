@@ -6,15 +6,23 @@ import dataclasses
 import re
 from pathlib import Path
 
+import pytest
+
+from zofedht.client.cli import parser as client_parser
+from zofedht.common.config.files import markdown_table
 from zofedht.common.config.run_config import RunConfig, dashed
+from zofedht.server.cli import parser as server_parser
+from zofedht.server.core.coordinator import RoundRecord
 
 _ROOT = Path(__file__).parents[1]
+_DOCS = _ROOT / "docs"
+_PAGES = sorted([_ROOT / "README.md", _ROOT / "CHANGELOG.md", *_DOCS.glob("*.md"), *_ROOT.glob("examples/*/README.md")])
 _KEYS = {dashed(field.name): field.metadata for field in dataclasses.fields(RunConfig)}
 
 
 def _glossary() -> list[list[str]]:
     """Return the cells of each entry: word, meaning, symbol, key."""
-    lines = (_ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines()
+    lines = (_DOCS / "glossary.md").read_text(encoding="utf-8").splitlines()
     return [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in lines if line.startswith("| **")]
 
 
@@ -28,3 +36,53 @@ def test_the_glossary_defines_each_word_once() -> None:
     words = [word for word, *_ in _glossary()]
     assert all(len(entry) == 4 for entry in _glossary())
     assert len(words) == len(set(words)) > 50
+
+
+def _outside_of_code(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors that a forge gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", _outside_of_code(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _links(page: Path) -> list[tuple[Path, str]]:
+    """Return the file and the anchor of each link within the repository."""
+    targets = re.findall(r"\]\((?!https?:)([^)\s]+)\)", _outside_of_code(page))
+    pairs = [target.partition("#")[::2] for target in targets]
+    return [((page.parent / path).resolve() if path else page, anchor) for path, anchor in pairs]
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_ROOT)))
+def test_every_link_within_the_docs_resolves(page: Path) -> None:
+    links = _links(page)
+    assert [path for path, _ in links if not path.exists()] == []
+    assert [(path, anchor) for path, anchor in links if anchor and anchor not in _anchors(path)] == []
+
+
+def test_the_index_links_to_every_page() -> None:
+    linked = {path for path, _ in _links(_DOCS / "README.md")}
+    assert {page for page in _PAGES if page.name != "README.md" or "examples" in page.parts} <= linked
+    assert _DOCS / "README.md" in {path for path, _ in _links(_ROOT / "README.md")}
+
+
+def test_the_config_page_lists_every_key() -> None:
+    assert markdown_table() in (_DOCS / "config.md").read_text(encoding="utf-8")
+
+
+def test_the_files_page_names_every_field_of_a_round() -> None:
+    page = (_DOCS / "files.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`.*?`) \|", page.split("## history.jsonl")[1].split("\n## ")[0], re.MULTILINE)
+    named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(named) == sorted(field.name for field in dataclasses.fields(RoundRecord))
+
+
+def test_the_commands_page_uses_options_that_exist() -> None:
+    lines = re.findall(r"^zofedht-(server|client) (\S+) ?(.*)$", (_DOCS / "commands.md").read_text(), re.MULTILINE)
+    for side, parser in (("server", server_parser()), ("client", client_parser())):
+        commands = next(action.choices for action in parser._actions if action.dest == "command")
+        assert {name for of, name, _ in lines if of == side} == set(commands)
+        for name, options in [line[1:] for line in lines if line[0] == side]:
+            assert set(re.findall(r"--[\w-]+", options)) <= set(commands[name]._option_string_actions), name

@@ -10,20 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zofedht.common.config.files import markdown_table
-
 _ROOT = Path(__file__).parents[1]
 _README = (_ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def test_the_readme_lists_every_key_as_the_code_does() -> None:
-    assert markdown_table() in _README
-
-
-def test_every_file_that_the_readme_links_to_exists() -> None:
-    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)\)", _README)
-    assert targets
-    assert [target for target in targets if not (_ROOT / target).exists()] == []
 
 
 def test_the_valve_of_the_readme_runs_as_written(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Run configs as texts: ``key=value`` assignments, TOML files, and the table of keys for the README."""
+"""Run configs as texts: ``key=value`` assignments, TOML files, and the table of keys in docs/config.md."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _toml_value(value: Scalar) -> str:
 
 
 def markdown_table() -> str:
-    """Return the table of all keys as the README shows it; a test compares them."""
+    """Return the table of all keys as docs/config.md shows it; a test compares them."""
     rows = [
         f"| `{row['key']}` | {row['meaning']} | {row['unit']} | `{row['default']}` | {row['symbol']} |"
         for row in key_table()
@@ -81,7 +81,7 @@ def markdown_table() -> str:
 
 
 def key_table() -> list[dict[str, str]]:
-    """Return one row for each key (key, meaning, unit, default, symbol), for the README."""
+    """Return one row for each key (key, meaning, unit, default, symbol), for docs/config.md."""
     return [
         {
             "key": dashed(field.name),

@@ -54,7 +54,7 @@ LEAST_LOCAL_STEPS = 5
 
 
 def _key(default: Any, meaning: str, *, symbol: str = "-", unit: str = "-", rule: Rule | None = None) -> Any:
-    """A config field; the metadata feeds the checks, the README table and pyproject.toml's test."""
+    """A config field; the metadata feeds the checks, the table of docs/config.md and pyproject.toml's test."""
     return dataclasses.field(
         default=default, metadata={"meaning": meaning, "symbol": symbol, "unit": unit, "rule": rule}
     )
@@ -439,7 +439,7 @@ def dashed(name: str) -> str:
 
 def _unknown(key: str, known: Mapping[str, Any]) -> str:
     near = difflib.get_close_matches(key.replace("_", "-"), known, n=1, cutoff=0.5)
-    return f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else "; the README lists every key")
+    return f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else "; docs/config.md lists every key")
 
 
 def _typed(key: str, value: Any, default: Scalar) -> Scalar:

@@ -72,7 +72,7 @@ def test_an_error_reads_as_one_sentence_of_all_its_problems() -> None:
 def test_an_unknown_key_comes_with_the_nearest_name(key: str, meant: str | None) -> None:
     with pytest.raises(ConfigError) as caught:
         RunConfig.from_mapping({key: 1})
-    hint = f"did you mean {meant!r}?" if meant else "the README lists every key"
+    hint = f"did you mean {meant!r}?" if meant else "docs/config.md lists every key"
     assert caught.value.problems == (f"unknown key {key!r}; {hint}",)
 
 
