@@ -46,15 +46,13 @@ def load_objective(path: str, shard: Shard | None = None) -> Objective:
 
 
 def _find(module_name: str, name: str, path: str) -> Callable[..., Any]:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    _order_search_path()
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise ObjectiveError(
-            f"objective {path!r}: no module named {error.name!r} can be imported (looked in {here} and the installed"
-            " packages; run the command in the folder that holds the module, or set PYTHONPATH)"
+            f"objective {path!r}: no module named {error.name!r} can be imported (looked in {Path.cwd()} and the"
+            " installed packages; run the command in the folder that holds the module, or set PYTHONPATH)"
         ) from error
     except Exception as error:
         raise ObjectiveError(f"importing {module_name} {raised(error)}") from error
@@ -68,11 +66,24 @@ def _find(module_name: str, name: str, path: str) -> Callable[..., Any]:
     return found
 
 
+def _order_search_path() -> None:
+    """Look for modules in the working folder first, and last where the folders of this program lie.
+
+    In a checkout and in a Flower bundle ``common/`` and ``server/`` lie at the top; the user's own ``common`` must win.
+    """
+    here = str(Path.cwd())
+    sys.path[:] = sorted(sys.path if here in sys.path else [here, *sys.path], key=_holds_this_program)
+
+
+def _holds_this_program(folder: str) -> bool:
+    return (Path(folder) / "zofedht" / "__init__.py").is_file() and (Path(folder) / "pyproject.toml").is_file()
+
+
 def checked_objective(made: Any, path: str) -> Objective:
     """Return what a factory made. Raises ObjectiveError, naming ``path``, unless it is an Objective of some size."""
     if not isinstance(made, Objective):
         raise ObjectiveError(
-            f"the factory {path} must return an Objective (from common.objective), got {type(made).__name__}"
+            f"the factory {path} must return an Objective (from zofedht import Objective), got {type(made).__name__}"
         )
     dimension = getattr(made, "dim", None)
     if isinstance(dimension, bool) or not isinstance(dimension, int | np.integer) or dimension < 1:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import black_box
+from tests.own_folders import own_folders
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.inprocess import run
 from zofedht.server.records.run_folder import x_digest
@@ -62,10 +63,14 @@ def test_flwr_run_trains_without_a_warning_and_equals_in_process(flower_home: Pa
     assert f"results go to {out}" in log
 
 
-def test_flwr_run_finds_a_black_box_on_the_python_path(
+def test_flwr_run_finds_a_black_box_and_its_common_folder(
     flower_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The bundle has a folder ``common`` as well; the user's, on PYTHONPATH, is the one that is imported."""
     module = black_box(tmp_path, monkeypatch)
+    own_folders(tmp_path)
+    with (tmp_path / f"{module}.py").open("a") as file:
+        file.write("\nimport server\nfrom common.days import DAYS\n")
     keys: dict[str, object] = {
         "objective": f"{module}:Bounded", "rounds": 4, "memory": 2, "num-clients": 3, "batch-size": 3, "step-size": 0.05
     }  # fmt: skip

@@ -102,7 +102,7 @@ def test_a_refused_client_prints_why_and_does_not_try_again(site: Site):
 
 def test_n_is_settled_by_the_black_box_that_came_first(site: Site):
     (site.folder / "boxes.py").write_text(
-        "import numpy as np\nfrom common.objective import Objective\n"
+        "import numpy as np\nfrom zofedht import Objective\n"
         "class Small(Objective):\n    dim = 4\n    def __len__(self): return 3\n"
         "    def value(self, x, batch): return float(np.sum(x * x))\n"
         "class Large(Small):\n    dim = 5\n"

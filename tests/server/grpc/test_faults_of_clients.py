@@ -152,7 +152,7 @@ def test_a_client_that_joins_in_mid_run_is_drawn_from_the_next_round(site: Site)
 @pytest.mark.parametrize("deed", ["nan-start", "other-start", "no-start"])
 def test_a_bad_starting_point_is_passed_over_for_the_next_clients(site: Site, deed: str):
     (site.folder / "boxes.py").write_text(
-        "import numpy as np\nfrom common.objective import Objective\n"
+        "import numpy as np\nfrom zofedht import Objective\n"
         "class Box(Objective):\n    dim = 4\n    def __len__(self): return 3\n"
         "    def value(self, x, batch): return float(np.sum((x - 1) ** 2))\n"
     )
