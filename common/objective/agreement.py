@@ -1,7 +1,7 @@
-"""All clients of a run are searched in the same units: how these are told, and what differs where they are not.
+"""All clients of a run are searched in the same units: how a client tells its units, and where two clients differ.
 
-Told they are bytes: scale, lower and upper bounds, one after another as little-endian float64; none where the objective
-declares neither; and their digest alone where they are too long to be told.
+Units travel as bytes: scale, lower and upper bounds, one after another, as little-endian float64. Without scale and
+bounds there are no bytes. Where the bytes are too many, their digest travels in their place.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["DIGEST_BYTES", "MOST_TOLD_UNITS", "check_fits", "difference", "told_
 
 DIGEST_BYTES = 32
 MOST_TOLD_UNITS = 48 * 1024
-"""Bytes, of 2,000 parameters, with which a client introduces itself: a server reads no long introduction."""
+"""The most bytes of units in a client's introduction, those of 2,000 parameters."""
 
 _PARTS = ("scale", "lower bound", "upper bound")
 _RULE = "all clients of a run must have the same scale and bounds"
 
 
 def told_units(units: Units | None, most_bytes: int | None = None) -> bytes:
-    """Return the units as bytes, 24 a parameter, or as the 32 of their sha256 where these are more than that."""
+    """Return the units as bytes, 24 a parameter; of more than ``most_bytes`` return the sha256, 32 bytes."""
     if units is None:
         return b""
     told = units.told
@@ -31,18 +31,18 @@ def told_units(units: Units | None, most_bytes: int | None = None) -> bytes:
 
 
 def difference(mine: bytes, theirs: bytes, who: str, whom: str) -> str:
-    """Return in which parameter two objectives' units differ, and the rule; an empty text where they are the same.
+    """Return a sentence that names the first parameter in which two clients' units differ, or an empty text.
 
-    ``who`` and ``whom`` are what the sentence calls the owners.
+    ``who`` and ``whom`` are the names of the owners of ``mine`` and ``theirs``.
     """
     if mine == theirs:
         return ""
     if not mine or not theirs:
         has, lacks = (who, whom) if mine else (whom, who)
-        return f"{has} declares a scale or bounds and {lacks} none; {_RULE}"
+        return f"{has} declares a scale or bounds and {lacks} does not; {_RULE}"
     if len(mine) != len(theirs) or len(mine) == DIGEST_BYTES:
         return f"{who} has another scale or other bounds than {whom}; {_RULE}"
-    # As integers: what differs in any bit differs, 0.0 and -0.0 too.
+    # As integers: numbers that differ in any bit differ, and so do 0.0 and -0.0.
     unequal = np.frombuffer(mine, dtype="<i8").reshape(3, -1) != np.frombuffer(theirs, dtype="<i8").reshape(3, -1)
     parameters = np.flatnonzero(unequal.any(axis=0))
     index = int(parameters[0])
@@ -53,7 +53,7 @@ def difference(mine: bytes, theirs: bytes, who: str, whom: str) -> str:
 
 
 def check_fits(objective: Objective, dimension: int, units: str) -> None:
-    """Raise ObjectiveError unless the objective has as many parameters as the server's x, and the units of this digest.
+    """Raise ObjectiveError unless the objective has ``dimension`` parameters, and units with this digest.
 
     In other units the same numbers are another point.
     """

@@ -1,7 +1,7 @@
 """The front door: an objective is anything that can be evaluated.
 
 Subclass ``Objective``, write ``value`` and ``dim`` (and ``__len__`` where there are samples), and name a factory for it
-in the run config: ``objective = "module:factory"``. Nothing else is asked; gradients are never used.
+in the run config: ``objective = "module:factory"``. Gradients are never used.
 """
 
 from __future__ import annotations
@@ -20,54 +20,78 @@ import numpy as np
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["Bounds", "ExactObjective", "Objective", "Shard", "checked_loss"]
+__all__ = ["Bounds", "ExactObjective", "Objective", "Shard", "checked_loss", "checked_vector"]
 
 Bounds = Sequence[float | None] | Sequence[Sequence[float | None]]
 
 
 class Objective(ABC):
-    """F(x; batch): the mean loss of the parameters x on some samples of one client's shard."""
+    """F(x; batch): the mean loss of the parameters x on some samples of one client's shard.
+
+    Attributes
+    ----------
+    dim : int
+        n, the number of parameters.
+    bounds : (lower, upper), or n such pairs, or None
+        The lowest and the highest value of each parameter; None where there is no bound.
+    scale : float, (n,) or None
+        How large a change of each parameter matters. x is searched in these units, and ``radius`` and ``step-size``
+        are in them. By default the distance of two bounds, else 1.
+    concurrency : int
+        How many evaluations may run at once, in threads. By default 1.
+
+    Examples
+    --------
+    >>> class Distance(Objective):
+    ...     dim = 2
+    ...     def value(self, x, batch):
+    ...         return float(np.sum((x - 3.0) ** 2))
+    >>> Distance().pair(np.zeros(2), np.ones(2), 1.0, slice(None))
+    (8.0, 32.0)
+    """
 
     dim: int
-    """n, the number of parameters."""
-
     bounds: Bounds | None = None
-    """Lowest and highest value: one pair for all parameters or n pairs, None where there is no bound."""
-
     scale: Sequence[float] | Vector | float | None = None
-    """How large a change of each parameter matters, (n,) or one for all. x is searched in these units: ``radius`` and
-    ``step-size`` are in them. Unless given, the distance of the bounds where there are two, else 1."""
-
     concurrency: int = 1
-    """How many evaluations may run at once, in threads."""
 
     def __len__(self) -> int:
-        """Return the number of samples in this shard; 1 where F has no samples, and every evaluation is a whole one."""
+        """Return the number of samples of this shard: 1 where F has no samples."""
         return 1
 
     @abstractmethod
     def value(self, x: Vector, batch: Indices | slice) -> float:
-        """Return the mean loss of x, (n,) float64, on the samples of ``batch`` as a float64 number.
+        """Return the mean loss of x on the samples of ``batch``.
 
-        ``batch`` indexes this shard: an integer array, or the slice of all samples. The same x and batch
-        must give the same answer, and x must not be changed.
+        The same x and batch must give the same loss, and x must not be changed.
+
+        Parameters
+        ----------
+        x : (n,) float64
+        batch : (b,) integers or slice
+            Numbers of samples of this shard, or the slice of all samples.
+
+        Returns
+        -------
+        float
+            A float64 number: float32 is refused.
         """
 
     def pair(self, w: Vector, v: Vector, radius: float, batch: Indices | slice) -> tuple[float, float]:
-        """Return F(w + radius v) and F(w - radius v); write it if both together are cheaper."""
-        # Both ends are new arrays: perturbing w in place and restoring it would leave rounding behind.
+        """Return F(w + radius v) and F(w - radius v); override it where both together are cheaper."""
+        # Both ends are new arrays: to change w in place and back would leave rounding behind.
         high, low = self._at_once([w + radius * v, w - radius * v], batch)
         return high, low
 
     def ends(self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice) -> tuple[float, float]:
-        """Return F(w + upper v) and F(w + lower v): ``pair`` where they lie on both sides alike."""
+        """Return F(w + upper v) and F(w + lower v), by ``pair`` where lower is -upper."""
         if lower == -upper:
             return self.pair(w, v, upper, batch)
         high, low = self._at_once([w + upper * v, w + lower * v], batch)
         return high, low
 
     def values(self, ws: Matrix, batch: Indices | slice) -> Vector:
-        """Return F at each row of ``ws``, (rows,); write it if many together are cheaper."""
+        """Return F at each row of ``ws``, (rows,) float64; override it where many points together are cheaper."""
         return np.array([checked_loss(value) for value in self._at_once(list(ws), batch)], dtype=np.float64)
 
     def _at_once(self, points: Sequence[Vector], batch: Indices | slice) -> list[float]:
@@ -87,7 +111,7 @@ class Objective(ABC):
         return np.zeros(self.dim)
 
     def evaluate(self, x: Vector) -> dict[str, float]:
-        """Return named figures on the whole shard; ``loss`` must be among them."""
+        """Return the metrics of x on the whole shard by name; ``loss`` must be among them."""
         return {"loss": checked_loss(self.value(x, slice(None)))}
 
 
@@ -97,7 +121,7 @@ def _threads(count: int) -> ThreadPoolExecutor:
 
 
 class ExactObjective(Objective):
-    """An objective whose differences are known without cancellation."""
+    """An objective that gives differences without cancellation."""
 
     @abstractmethod
     def difference(
@@ -111,28 +135,32 @@ class ExactObjective(Objective):
 
 @dataclass(frozen=True)
 class Shard:
-    """What a factory is told about the client it makes an objective for."""
+    """What a factory is told about the client whose objective it makes.
+
+    Attributes
+    ----------
+    client : str
+        The client's name; in simulations its shard's number as text.
+    index, count : int
+        The number of the shard, from 0, and the number of shards.
+    data : str
+        The file given with ``--data``, or empty.
+    seed : int
+        The seed of the run.
+    """
 
     client: str = "0"
-    """The client's name; in simulations the partition number as text."""
-
     index: int = 0
-    """Partition number, from 0."""
-
     count: int = 1
-    """Number of partitions."""
-
     data: str = ""
-    """The file given with ``--data``, or empty."""
-
     seed: int = 0
-    """The run's seed."""
 
 
 def checked_loss(value: Any) -> float:
-    """Return a loss as a float, or raise ObjectiveError saying what it is instead.
+    """Return a loss as a float.
 
-    float32 is refused: at radius 1e-4 the difference of two float32 losses has some 0.4% error.
+    Raises ObjectiveError unless the loss is a finite float64 number. float32 is refused: at radius 1e-4 the difference
+    of two float32 losses has an error of some 0.4%.
     """
     if isinstance(value, float | int) and not isinstance(value, bool):  # np.float64 is a float
         number = float(value)
@@ -147,3 +175,21 @@ def checked_loss(value: Any) -> float:
     way_out = "compute the mean in float64 and return float(mean)"
     text = f"the objective must return one float64 number, got {kind} ({way_out})"
     raise ObjectiveError(text, told=text)
+
+
+def checked_vector(name: str, value: Any, dimension: int | None = None, *, finite: bool = True) -> Vector:
+    """Return ``value`` as a new float64 vector of ``dimension`` numbers.
+
+    Raises ObjectiveError for another shape, for anything but numbers, and for NaN or inf unless ``finite`` is False.
+    """
+    size = "" if dimension is None else f"{dimension} "
+    rule = f"{name} must be a vector of {size}{'finite ' if finite else ''}numbers"
+    try:
+        vector = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ObjectiveError(f"{rule}, got {value!r}") from error
+    if vector.ndim != 1 or not vector.size or dimension not in (None, vector.size):
+        raise ObjectiveError(f"{rule}, got an array of shape {vector.shape}")
+    for index in np.flatnonzero(~np.isfinite(vector)) if finite else ():
+        raise ObjectiveError(f"{rule}, got {vector[index]} for parameter {index}")
+    return vector

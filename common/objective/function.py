@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.objective.base import Bounds, Objective
+from zofedht.common.objective.base import Bounds, Objective, checked_vector
 from zofedht.common.typing import Indices, Vector
 
 __all__ = ["FunctionObjective"]
 
 
 class FunctionObjective(Objective):
-    """f(x), or f(x, batch) where the number of samples is known, with the starting point x0, (n,)."""
+    """A function f(x), or f(x, batch), with a starting point."""
 
     def __init__(
         self,
@@ -26,18 +26,27 @@ class FunctionObjective(Objective):
         bounds: Bounds | None = None,
         scale: Any = None,
     ) -> None:
-        """``samples``: how many samples f(x, batch) chooses from; None for f(x).
+        """Wrap a function.
 
-        Raises ObjectiveError when x0 is not a vector of finite numbers, or f takes other arguments.
+        Parameters
+        ----------
+        function : callable
+            f(x) or f(x, batch) -> float.
+        x0 : (n,)
+            The starting point.
+        samples : int, optional
+            The number of samples of f(x, batch); None for f(x).
+        bounds, scale : optional
+            As those of Objective.
+
+        Raises
+        ------
+        ObjectiveError
+            When x0 is no vector of finite numbers, or the function takes other arguments.
         """
-        try:
-            start = np.array(x0, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ObjectiveError(f"x0 must hold numbers, got {x0!r}") from error
-        if start.ndim != 1 or not start.size or not np.all(np.isfinite(start)):
-            raise ObjectiveError(f"x0 must be a vector of finite numbers, got {x0!r}")
+        start = checked_vector("x0", x0)
         _check_arguments(function, samples)
-        self.dim = start.shape[0]
+        self.dim = start.size
         self.bounds = bounds
         self.scale = scale
         self._function = function
@@ -48,7 +57,7 @@ class FunctionObjective(Objective):
         return 1 if self._samples is None else self._samples
 
     def value(self, x: Vector, batch: Indices | slice) -> float:
-        # The function may do with x what it likes.
+        # The function may change its x.
         return self._function(x.copy()) if self._samples is None else self._function(x.copy(), batch)
 
     def initial(self, rng: np.random.Generator) -> Vector:
@@ -59,7 +68,7 @@ def _check_arguments(function: Callable[..., float], samples: int | None) -> Non
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # some functions written in C do not tell
+        return  # some functions written in C have no signature
     given = ("x",) if samples is None else ("x", "batch")
     try:
         signature.bind(*given)

@@ -1,4 +1,4 @@
-"""From ``module:factory`` to an objective that is checked, its starting point and its figures on the whole shard."""
+"""From ``module:factory`` to a checked objective, its starting point and its full evaluation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from zofedht.common.blas import one_thread
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.objective.base import Objective, Shard
+from zofedht.common.objective.base import Objective, Shard, checked_vector
 from zofedht.common.objective.user_traceback import raised, raised_by_objective
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Vector
@@ -26,11 +26,19 @@ _MOST_THREADS = 256
 def load_objective(path: str, shard: Shard | None = None) -> Objective:
     """Import ``module:factory`` and make the objective of one shard.
 
-    The factory is called with a ``Shard`` if it takes an argument, else with nothing; a class is a
-    factory too. Modules are looked for in the working folder as well.
+    Parameters
+    ----------
+    path : str
+        ``module:factory``. The module lies in the working folder or on Python's path. The factory is a function or a
+        class that takes a Shard, or nothing.
+    shard : Shard, optional
+        What the factory is told.
 
-    Raises ObjectiveError when the text is malformed, the module or the name is missing, the factory
-    raises, or what it returns is not an Objective with samples and parameters.
+    Raises
+    ------
+    ObjectiveError
+        When the text is malformed, the module or the factory is missing, the factory raises, or its result is no
+        Objective with parameters and samples.
     """
     module_name, colon, name = path.partition(":")
     if not colon or not module_name or not name:
@@ -56,14 +64,13 @@ def _find(module_name: str, name: str, path: str) -> Callable[..., Any]:
         ) from error
     except Exception as error:
         raise ObjectiveError(f"importing {module_name} {raised(error)}") from error
-    factory = getattr(module, name, None)
+    factory: Any = getattr(module, name, None)
     if not callable(factory):
         public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise ObjectiveError(
             f"objective {path!r}: {module_name} has no callable {name!r}; it has {', '.join(public) or 'none'}"
         )
-    found: Callable[..., Any] = factory
-    return found
+    return factory  # type: ignore[no-any-return]
 
 
 def _order_search_path() -> None:
@@ -80,7 +87,10 @@ def _holds_this_program(folder: str) -> bool:
 
 
 def checked_objective(made: Any, path: str) -> Objective:
-    """Return what a factory made. Raises ObjectiveError, naming ``path``, unless it is an Objective of some size."""
+    """Return what the factory ``path`` made.
+
+    Raises ObjectiveError unless that is an Objective with parameters, samples and a number of threads.
+    """
     if not isinstance(made, Objective):
         raise ObjectiveError(
             f"the factory {path} must return an Objective (from zofedht import Objective), got {type(made).__name__}"
@@ -103,40 +113,29 @@ def checked_objective(made: Any, path: str) -> Objective:
 def starting_point(objective: Objective, seed: int) -> Vector | None:
     """Return the objective's own starting point, (n,) float64, or None if it has none.
 
-    Raises ObjectiveError when initial() raises, or it is of another shape or not finite.
+    Raises ObjectiveError when initial() raises, or returns anything but n finite numbers.
     """
     try:
         own = objective.initial(stream(seed, "initial"))
-        if own is None:
-            return None
-        point = np.array(own, dtype=np.float64)
     except ObjectiveError:
         raise
     except Exception as error:
-        raise ObjectiveError(
-            f"initial() of the objective {raised(error)}",
-            told=f"initial() of the objective {raised(error, with_text=False)}",
-        ) from error
-    if point.shape != (objective.dim,) or not np.all(np.isfinite(point)):
-        raise ObjectiveError(
-            f"initial() must return {objective.dim} finite numbers, got an array of shape {point.shape}"
-            + ("" if np.all(np.isfinite(point)) else " with NaN or inf in it")
-        )
-    return point
+        raise raised_by_objective(error, "initial() of the objective") from error
+    return None if own is None else checked_vector("initial()", own, objective.dim)
 
 
 def full_evaluation(objective: Objective, x: Vector) -> dict[str, float]:
-    """Return the figures of x on the whole shard.
+    """Return the metrics of x on the whole shard by name.
 
     Raises ObjectiveError when the objective raises or gives no ``loss``.
     """
     try:
         with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a diverged x gives inf or NaN
-            figures = {name: float(value) for name, value in objective.evaluate(x).items()}
-        if "loss" not in figures:
-            raise ObjectiveError(f"evaluate() must return a dict with 'loss' in it, got {', '.join(figures) or 'none'}")
+            metrics = {name: float(value) for name, value in objective.evaluate(x).items()}
+        if "loss" not in metrics:
+            raise ObjectiveError(f"evaluate() must return a dict with 'loss' in it, got {', '.join(metrics) or 'none'}")
     except ObjectiveError:
         raise
     except Exception as error:
         raise raised_by_objective(error) from error
-    return figures
+    return metrics

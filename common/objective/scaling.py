@@ -2,16 +2,15 @@
 
     user's x = clip(scale * z, lower, upper)
 
-The server's x, the directions, the radius, the step size and the moves are all in z; whatever is shown or exported
-is in the user's x. Only two places know: here, where an objective is wrapped, and the server, which projects the mean
-of a round onto the bounds and converts what it exports.
+The server's x, the directions, the radius, the step size and the moves are in z. Pictures, exports and results are in
+the user's x. Two places know both: this module, which wraps an objective, and the server, which projects the mean of a
+round onto the bounds and converts its exports.
 
-**At a bound** both ends of a probe are moved inward together, so that they keep their distance: the two-point slope
-stays exact for a linear function, at a bound as anywhere. Clipping each end would halve the slope there, and
-reflecting would make it 0: a parameter could not leave its bound again. The local w itself is not projected, only
-where it is evaluated, and the server projects once a round. So a local step is still w - eta c v, which a server can
-replay, and the mean is not biased by each client's own projection (Yuan, Zaheer, Reddi 2021, "Federated Composite
-Optimization": average the dual state, project after).
+**At a bound** both ends of a probe move inward together and keep their distance. So the two-point slope of a linear
+function is exact at a bound, too. To clip each end would halve that slope. To reflect it would make it 0, and a
+parameter could not leave its bound again. The local w is projected only for an evaluation, and the server projects once
+a round. So a local step is w - eta c v, which a server can replay. Nor does each client's own projection bias the mean
+(Yuan, Zaheer, Reddi 2021, "Federated Composite Optimization": average the dual state, project after).
 """
 
 from __future__ import annotations
@@ -25,20 +24,36 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.objective.base import Objective
+from zofedht.common.objective.base import Objective, checked_vector
 from zofedht.common.typing import Indices, Matrix, Vector
 
 __all__ = ["Units", "digest_of", "in_search_units", "units_of"]
 
+# The ends' distance from the bounds, relative to their size: rounding does not carry an end over a bound.
 _MARGIN = 16.0 * np.finfo(np.float64).eps
-"""Ends keep so far from the bounds, relative to their size, that rounding does not carry them over."""
 
 
 @dataclass(frozen=True)
 class Units:
-    """scale: (n,), positive. lower, upper: (n,), in the user's units, infinite where there is no bound.
+    """Scale and bounds of all parameters.
 
-    Raises ObjectiveError when they are anything else.
+    Attributes
+    ----------
+    scale : (n,)
+        Positive and finite.
+    lower, upper : (n,)
+        In the user's units; infinite where there is no bound.
+
+    Raises
+    ------
+    ObjectiveError
+        When the three differ in shape, or break these rules.
+
+    Examples
+    --------
+    >>> units = Units(np.array([1.0, 10.0]), np.array([0.0, -np.inf]), np.array([1.0, np.inf]))
+    >>> units.to_user(np.array([2.0, 3.0])).tolist()
+    [1.0, 30.0]
     """
 
     scale: Vector
@@ -48,10 +63,10 @@ class Units:
     def __post_init__(self) -> None:
         if not self.scale.shape == self.lower.shape == self.upper.shape or self.scale.ndim != 1:
             shapes = ", ".join(str(part.shape) for part in (self.scale, self.lower, self.upper))
-            raise ObjectiveError(f"scale and bounds must hold a number for each parameter, got the shapes {shapes}")
+            raise ObjectiveError(f"scale and bounds must be vectors of one size, got shapes {shapes}")
         for index in np.flatnonzero(~(np.isfinite(self.scale) & (self.scale > 0.0))):
             raise ObjectiveError(f"scale must be positive and finite, got {self.scale[index]} for parameter {index}")
-        # NaN fails as well.
+        # NaN breaks the rule, too.
         for index in np.flatnonzero(~((self.lower <= self.upper) & (self.lower < np.inf) & (self.upper > -np.inf))):
             raise ObjectiveError(
                 f"bounds must be (lower, upper) with lower <= upper, got ({self.lower[index]}, {self.upper[index]}) for"
@@ -59,7 +74,7 @@ class Units:
             )
 
     def to_user(self, z: Vector | Matrix) -> Any:
-        """Return the user's x, (n,) or one a row: always within the bounds."""
+        """Return the user's x, (n,) or one a row, within the bounds."""
         return np.clip(self.scale * z, self.lower, self.upper)
 
     def to_search(self, x: Vector) -> Vector:
@@ -67,7 +82,7 @@ class Units:
         return x / self.scale
 
     def project(self, z: Vector) -> Vector:
-        """Return the point within the bounds that is nearest to z."""
+        """Return the nearest point to z within the bounds."""
         return np.clip(z, self.lower / self.scale, self.upper / self.scale)
 
     @property
@@ -76,16 +91,16 @@ class Units:
         return bool(np.any(np.isfinite(self.lower) | np.isfinite(self.upper)))
 
     def at_bounds(self, z: Vector) -> tuple[int, int]:
-        """Return how many parameters of a projected z are at a bound, and how many can move; fixed ones are neither."""
+        """Return how many parameters of a projected z are at a bound and how many can move, both without fixed ones."""
         free = self.lower < self.upper
         at_bound = (z <= self.lower / self.scale) | (z >= self.upper / self.scale)
         return int(np.sum(at_bound & free)), int(np.sum(free))
 
     def ends(self, z: Vector, v: Vector, upper: float, lower: float) -> tuple[Vector, Vector]:
-        """Return (w, u) in the user's units so that w + upper u and w + lower u are within the bounds.
+        """Return (w, u) in the user's units such that w + upper u and w + lower u are within the bounds.
 
-        u is scale * v where the box is as wide as the probe, and shorter in the other parameters; w is the point
-        nearest to z from which both ends are within.
+        u is scale * v, but shorter in a parameter whose bounds are closer than the ends. w is the nearest such point
+        to z.
         """
         w, u = self.scale * z, self.scale * v
         reach = max(abs(upper), abs(lower), upper - lower)
@@ -109,16 +124,15 @@ class Units:
 
     @functools.cached_property
     def digest(self) -> str:
-        """The sha256 of the bytes that tell them."""
+        """The sha256 of the units as bytes, as hexadecimal digits."""
         return hashlib.sha256(self.told).hexdigest()
 
 
 def units_of(objective: Objective) -> Units | None:
-    """Return the units that an objective declares by ``scale`` and ``bounds``, or None where it declares none.
+    """Return the units of an objective that declares ``scale`` or ``bounds``, else None.
 
-    Without a ``scale`` a parameter with two bounds is scaled by their distance, another by 1.
-
-    Raises ObjectiveError when they are malformed.
+    Without a ``scale``, a parameter with two bounds is scaled by their distance and any other by 1. Raises
+    ObjectiveError when scale or bounds are malformed.
     """
     if isinstance(objective, _Searched):
         return objective.units
@@ -130,20 +144,20 @@ def units_of(objective: Objective) -> Units | None:
         units = Units(np.ones(objective.dim), lower, upper)
         width = upper - lower
         return replace(units, scale=np.where(np.isfinite(width) & (width > 0.0), width, 1.0))
-    return Units(_numbers("scale", scale, objective.dim), lower, upper)
+    return Units(_vector("scale", scale, objective.dim), lower, upper)
 
 
 def in_search_units(objective: Objective) -> Objective:
-    """Return the objective as it is searched: itself, unless it declares a scale or bounds.
+    """Return the objective as a function of z: itself, unless it declares a scale or bounds.
 
-    Raises ObjectiveError when they are malformed.
+    Raises ObjectiveError when scale or bounds are malformed.
     """
     units = units_of(objective)
     return objective if units is None or isinstance(objective, _Searched) else _Searched(objective, units)
 
 
 def digest_of(objective: Objective) -> str:
-    """Return the digest of an objective's units, or an empty text: all clients of a run must have the same."""
+    """Return the digest of an objective's units, or an empty text without units; it is the same for all clients."""
     units = units_of(objective)
     return "" if units is None else units.digest
 
@@ -177,9 +191,7 @@ class _Searched(Objective):
         own = self.inner.initial(rng)
         if own is None:
             return None
-        x = np.array(own, dtype=np.float64)
-        if x.shape != (self.dim,):
-            return x  # starting_point says what is wrong with it
+        x = checked_vector("initial()", own, self.dim)
         for index in np.flatnonzero((x < self.units.lower) | (x > self.units.upper)):
             raise ObjectiveError(
                 f"initial() must lie within the bounds, got {x[index]} for parameter {index} with the bounds"
@@ -206,18 +218,10 @@ def _bounds(bounds: Any, dimension: int) -> tuple[Vector, Vector]:
         )
     lower = [-np.inf if low is None else low for low, _ in pairs]
     upper = [np.inf if high is None else high for _, high in pairs]
-    return _numbers("bounds", lower, dimension), _numbers("bounds", upper, dimension)
+    return _vector("bounds", lower, dimension), _vector("bounds", upper, dimension)
 
 
-def _numbers(what: str, value: Any, dimension: int) -> Vector:
-    try:
-        array = np.array(value, dtype=np.float64)
-        return np.array(np.broadcast_to(array, (dimension,))) if array.ndim == 0 else _of_length(what, array, dimension)
-    except (TypeError, ValueError) as error:
-        raise ObjectiveError(f"{what} must hold numbers, got {value!r}") from error
-
-
-def _of_length(what: str, array: Vector, dimension: int) -> Vector:
-    if array.shape != (dimension,):
-        raise ObjectiveError(f"{what} must hold one number for each of {dimension} parameters, got {array.shape}")
-    return array
+def _vector(name: str, value: Any, dimension: int) -> Vector:
+    """Return one number for each parameter; a single number is for all of them."""
+    alone = not isinstance(value, Sequence) and np.ndim(value) == 0
+    return checked_vector(name, [value] * dimension if alone else value, dimension, finite=False)

@@ -14,30 +14,30 @@ __all__ = ["raised", "raised_by_objective", "user_place", "user_traceback"]
 _ROOT = Path(__file__).resolve().parents[2]
 _OURS = tuple(f"{_ROOT / package}/" for package in ("zofedht", "common", "client", "server"))
 _STANDARD = sysconfig.get_path("stdlib")
+# Frames between ours and the user's: they say nothing about the failure.
 _CARRIERS = ("<frozen importlib", f"{_STANDARD}/concurrent/", f"{_STANDARD}/importlib/")
-"""Frames between ours and the user's: they say nothing about what failed."""
 
 
 def raised(error: BaseException, *, with_text: bool = True) -> str:
-    """Return what was raised and where, on one line: ``raised ValueError: no such day (valve.py, line 12, in day)``.
+    """Return the exception and its place on one line: ``raised ValueError: no such day (valve.py, line 12, in day)``.
 
-    Without the exception's text it holds nothing of a device's data, and may go to a server.
+    Without the exception's text the line holds nothing of a device's data, and may go to a server.
     """
     text = " ".join(str(error).split()) if with_text else ""
     return f"raised {type(error).__name__}{': ' if text else ''}{text}{user_place(error)}"
 
 
-def raised_by_objective(error: Exception) -> ObjectiveError:
+def raised_by_objective(error: Exception, what: str = "the objective") -> ObjectiveError:
     """Return an ObjectiveError as it is, and any other exception as the ObjectiveError that names it and its place."""
     if isinstance(error, ObjectiveError):
         return error
-    return ObjectiveError(f"the objective {raised(error)}", told=f"the objective {raised(error, with_text=False)}")
+    return ObjectiveError(f"{what} {raised(error)}", told=f"{what} {raised(error, with_text=False)}")
 
 
 def user_place(error: BaseException) -> str:
-    """Return `` (FILE, line N, in FUNCTION)`` of the innermost frame of the user's code, or nothing.
+    """Return `` (FILE, line N, in FUNCTION)`` of the innermost frame of the user's code, or an empty text.
 
-    The file is named without its folder: the line may go to the server.
+    FILE has no folder, since the line may go to the server.
     """
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_shown(frame)]
     mine = [frame for frame in frames if "site-packages" not in frame.filename and _STANDARD not in frame.filename]
@@ -48,9 +48,9 @@ def user_place(error: BaseException) -> str:
 
 
 def user_traceback(error: BaseException) -> str:
-    """Return the traceback as Python prints it, chained exceptions included, with this program's frames left out.
+    """Return the traceback as Python prints it, chained exceptions included, without this program's frames.
 
-    Empty when no frame is the user's.
+    The text is empty when no frame is the user's.
     """
     told = traceback.TracebackException.from_exception(error)
     for part in _chain(told):

@@ -157,8 +157,8 @@ def test_a_function_that_does_not_change_within_the_radius_is_a_warning() -> Non
 @pytest.mark.parametrize(
     ("initial", "text"),
     [
-        (lambda self, rng: np.zeros(4), "must return 3 finite numbers, got an array of shape (4,)"),
-        (lambda self, rng: np.full(3, np.inf), "NaN or inf"),
+        (lambda self, rng: np.zeros(4), "must be a vector of 3 finite numbers, got an array of shape (4,)"),
+        (lambda self, rng: np.full(3, np.inf), "got inf for parameter 0"),
         (_raise, "raised OSError: the plant is offline"),
     ],
     ids=["shape", "inf", "raising"],

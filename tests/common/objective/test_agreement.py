@@ -20,7 +20,7 @@ def units(scale: Any, lower: Any = -_INF, upper: Any = _INF, dimension: int = 3)
 
 
 @given(st.integers(1, 5), st.integers(0, 2), st.data())
-def test_one_number_that_differs_is_found_and_both_values_are_told(dimension: int, part: int, data: st.DataObject):
+def test_the_differing_number_is_told_with_both_values(dimension: int, part: int, data: st.DataObject):
     index = data.draw(st.integers(0, dimension - 1))
     mine = units(2.0, -1.0, 1.0, dimension)
     theirs = units(2.0, -1.0, 1.0, dimension)
@@ -34,7 +34,7 @@ def test_one_number_that_differs_is_found_and_both_values_are_told(dimension: in
     )
 
 
-def test_equal_units_do_not_differ_and_a_zero_of_another_sign_does():
+def test_equal_units_agree_and_minus_zero_differs_from_zero():
     assert difference(told_units(units(1.0)), told_units(units(1.0)), "a", "b") == ""
     assert difference(b"", b"", "a", "b") == ""
     signed = difference(told_units(units(1.0, 0.0, 1.0)), told_units(units(1.0, -0.0, 1.0)), "a", "b")
@@ -42,12 +42,12 @@ def test_equal_units_do_not_differ_and_a_zero_of_another_sign_does():
 
 
 @pytest.mark.parametrize(("mine", "theirs", "who"), [(units(1.0), None, "a"), (None, units(1.0), "b")])
-def test_units_against_none_say_who_declares_them(mine: Units | None, theirs: Units | None, who: str):
+def test_a_missing_declaration_names_its_client(mine: Units | None, theirs: Units | None, who: str):
     told = difference(told_units(mine), told_units(theirs), "a", "b")
-    assert told.startswith(f"{who} declares a scale or bounds and {'b' if who == 'a' else 'a'} none; all clients")
+    assert told.startswith(f"{who} declares a scale or bounds and {'b' if who == 'a' else 'a'} does not; all clients")
 
 
-def test_units_too_long_to_be_told_are_told_apart_by_their_digest():
+def test_long_units_are_compared_by_digest():
     long, other = units(1.0, dimension=3000), units(2.0, dimension=3000)
     assert len(told_units(long)) == 72_000
     assert len(told_units(long, 48 * 1024)) == 32

@@ -40,14 +40,19 @@ def test_the_function_may_change_its_x() -> None:
 @pytest.mark.parametrize(
     ("function", "x0", "samples", "sentence"),
     [
-        (lambda x: 0.0, "here", None, "x0 must hold numbers, got 'here'"),
-        (lambda x: 0.0, [[1.0]], None, "x0 must be a vector of finite numbers"),
-        (lambda x: 0.0, [], None, "x0 must be a vector"),
-        (lambda x: 0.0, [np.nan], None, "x0 must be a vector of finite"),
+        (lambda x: 0.0, "here", None, "x0 must be a vector of finite numbers, got 'here'"),
+        (
+            lambda x: 0.0,
+            [[1.0]],
+            None,
+            "x0 must be a vector of finite numbers, got an array of shape .1, 1.",
+        ),
+        (lambda x: 0.0, [], None, "x0 must be a vector of .* got an array of shape .0,."),
+        (lambda x: 0.0, [np.nan], None, "x0 must be a vector of .* got nan for parameter 0"),
         (lambda x, batch: 0.0, [1.0], None, r"must take \(x\), but it takes \(x, batch\); .* needs samples=N"),
         (lambda x: 0.0, [1.0], 5, r"must take \(x, batch\), but it takes \(x\); leave out samples"),
     ],
 )
-def test_what_is_no_objective_is_named(function: Any, x0: Any, samples: int | None, sentence: str) -> None:
+def test_unusable_functions_and_starts_are_refused(function: Any, x0: Any, samples: int | None, sentence: str) -> None:
     with pytest.raises(ObjectiveError, match=sentence):
         FunctionObjective(function, x0, samples)

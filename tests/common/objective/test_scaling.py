@@ -36,7 +36,7 @@ class _Linear(Objective):
         return float(self.slopes @ x)
 
 
-def test_an_objective_without_scale_and_bounds_is_searched_as_it_is() -> None:
+def test_without_scale_and_bounds_nothing_is_wrapped() -> None:
     objective = _Linear()
     assert in_search_units(objective) is objective
     assert units_of(objective) is None
@@ -64,7 +64,7 @@ def test_a_scale_changes_nothing_but_the_units() -> None:
         assert found == pytest.approx(float(_Linear.slopes @ (scale * v)), rel=1e-9)
 
 
-def test_two_bounds_are_the_scale_unless_there_is_one() -> None:
+def test_the_distance_of_two_bounds_is_the_default_scale() -> None:
     units = units_of(_Linear(bounds=_BOUNDS))
     assert units is not None
     np.testing.assert_array_equal(units.scale, [2.0, 1.0, 1.0, 1.0, 1.0])
@@ -85,7 +85,7 @@ _POINTS = st.lists(st.floats(-1e3, 1e3), min_size=5, max_size=5)
 
 @settings(max_examples=200, deadline=None)
 @given(z=_POINTS, v=_POINTS, radius=st.sampled_from([1e-8, 1e-3, 1.0]), kind=st.sampled_from(sorted(SLOPES)))
-def test_nothing_is_ever_asked_outside_of_the_bounds(z: list[float], v: list[float], radius: float, kind: str) -> None:
+def test_no_evaluation_is_outside_the_bounds(z: list[float], v: list[float], radius: float, kind: str) -> None:
     objective = _Linear(scale=[3.0, 0.1, 7.0, 1.0, 1.0], bounds=_BOUNDS)
     searched, units = in_search_units(objective), units_of(objective)
     assert units is not None
@@ -98,7 +98,7 @@ def test_nothing_is_ever_asked_outside_of_the_bounds(z: list[float], v: list[flo
 
 
 @pytest.mark.parametrize("kind", sorted(SLOPES))
-def test_the_slope_of_a_linear_function_is_exact_at_a_bound_as_anywhere(kind: str) -> None:
+def test_linear_slopes_are_exact_at_a_bound(kind: str) -> None:
     objective = in_search_units(_Linear(bounds=[(-1.0, 1.0), (0.0, None), (None, 5.0), (-2.0, 2.0), (None, None)]))
     units = units_of(objective)
     assert units is not None
@@ -121,7 +121,7 @@ def test_a_box_narrower_than_the_probe_shortens_the_probe() -> None:
     np.testing.assert_allclose(objective.seen, [np.full(5, 0.5), np.zeros(5)], atol=1e-14)
 
 
-def test_projection_is_idempotent_and_agrees_with_what_the_user_sees() -> None:
+def test_projection_is_idempotent_and_keeps_the_users_x() -> None:
     units = units_of(_Linear(scale=[3.0, 0.1, 7.0, 1.0, 1.0], bounds=_BOUNDS))
     assert units is not None
     z = np.array([9.0, -9.0, 9.0, 9.0, 9.0])
@@ -144,8 +144,8 @@ def test_the_users_starting_point_is_in_the_users_units() -> None:
     [
         (0.0, None, "scale must be positive and finite, got 0.0 for parameter 0"),
         ([1, 1, -1, 1, 1], None, "got -1.0 for parameter 2"),
-        ([1, 1], None, r"scale must hold one number for each of 5 parameters, got \(2,\)"),
-        ("wide", None, "scale must hold numbers, got 'wide'"),
+        ([1, 1], None, r"scale must be a vector of 5 numbers, got an array of shape \(2,\)"),
+        ("wide", None, "scale must be a vector of 5 numbers, got 'wide'"),
         (None, [(0, 1)] * 4, "5 pairs, one for each, got 4 entries"),
         (None, [(0, 1, 2)] * 5, "5 pairs"),
         (None, [1, 2, 3, 4, 5], "5 pairs"),
@@ -154,18 +154,18 @@ def test_the_users_starting_point_is_in_the_users_units() -> None:
         (None, (np.inf, np.inf), "got .inf, inf."),
     ],
 )
-def test_units_that_are_none_are_named(scale: Any, bounds: Any, sentence: str) -> None:
+def test_malformed_scale_and_bounds_are_refused(scale: Any, bounds: Any, sentence: str) -> None:
     with pytest.raises(ObjectiveError, match=sentence):
         in_search_units(_Linear(scale, bounds))
 
 
-def test_units_that_differ_have_different_digests() -> None:
+def test_different_units_have_different_digests() -> None:
     digests = {digest_of(_Linear(*units)) for units in ((1.0,), (2.0,), (1.0, (0, 1)), (1.0, (0, 2)), (1.0, (-1, 1)))}
     assert len(digests) == 5
 
 
-def test_a_units_object_checks_what_came_over_the_wire() -> None:
-    with pytest.raises(ObjectiveError, match="for each parameter"):
+def test_units_of_different_sizes_are_refused() -> None:
+    with pytest.raises(ObjectiveError, match="vectors of one size, got shapes"):
         Units(np.ones(2), np.zeros(3), np.ones(3))
 
 
@@ -184,7 +184,7 @@ class _Meeting(_Linear):
 
 
 @pytest.mark.parametrize("kind", sorted(SLOPES))
-def test_both_ends_of_a_probe_run_at_once_where_they_may(kind: str) -> None:
+def test_both_ends_of_a_probe_run_at_once(kind: str) -> None:
     z, v = np.zeros(5), np.arange(1.0, 6.0)
     measured = probe(_Meeting(), z, v, 1e-3, slice(None), kind)
     assert measured == probe(_Linear(), z, v, 1e-3, slice(None), kind)
@@ -195,7 +195,7 @@ def test_many_values_run_at_once_in_their_order() -> None:
     np.testing.assert_array_equal(_Meeting().values(points, slice(None)), _Linear().values(points, slice(None)))
 
 
-def test_parameters_at_a_bound_are_counted_whatever_the_scale_and_fixed_ones_are_not() -> None:
+def test_moving_parameters_at_a_bound_are_counted() -> None:
     rng = np.random.default_rng(0)
     scale = np.exp(rng.normal(0.0, 5.0, 200))
     lower, upper = rng.uniform(-2.0, -1.0, 200), rng.uniform(1.0, 2.0, 200)

@@ -132,7 +132,9 @@ def test_scale_and_bounds_are_settled_by_the_black_box_that_came_first(site: Sit
         "this client's objective has the scale 70.0 for parameter 1, the run's has 60.0; all clients of a run must"
     )
     assert sentence in wide.text
-    assert "the run's declares a scale or bounds and this client's objective none; all clients of a run" in free.text
+    assert (
+        "the run's declares a scale or bounds and this client's objective does not; all clients of a run" in free.text
+    )
     assert "(the run's are those of 'z', which has joined)" in wide.text
     server.says(f"refused 'wide': {sentence}")
     second = site.client("b", "--objective", "boxes:Narrow")

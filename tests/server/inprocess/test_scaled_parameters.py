@@ -137,7 +137,7 @@ def test_objectives_given_in_python_are_compared_as_well():
         ObjectiveError, match=r"client 3 has the upper bound 61\.0 for parameter 0, that of client 0 has 60"
     ):
         run(small(), others)
-    with pytest.raises(ObjectiveError, match="client 1 declares a scale or bounds and that of client 0 none"):
+    with pytest.raises(ObjectiveError, match="client 1 declares a scale or bounds and that of client 0 does not"):
         run(small(num_clients=2), [Bowl(0, scale=None), Bowl(1)])
 
 

@@ -1,0 +1,186 @@
+"""How a factory is found and refused; starting points and full evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from zofedht.common.errors import ObjectiveError
+from zofedht.common.objective.base import Objective, Shard
+from zofedht.common.objective.loading import full_evaluation, load_objective, starting_point
+from zofedht.common.random.streams import stream
+from zofedht.common.typing import Indices, Vector
+
+Writer = Callable[[str, str], None]
+
+_MODULE = """
+    from zofedht.common.objective.base import Objective
+
+    class Valve(Objective):
+        def __init__(self, dim=3, samples=8):
+            self.dim, self.samples = dim, samples
+        def __len__(self):
+            return self.samples
+        def value(self, x, batch):
+            return float(x @ x)
+
+    class NoArguments(Valve):
+        def __init__(self):
+            super().__init__()
+
+    class Unfinished(Objective):
+        dim = 3
+
+    class LenRaises(Valve):
+        def __len__(self):
+            raise KeyError("rows")
+
+    def make(shard):
+        valve = Valve()
+        valve.shard = shard
+        return valve
+
+    def plain():
+        return Valve()
+
+    def _hidden():
+        return Valve()
+
+    def raises(shard):
+        raise FileNotFoundError(f"no days of plant {shard.client}")
+
+    number = 3
+    """
+
+
+class _Sum(Objective):
+    dim = 3
+
+    def __len__(self) -> int:
+        return 4
+
+    def value(self, x: Vector, batch: Indices | slice) -> float:
+        return float(np.sum(x)) * len(np.arange(4)[batch])
+
+
+def test_without_initial_there_is_no_starting_point() -> None:
+    assert starting_point(_Sum(), 0) is None
+    np.testing.assert_array_equal(_Sum().zeros(), np.zeros(3))
+
+
+def test_initial_draws_from_the_runs_stream() -> None:
+    class Random(_Sum):
+        def initial(self, rng: np.random.Generator) -> Vector:
+            return rng.standard_normal(3)
+
+    np.testing.assert_array_equal(starting_point(Random(), 5), stream(5, "initial").standard_normal(3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("start", "complaint"),
+    [
+        (np.zeros(2), r"initial\(\) must be a vector of 3 finite numbers, got an array of shape \(2,\)"),
+        (np.zeros((3, 1)), r"shape \(3, 1\)"),
+        (np.array([0.0, np.nan, 0.0]), "got nan for parameter 1"),
+        ("nonsense", "3 finite numbers, got 'nonsense'"),
+    ],
+)
+def test_a_bad_starting_point_is_refused(start: Any, complaint: str) -> None:
+    class Bad(_Sum):
+        def initial(self, rng: np.random.Generator) -> Vector:
+            return start  # type: ignore[no-any-return]
+
+    with pytest.raises(ObjectiveError, match=complaint):
+        starting_point(Bad(), 0)
+
+
+def test_full_evaluation_gives_floats() -> None:
+    assert full_evaluation(_Sum(), np.ones(3)) == {"loss": 12.0}
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        ({"accuracy": 1.0}, "must return a dict with 'loss' in it, got accuracy"),
+        ({}, "got none"),
+        (None, "the objective raised AttributeError"),
+        ({"loss": "high"}, "the objective raised ValueError"),
+    ],
+)
+def test_a_failed_full_evaluation_gives_the_reason(answer: Any, complaint: str) -> None:
+    class Bad(_Sum):
+        def evaluate(self, x: Vector) -> dict[str, float]:
+            return answer  # type: ignore[no-any-return]
+
+    with pytest.raises(ObjectiveError, match=complaint):
+        full_evaluation(Bad(), np.ones(3))
+
+
+def test_a_factory_gets_its_shard(write_module: Writer) -> None:
+    write_module("valve_a", _MODULE)
+    shard = Shard(client="2", index=2, count=5, seed=9)
+    assert load_objective("valve_a:make", shard).shard is shard  # type: ignore[attr-defined]
+    assert load_objective("valve_a:make").shard == Shard()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["plain", "NoArguments", "_hidden"])
+def test_classes_and_functions_without_arguments_are_factories(write_module: Writer, name: str) -> None:
+    write_module("valve_b", _MODULE)
+    assert len(load_objective(f"valve_b:{name}", Shard())) == 8
+
+
+@pytest.mark.parametrize("text", ["", "valve", "valve:", ":make", ":"])
+def test_an_objective_must_be_written_as_module_and_factory(text: str) -> None:
+    with pytest.raises(ObjectiveError, match="must be written module:factory, got"):
+        load_objective(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("mack", "has no callable 'mack'; it has .*Valve.*make"),
+        ("number", "has no callable 'number'"),
+        ("raises", "for client 4 raised FileNotFoundError: no days of plant 4"),
+        ("Unfinished", "raised TypeError"),
+    ],
+)
+def test_a_factory_that_is_missing_or_raises_is_named(write_module: Writer, name: str, complaint: str) -> None:
+    write_module("valve_c", _MODULE)
+    with pytest.raises(ObjectiveError, match=complaint):
+        load_objective(f"valve_c:{name}", Shard(client="4"))
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ("3", "must return an Objective .*, got int"),
+        ("None", "got NoneType"),
+        ("Valve(dim=0)", "dim must be a whole number of at least 1, got 0"),
+        ("Valve(dim=2.0)", "got 2.0"),
+        ("Valve(dim=True)", "got True"),
+        ("Valve(samples=0)", "at least 1 sample, got 0"),
+        ("LenRaises()", "raised KeyError: 'rows'"),
+    ],
+)
+def test_an_objective_must_have_parameters_and_samples(write_module: Writer, body: str, complaint: str) -> None:
+    write_module("valve_d", _MODULE + f"\n    def bad():\n        return {body}\n")
+    with pytest.raises(ObjectiveError, match=complaint):
+        load_objective("valve_d:bad")
+
+
+def test_a_missing_import_of_the_module_is_named(write_module: Writer) -> None:
+    write_module("valve_e", "import no_such_simulator")
+    with pytest.raises(ObjectiveError, match="no module named 'no_such_valve'"):
+        load_objective("no_such_valve:make")
+    with pytest.raises(ObjectiveError, match="no module named 'no_such_simulator'"):
+        load_objective("valve_e:make")
+
+
+@pytest.mark.parametrize(("text", "kind"), [("1 / 0", "ZeroDivisionError"), ("def make(:", "SyntaxError")])
+def test_an_error_of_the_import_is_named(write_module: Writer, text: str, kind: str) -> None:
+    write_module("valve_f", text)
+    with pytest.raises(ObjectiveError, match=f"importing valve_f raised {kind}"):
+        load_objective("valve_f:make")
