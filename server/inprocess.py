@@ -10,7 +10,7 @@ from functools import partial
 
 from zofedht.client.steps.replica import Replica
 from zofedht.client.steps.worker import Worker
-from zofedht.common.checks.finding import Trial
+from zofedht.common.checks.finding import Case
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.base import Objective
@@ -55,10 +55,10 @@ class InProcessEngine:
         made = {member.name: self._objective(member.partition) for member in several}
         return agreed({name: Start(one.dim, units=units_of(one)) for name, one in made.items()})._replace(own=own)
 
-    def trial_of(self, x: Vector) -> Trial:
+    def case_at(self, x: Vector) -> Case:
         """Return what it takes to try the first client's objective at x, as a run does."""
         config = self._config
-        return Trial.at(self._objective(0), x, config.radius, config.batch, config.seed)
+        return Case.at(self._objective(0), x, config.radius, config.batch, config.seed)
 
     def attach(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from zofedht.common.checks.finding import Trial
+from zofedht.common.checks.finding import Case
 from zofedht.common.checks.radius import flat_advice, noise_advice
 from zofedht.common.config.rules import AUTO
 from zofedht.common.config.run_config import RunConfig, dashed
@@ -104,19 +104,19 @@ def run(
             return _result(state, history, {}, str(error), success=False)
     message, success = _verdict(chosen, done)
     if chosen.objective or objectives is not None:
-        message = _looked_at(message, engine.trial_of(start), done)
+        message = _looked_at(message, engine.case_at(start), done)
     message = "; ".join([message, *evaluation_notes(done.first, done.last)])
     return _result(done.state, history, done.final, message, success=success)
 
 
-def _looked_at(message: str, trial: Trial, done: Result) -> str:
+def _looked_at(message: str, case: Case, done: Result) -> str:
     """Return the message, or what is seen at the start of the run where that tells more: F is flat, or too noisy."""
     before, after = done.initial["train_loss"], done.final.get("train_loss")
     worth_a_look = done.state.totals.evaluations >= _WORTH_A_LOOK
     try:
-        if after == before and (flat := flat_advice(trial, farther=worth_a_look)):
+        if after == before and (flat := flat_advice(case, farther=worth_a_look)):
             return f"the loss is still {before:g}: {flat}"
-        noise = noise_advice(trial) if worth_a_look else ""
+        noise = noise_advice(case) if worth_a_look else ""
     except Exception as error:  # the user's own code may do anything; x is found, and is what was asked for
         return f"{message}; whether evaluations are noisy was not seen: the objective {raised(error)}"
     return f"{message}; {noise}" if noise else message

@@ -1,4 +1,4 @@
-"""check_objective: what an objective must be, tried out before a run is spent on it."""
+"""check_objective: try out what an objective must be, before a run is spent on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zofedht.common.checks.finding import Finding, Trial, WorkPlan, clock_text
+from zofedht.common.checks.finding import Case, Finding, WorkPlan, clock_text
 from zofedht.common.checks.radius import check_radius
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, checked_loss
@@ -27,21 +27,43 @@ def check_objective(
     seed: int = 0,
     plan: WorkPlan | None = None,
 ) -> list[Finding]:
-    """Evaluate the objective as a run would and return what was found, the worst included.
+    """Evaluate the objective as a run would and return the findings.
 
-    Some dozen evaluations do, and up to some hundred and fifty where answers are noisy.
+    The checks find wrong shapes and types, NaN, exceptions, malformed scale and bounds, changed arguments, different
+    losses for the same batch, a shard that cannot be evaluated whole, ``pair`` and ``values`` that disagree with
+    ``value``, and evaluations that disturb each other. Where noise, rounding or a staircase hides the slopes, the
+    finding names a larger radius that was tried. The last finding tells the time of an evaluation and of the run.
 
-    Finds wrong shapes and types, NaN, exceptions (with the user's traceback), malformed scale and bounds, changed
-    arguments, different answers for the same batch, a shard that cannot be evaluated whole, ``pair`` and ``values``
-    that disagree with ``value``, evaluations that may not run at once, noise larger than the finite difference (with a
-    radius that was tried), and tells the time of an evaluation and of the run that ``plan`` describes. Never raises for
-    what the objective does.
+    Parameters
+    ----------
+    objective : Objective
+    radius : float
+        The radius of the run, in search units.
+    batch_size : int
+        Samples of one evaluation; 0 for the whole shard.
+    seed : int
+        The seed of the run.
+    plan : WorkPlan, optional
+        The length of the run.
+
+    Returns
+    -------
+    list of Finding
+        In the order of the checks. An exception of the objective is a finding and is not raised. The checks take a few
+        dozen evaluations, and some 150 where losses are noisy.
+
+    Examples
+    --------
+    >>> from zofedht.common.objective.function import FunctionObjective
+    >>> findings = check_objective(FunctionObjective(lambda x: float(np.sum(x**2)), x0=[1.0, 2.0]))
+    >>> {finding.level for finding in findings}
+    {'ok'}
     """
     findings: list[Finding] = []
     try:
-        trial = _begin(objective, findings, radius, batch_size, seed)
+        case = _begin(objective, findings, radius, batch_size, seed)
         began = time.perf_counter()
-        loss = checked_loss(trial.value(trial.x.copy()))  # whether it changes its arguments is asked below
+        loss = checked_loss(case.value(case.x.copy()))  # the check of the arguments comes later
         warm_up = time.perf_counter() - began
     except Exception as error:
         name = ("size", "units", "initial", "value")[len(findings)]
@@ -49,26 +71,26 @@ def check_objective(
     findings = [finding for finding in findings if finding.text]
     findings.append(Finding("value", "ok", f"{loss:.6g} at the starting point"))
     for check in (_arguments, _repeats, _whole, _pair, _values, _threads, check_radius):
-        # Answers that differ by themselves cannot be compared; the warning about that has been given.
+        # Losses that differ for the same x and batch cannot be compared; a warning of that has been given.
         if check not in (_pair, _values, _threads) or _level(findings, "repeats") == "ok":
-            findings.extend(_tried(check, trial))
-    findings.extend(_tried(lambda tried: _time(tried, plan or WorkPlan(), warm_up), trial, "time"))
+            findings.extend(_tried(check, case))
+    findings.extend(_tried(lambda case: _time(case, plan or WorkPlan(), warm_up), case, "time"))
     return findings
 
 
 def failed(name: str, error: Exception) -> Finding:
-    """Return the error finding for an exception: one line, and the user's own traceback where there is one."""
+    """Return the error finding of an exception: one line, and the traceback of the user's own code."""
     ours = isinstance(error, ObjectiveError)
     cause = error.__cause__ if ours else error
     return Finding(name, "error", str(error) if ours else raised(error), user_traceback(cause) if cause else "")
 
 
-def _begin(objective: Objective, findings: list[Finding], radius: float, batch_size: int, seed: int) -> Trial:
-    """Return what all checks use. ``findings`` tells how far it came; one without a text is not shown."""
+def _begin(objective: Objective, findings: list[Finding], radius: float, batch_size: int, seed: int) -> Case:
+    """Return the case of all checks. ``findings`` gets one finding a stage; a finding without a text is not shown."""
     name = type(objective).__name__
     samples = len(checked_objective(objective, name))
-    told = f"{samples} samples" if samples > 1 else "no samples: every evaluation is a whole one"
-    findings.append(Finding("size", "ok", f"{objective.dim} parameters, {told}"))
+    shard = f"{samples} samples" if samples > 1 else "no samples: every evaluation is a whole one"
+    findings.append(Finding("size", "ok", f"{objective.dim} parameters, {shard}"))
     searched = in_search_units(objective)
     units = units_of(searched)
     bounded = 0 if units is None else int(np.sum(np.isfinite(units.lower) | np.isfinite(units.upper)))
@@ -77,24 +99,24 @@ def _begin(objective: Objective, findings: list[Finding], radius: float, batch_s
     own = starting_point(searched, seed)
     findings.append(Finding("initial", "ok", "" if own is None else "a starting point of its own"))
     x = searched.zeros() if own is None else own
-    return Trial.at(searched, x, radius, batch_size, seed)
+    return Case.at(searched, x, radius, batch_size, seed)
 
 
 def _level(findings: list[Finding], name: str) -> str:
     return next(finding.level for finding in findings if finding.name == name)
 
 
-def _tried(check: Callable[[Trial], Iterator[Finding]], trial: Trial, name: str = "") -> list[Finding]:
+def _tried(check: Callable[[Case], Iterator[Finding]], case: Case, name: str = "") -> list[Finding]:
     try:
-        return list(check(trial))
+        return list(check(case))
     except Exception as error:
         return [failed(name or check.__name__.removeprefix("check_").strip("_"), error)]
 
 
-def _arguments(trial: Trial) -> Iterator[Finding]:
-    """Every method is asked, since a run calls them all."""
-    objective = trial.user
-    x, v, batch = trial.user_point(trial.x + trial.radius * trial.v), trial.v.copy(), trial.fresh_batch()
+def _arguments(case: Case) -> Iterator[Finding]:
+    """No method may change its arguments; a run calls all methods."""
+    objective = case.user
+    x, v, batch = case.user_point(case.x + case.radius * case.v), case.v.copy(), case.fresh_batch()
     calls: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "value": (objective.value, {"x": x, "batch": batch}),
         "pair": (objective.pair, {"w": x, "v": v, "radius": 0.0, "batch": batch}),
@@ -108,40 +130,42 @@ def _arguments(trial: Trial) -> Iterator[Finding]:
         except Exception:
             if method == "value":
                 raise
-            continue  # the check of that method says so
+            continue  # the check of that method tells it
         changed = [
             name
             for name, value in arguments.items()
             if isinstance(value, np.ndarray) and not np.array_equal(value, given[name])
         ]
-        if changed:  # the methods after it may do so only because they call this one
+        if changed:  # the following methods may call this one
             text = f"{method}() changes its argument {' and '.join(changed)}; work on a copy"
             yield Finding("arguments", "error", text)
             return
     yield Finding("arguments", "ok", "left unchanged")
 
 
-def _repeats(trial: Trial) -> Iterator[Finding]:
-    point = trial.x + trial.radius * trial.v
-    answers = [checked_loss(trial.value(point)) for _ in range(2)]
-    checked_loss(trial.value(trial.x - trial.radius * trial.v))  # what is remembered of another point must not show
-    answers.append(checked_loss(trial.value(point)))
+def _repeats(case: Case) -> Iterator[Finding]:
+    point = case.x + case.radius * case.v
+    answers = [checked_loss(case.value(point)) for _ in range(2)]
+    checked_loss(case.value(case.x - case.radius * case.v))  # a memory of another point must not show
+    answers.append(checked_loss(case.value(point)))
     spread = max(answers) - min(answers)
     if spread == 0.0:
-        yield Finding("repeats", "ok", "the same answer for the same batch")
+        yield Finding("repeats", "ok", "the same loss for the same batch")
         return
-    differ = f"different answers for the same x and batch (spread {spread:.2g})"
-    way_out = "seed the objective's own randomness by the batch, or use a radius that stands clear of it (see radius)"
+    differ = f"different losses for the same x and batch (spread {spread:.2g})"
+    way_out = (
+        "seed the objective's own randomness by the batch, or use a radius that is clear of the noise (see radius)"
+    )
     yield Finding("repeats", "warning", f"{differ}: {way_out}")
 
 
-def _whole(trial: Trial) -> Iterator[Finding]:
-    """The whole shard comes as a slice: to evaluate x, and in every step with batch-size 0."""
-    checked_loss(trial.objective.value(trial.x.copy(), slice(None)))
-    figures = trial.objective.evaluate(trial.x.copy())
-    odd = [f"{name} = {value!r}" for name, value in figures.items() if not _is_number(value)]
-    if "loss" not in figures:
-        yield Finding("whole", "error", f"evaluate() must return a 'loss', got {', '.join(figures) or 'nothing'}")
+def _whole(case: Case) -> Iterator[Finding]:
+    """The whole shard comes as a slice: in a full evaluation, and in every step with batch-size 0."""
+    checked_loss(case.objective.value(case.x.copy(), slice(None)))
+    metrics = case.objective.evaluate(case.x.copy())
+    odd = [f"{name} = {value!r}" for name, value in metrics.items() if not _is_number(value)]
+    if "loss" not in metrics:
+        yield Finding("whole", "error", f"evaluate() must return a 'loss', got {', '.join(metrics) or 'nothing'}")
     elif odd:
         yield Finding("whole", "error", f"evaluate() must return a number for each name, got {', '.join(odd)}")
     else:
@@ -152,21 +176,21 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and bool(np.isfinite(value))
 
 
-def _pair(trial: Trial) -> Iterator[Finding]:
-    middle, along = trial.user_probe()
-    got = [checked_loss(value) for value in trial.user.pair(middle, along, trial.radius, trial.fresh_batch())]
-    ends = (middle + sign * trial.radius * along for sign in (1.0, -1.0))
-    yield _agreement("pair", got, [checked_loss(trial.user.value(end, trial.fresh_batch())) for end in ends])
+def _pair(case: Case) -> Iterator[Finding]:
+    middle, along = case.user_probe()
+    got = [checked_loss(value) for value in case.user.pair(middle, along, case.radius, case.fresh_batch())]
+    ends = (middle + sign * case.radius * along for sign in (1.0, -1.0))
+    yield _agreement("pair", got, [checked_loss(case.user.value(end, case.fresh_batch())) for end in ends])
 
 
-def _values(trial: Trial) -> Iterator[Finding]:
-    points = np.stack([trial.x, trial.x + trial.v])
-    got = np.asarray(trial.objective.values(points, trial.fresh_batch()))
+def _values(case: Case) -> Iterator[Finding]:
+    points = np.stack([case.x, case.x + case.v])
+    got = np.asarray(case.objective.values(points, case.fresh_batch()))
     if got.shape != (2,) or got.dtype != np.float64:
         text = f"values() must return a float64 array of shape (2,), got {got.dtype} {got.shape}"
         yield Finding("values", "error", text)
         return
-    yield _agreement("values", got.tolist(), [checked_loss(trial.value(point)) for point in points])
+    yield _agreement("values", got.tolist(), [checked_loss(case.value(point)) for point in points])
 
 
 def _agreement(name: str, got: list[float], wanted: list[float]) -> Finding:
@@ -175,24 +199,24 @@ def _agreement(name: str, got: list[float], wanted: list[float]) -> Finding:
     return Finding(name, "error", f"{name}() gives {got}, value() gives {wanted} for the same points")
 
 
-def _threads(trial: Trial) -> Iterator[Finding]:
-    """Many evaluations at once must give what one after the other gives."""
-    count = trial.user.concurrency
+def _threads(case: Case) -> Iterator[Finding]:
+    """Evaluations at once must give the losses of evaluations one after another."""
+    count = case.user.concurrency
     if count == 1:
         return
-    points = [trial.x + sign * trial.radius * trial.v for sign in np.linspace(-1.0, 1.0, 4 * count)]
-    alone = [checked_loss(trial.value(point)) for point in points]
-    together = np.asarray(Objective.values(trial.user, trial.user_point(np.stack(points)), trial.fresh_batch()))
+    points = [case.x + sign * case.radius * case.v for sign in np.linspace(-1.0, 1.0, 4 * count)]
+    alone = [checked_loss(case.value(point)) for point in points]
+    together = np.asarray(Objective.values(case.user, case.user_point(np.stack(points)), case.fresh_batch()))
     if np.array_equal(alone, together):
-        yield Finding("concurrency", "ok", f"{count} evaluations at once give what they give alone")
+        yield Finding("concurrency", "ok", f"{count} evaluations at once give the same losses as alone")
     else:
-        text = f"with {count} evaluations at once the answers are other ones than alone; set concurrency = 1"
-        yield Finding("concurrency", "error", f"{text}, or keep what they share apart")
+        text = f"{count} evaluations at once give other losses than alone; set concurrency = 1"
+        yield Finding("concurrency", "error", f"{text}, or give each evaluation its own data")
 
 
-def _time(trial: Trial, plan: WorkPlan, warm_up: float) -> Iterator[Finding]:
+def _time(case: Case, plan: WorkPlan, warm_up: float) -> Iterator[Finding]:
     began = time.perf_counter()
-    trial.objective.pair(trial.x, trial.v, trial.radius, trial.fresh_batch())
+    case.objective.pair(case.x, case.v, case.radius, case.fresh_batch())
     step = time.perf_counter() - began
     slot = plan.steps * step
     text = f"{step / 2.0:.2g} s for one evaluation, {clock_text(slot)} for a slot of {plan.steps} steps"

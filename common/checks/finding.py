@@ -1,4 +1,4 @@
-"""What the checks of an objective share: findings, the point that all of them try, and the run they judge it for."""
+"""What the checks of an objective share: findings, the point they are made at, and the run they are made for."""
 
 from __future__ import annotations
 
@@ -8,26 +8,47 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.objective.base import Objective
-from zofedht.common.objective.scaling import units_of
+from zofedht.common.objective.scaling import Units, units_of
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["Finding", "Trial", "WorkPlan", "clock_text"]
+__all__ = ["Case", "Finding", "WorkPlan", "clock_text"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was tried. level: ok, warning (it runs, but badly) or error (it cannot run)."""
+    """The result of one check.
+
+    Attributes
+    ----------
+    name : str
+        The check: size, units, initial, value, arguments, repeats, whole, pair, values, concurrency, radius or time.
+    level : str
+        "ok", "warning" (the objective can run, but badly) or "error" (it cannot run).
+    text : str
+    traceback : str
+        That of the user's own code, where the check raised.
+    """
 
     name: str
     level: str
     text: str
-    traceback: str = ""  # of the user's own code, several lines
+    traceback: str = ""
 
 
 @dataclass(frozen=True)
 class WorkPlan:
-    """The run that an objective is for. rounds: 0 where nobody knows."""
+    """The run that an objective is for.
+
+    Attributes
+    ----------
+    steps, slots : int
+        Local steps of a slot, and slots of a round.
+    rounds : int
+        0 where the number of rounds is unknown.
+    round_timeout : float
+        In seconds.
+    """
 
     steps: int = 50
     rounds: int = 0
@@ -36,8 +57,8 @@ class WorkPlan:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """An objective as it is searched, the point x, a direction v and the samples to try it with."""
+class Case:
+    """An objective in search units with a point x, a direction v, a radius and the samples of one evaluation."""
 
     objective: Objective
     x: Vector
@@ -47,8 +68,8 @@ class Trial:
     seed: int
 
     @classmethod
-    def at(cls, objective: Objective, x: Vector, radius: float, batch_size: int, seed: int) -> Trial:
-        """Return a trial at x of an objective as it is searched; the direction and the samples are always the same."""
+    def at(cls, objective: Objective, x: Vector, radius: float, batch_size: int, seed: int) -> Case:
+        """Return the case of an objective in search units at x; the seed decides v and the samples."""
         rng, samples = stream(seed, "check"), len(objective)
         batch = slice(None) if samples == 1 else rng.integers(0, samples, size=batch_size or samples, dtype=np.intp)
         units = units_of(objective)
@@ -56,43 +77,42 @@ class Trial:
         return cls(objective, x if units is None else units.project(x), v, radius, batch, seed)
 
     @property
-    def user(self) -> Objective:
-        """The objective as the user wrote it."""
-        inner: Objective = getattr(self.objective, "inner", self.objective) if self._scaled else self.objective
-        return inner
+    def units(self) -> Units | None:
+        """Scale and bounds of the objective, or None."""
+        return units_of(self.objective)
 
     @property
-    def _scaled(self) -> bool:
-        return units_of(self.objective) is not None
+    def user(self) -> Objective:
+        """The objective as the user wrote it."""
+        inner: Objective = self.objective if self.units is None else self.objective.inner  # type: ignore[attr-defined]
+        return inner
 
     def value(self, x: Vector) -> Any:
-        """Return what value() gives at x, on a batch of its own."""
+        """Return what value() returns for a copy of x and of the samples."""
         return self.objective.value(x.copy(), self.fresh_batch())
 
     def fresh_batch(self) -> Indices | slice:
-        """Return the samples as an array that may be changed without harm."""
+        """Return a copy of the samples."""
         return self.batch if isinstance(self.batch, slice) else self.batch.copy()
 
     def user_point(self, z: Vector | Matrix) -> Any:
         """Return z, or the points in its rows, in the user's units."""
-        units = units_of(self.objective)
-        return z if units is None else units.to_user(z)
+        return z if self.units is None else self.units.to_user(z)
 
     def inside(self, length: float) -> Vector:
-        """Return the point nearest to x from which probes of this length stay within the bounds."""
-        units = units_of(self.objective)
+        """Return the nearest point to x from which probes of this length stay within the bounds."""
+        units = self.units
         return self.x if units is None else units.to_search(units.ends(self.x, self.v, length, -length)[0])
 
     def user_probe(self) -> tuple[Vector, Vector]:
         """Return the middle and the direction of the probe in the user's units."""
-        units = units_of(self.objective)
-        if units is None:
+        if self.units is None:
             return self.x.copy(), self.v.copy()
-        return units.ends(self.x, self.v, self.radius, -self.radius)
+        return self.units.ends(self.x, self.v, self.radius, -self.radius)
 
 
 def clock_text(seconds: float) -> str:
-    """Return a time as people say it: two digits, in seconds, minutes, hours or days."""
+    """Return a time with two digits, in seconds, minutes, hours or days."""
     for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2.0 * size:
             return f"{np.format_float_positional(float(f'{seconds / size:.2g}'), trim='-')} {unit}"

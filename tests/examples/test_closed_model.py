@@ -28,5 +28,5 @@ def test_a_service_that_takes_one_question_a_call_is_asked_for_both_ends_at_once
         "--config run.toml": "--config run.toml --set objective=adapter:make_two_calls rounds=3",
     }
     said = run_as_written("closed_model", tmp_path, changes=changes)
-    assert "concurrency: 2 evaluations at once give what they give alone" in said
+    assert "concurrency: 2 evaluations at once give the same losses as alone" in said
     assert re.search(r"^0 of 60 steps were skipped", said, re.MULTILINE)

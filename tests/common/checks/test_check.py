@@ -47,7 +47,7 @@ def _broken(**methods: Callable[..., Any]) -> Objective:
     return type("Broken", (_Good,), methods)()  # type: ignore[no-any-return]
 
 
-def test_a_good_objective_has_no_fault_and_every_check_was_made() -> None:
+def test_a_good_objective_passes_every_check() -> None:
     findings = _findings(_Good())
     assert {finding.level for finding in findings.values()} == {"ok"}
     assert list(findings) == [
@@ -83,7 +83,7 @@ def _raise(*_: Any) -> Any:
     ],
     ids=["float32", "NaN", "array", "nothing", "raising"],
 )
-def test_a_value_that_is_no_loss_is_an_error_and_ends_the_checks(value: Callable[..., Any], text: str) -> None:
+def test_an_unusable_loss_ends_the_checks(value: Callable[..., Any], text: str) -> None:
     findings = _findings(_broken(value=value))
     assert findings["value"].level == "error"
     assert text in findings["value"].text
@@ -114,7 +114,7 @@ def _noisy(size: float) -> Callable[..., float]:
     return lambda self, x, batch: float(np.mean((x - _CENTRES[batch]) ** 2) + size * rng.standard_normal())
 
 
-def test_random_answers_are_a_warning_and_not_blamed_on_pair_or_values() -> None:
+def test_noisy_losses_are_not_blamed_on_pair_or_values() -> None:
     faults = _faults(_broken(value=_noisy(1e-2)))
     assert faults.pop("repeats") == "warning"
     assert faults == {"radius": "warning"}
@@ -124,14 +124,14 @@ def _single(self: Any, x: Vector, batch: Indices | slice) -> float:
     return float(np.float32(np.mean((x - _CENTRES[batch]) ** 2)))
 
 
-def test_float32_inside_of_a_float_is_seen_by_its_rounding() -> None:
+def test_float32_rounding_inside_a_float_is_found() -> None:
     finding = _findings(_broken(value=_single), radius=1e-6)["radius"]
     assert finding.level == "warning"
     assert "compute in float64" in finding.text
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_noise_above_the_difference_is_a_warning_and_its_advice_ends_at_a_good_radius(seed: int) -> None:
+def test_the_advice_on_rounding_leads_to_a_good_radius(seed: int) -> None:
     def value(self: Any, x: Vector, batch: Indices | slice) -> float:
         return float(np.mean((x - _CENTRES[batch]) ** 2) + 1e-5 * np.cos(1e9 * x.sum()))  # noise that repeats
 
@@ -148,7 +148,7 @@ def test_noise_above_the_difference_is_a_warning_and_its_advice_ends_at_a_good_r
     pytest.fail(f"still {finding.text}")
 
 
-def test_a_function_that_does_not_change_within_the_radius_is_a_warning() -> None:
+def test_an_unchanged_function_within_the_radius_is_a_warning() -> None:
     finding = _findings(_broken(value=_single), radius=1e-12)["radius"]
     assert finding.level == "warning"
     assert "does not change within radius 1e-12" in finding.text
@@ -170,7 +170,7 @@ def test_a_wrong_starting_point_is_an_error(initial: Callable[..., Any], text: s
 
 
 @pytest.mark.parametrize("methods", [{"__len__": _raise}, {"__len__": lambda self: 0}, {"dim": "three"}, {"dim": -1}])
-def test_a_size_that_is_none_is_an_error(methods: dict[str, Any]) -> None:
+def test_an_unusable_size_is_an_error(methods: dict[str, Any]) -> None:
     assert _faults(_broken(**methods)) == {"size": "error"}
 
 
@@ -212,7 +212,7 @@ def test_values_that_disagree_with_value_are_an_error(values: Callable[..., Any]
     assert text in finding.text
 
 
-def test_a_value_that_cannot_take_the_whole_shard_is_an_error() -> None:
+def test_a_value_must_take_the_whole_shard() -> None:
     finding = _findings(_broken(value=lambda self, x, batch: float(x.sum()) + len(batch)))["whole"]
     assert finding.level == "error"
     assert "raised TypeError" in finding.text
@@ -224,7 +224,7 @@ def test_an_evaluation_without_a_loss_is_an_error() -> None:
     assert "yield" in finding.text
 
 
-def test_the_time_of_a_slot_and_of_the_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_slot_and_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter([0.0, 70.0, 100.0, 104.0])  # the first evaluation imports things; a pair takes 4 seconds
     monkeypatch.setattr(objective_checks.time, "perf_counter", lambda: next(ticks))
     plan = WorkPlan(steps=50, rounds=90, slots=4, round_timeout=300.0)
@@ -237,7 +237,7 @@ def test_the_time_of_a_slot_and_of_the_run_is_told(monkeypatch: pytest.MonkeyPat
     )
 
 
-def test_a_slot_that_outlasts_the_round_timeout_is_said_to_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slot_longer_than_the_round_timeout_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter([0.0, 1.0, 10.0, 20.0])
     monkeypatch.setattr(objective_checks.time, "perf_counter", lambda: next(ticks))
     finding = _findings(_Good(), plan=WorkPlan(round_timeout=300.0))["time"]
@@ -249,11 +249,11 @@ def test_a_slot_that_outlasts_the_round_timeout_is_said_to_be_lost(monkeypatch: 
     ("seconds", "text"),
     [(0.0012, "0.0012 s"), (1.0, "1 s"), (119.0, "119 s"), (200.0, "3.3 min"), (9000.0, "2.5 h"), (1e6, "12 days")],
 )
-def test_times_are_told_as_people_say_them(seconds: float, text: str) -> None:
+def test_times_have_two_digits_and_a_unit(seconds: float, text: str) -> None:
     assert clock_text(seconds) == text
 
 
-def test_an_exception_is_shown_with_the_users_own_frames_only() -> None:
+def test_a_traceback_has_the_users_frames_only() -> None:
     finding = _findings(_broken(value=_raise))["value"]
     assert finding.text.startswith("raised OSError: the plant is offline (test_check.py, line ")
     lines = finding.traceback.splitlines()
@@ -266,7 +266,7 @@ def test_an_exception_is_shown_with_the_users_own_frames_only() -> None:
 
 
 @pytest.mark.parametrize("method", ["pair", "values", "evaluate"])
-def test_every_method_must_leave_its_arguments_alone(method: str) -> None:
+def test_no_method_may_change_its_arguments(method: str) -> None:
     def meddle(self: Any, x: Vector, *others: Any) -> Any:
         answer = getattr(_Good, method)(self, x.copy(), *others)
         x += 1.0
@@ -277,7 +277,7 @@ def test_every_method_must_leave_its_arguments_alone(method: str) -> None:
     assert finding.text.startswith(f"{method}() changes its argument ")
 
 
-def test_an_answer_that_remembers_another_point_is_a_warning() -> None:
+def test_a_memory_of_another_point_is_a_warning() -> None:
     def value(self: Any, x: Vector, batch: Indices | slice) -> float:
         last, self.last = getattr(self, "last", 0.0), float(x[0])
         here = float(np.mean((x - _CENTRES[batch]) ** 2))
@@ -285,16 +285,16 @@ def test_an_answer_that_remembers_another_point_is_a_warning() -> None:
 
     finding = _findings(_broken(value=value, last=0.0))["repeats"]
     assert finding.level == "warning"
-    assert "different answers" in finding.text
+    assert "different losses" in finding.text
 
 
-def test_the_radius_that_is_suggested_was_tried() -> None:
+def test_the_suggested_radius_passes_the_check() -> None:
     def value(self: Any, x: Vector, batch: Indices | slice) -> float:
         return float(np.float32(10.0 + np.mean((x - _CENTRES[batch]) ** 2)))
 
     finding = _findings(_broken(value=value), radius=1e-6)["radius"]
     assert finding.level == "warning"
-    assert finding.text.endswith(", and compute in float64: all its values are float32 numbers")
+    assert finding.text.endswith(", and compute in float64: all losses are float32 numbers")
     better = float(finding.text.split("try radius = ")[1].split(",")[0])
     assert _findings(_broken(value=value), radius=better)["radius"].level == "ok"
 
@@ -333,12 +333,10 @@ class _Points(Objective):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("metric", ["accuracy", "f1"])
 @pytest.mark.parametrize("batch_size", [64, 0])
-def test_a_metric_that_changes_in_steps_is_given_a_radius_at_which_most_slopes_are_not_0(
-    metric: str, batch_size: int, seed: int
-) -> None:
+def test_a_staircase_gets_a_radius_where_most_slopes_move(metric: str, batch_size: int, seed: int) -> None:
     told = _findings(_Points(metric), seed=seed, batch_size=batch_size)["radius"]
     assert told.level == "warning"
-    assert "F changes in steps" in told.text
+    assert "F is a staircase" in told.text
     assert "begin elsewhere" not in told.text
     better = float(told.text.split("try radius = ")[1].split(",")[0])
     assert 1e-4 < better <= 1.0
@@ -355,9 +353,7 @@ def test_a_metric_that_changes_in_steps_is_given_a_radius_at_which_most_slopes_a
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1"])
 @pytest.mark.parametrize("radius", [1e-4, 1.0])
-def test_a_start_on_a_jump_is_told_and_not_taken_for_noise(
-    metric: str, radius: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_start_on_a_jump_is_no_noise(metric: str, radius: float, monkeypatch: pytest.MonkeyPatch) -> None:
     objective = _Points(metric)
     monkeypatch.setattr(_Points, "initial", Objective.initial)  # zeros, where every score is 0
     told = _findings(objective, radius=radius)["radius"]
@@ -367,20 +363,20 @@ def test_a_start_on_a_jump_is_told_and_not_taken_for_noise(
 
 
 @pytest.mark.parametrize("width", [1e-3, 0.02, 10.0, 1e4])
-def test_the_radius_follows_the_width_of_the_steps(width: float) -> None:
+def test_the_radius_follows_the_width_of_the_stairs(width: float) -> None:
     objective = _steps_of(width)
     text = _findings(objective, radius=1e-3 * width)["radius"].text
     better = float(text.split("try radius = ")[1].split(",")[0])
     assert 0.03 * width <= better <= 3.0 * width
 
 
-def test_a_function_that_is_flat_everywhere_is_said_to_be() -> None:
+def test_a_flat_function_is_told() -> None:
     text = _findings(_broken(value=lambda self, x, batch: 1.0))["radius"].text
     assert "F is flat around the starting point: 8 of 8 slopes at radius 0.0001 are exactly 0" in text
     assert text.endswith("and most are up to radius 1000; begin elsewhere (initial), or scale x")
 
 
-def test_a_larger_radius_at_which_the_function_fails_ends_the_search_and_is_told() -> None:
+def test_a_failure_at_a_larger_radius_ends_the_scan() -> None:
     def value(self: Any, x: Vector, batch: Indices | slice) -> float:
         if np.abs(x).max() > 0.5:
             raise RuntimeError("the valve is shut")
@@ -392,7 +388,7 @@ def test_a_larger_radius_at_which_the_function_fails_ends_the_search_and_is_told
     assert "begin elsewhere" in found.text
 
 
-def test_an_evaluation_of_something_else_than_numbers_is_an_error() -> None:
+def test_every_metric_must_be_a_number() -> None:
     finding = _findings(_broken(evaluate=lambda self, x: {"loss": 1.0, "plant": "north"}))["whole"]
     assert (finding.level, finding.text) == (
         "error",
@@ -400,7 +396,7 @@ def test_an_evaluation_of_something_else_than_numbers_is_an_error() -> None:
     )
 
 
-def test_evaluations_that_disturb_each_other_are_an_error_and_others_are_not() -> None:
+def test_evaluations_that_disturb_each_other_are_an_error() -> None:
     class Sharing(_Good):
         concurrency = 4
 

@@ -1,4 +1,4 @@
-"""An F that answers differently at the same x: what is noise and what is not, and a radius that holds what was said."""
+"""An F with noise: what counts as noise, and the radius that the check suggests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from zofedht.common.checks.finding import Finding, Trial
+from zofedht.common.checks.finding import Case, Finding
 from zofedht.common.checks.radius import check_radius, noise_advice
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import in_search_units
@@ -43,7 +43,7 @@ def _good(noise: float) -> float:
 
 def _found(objective: Objective, radius: float, seed: int = 0) -> Finding:
     searched = in_search_units(objective)
-    (finding,) = check_radius(Trial.at(searched, searched.zeros(), radius, 0, seed))
+    (finding,) = check_radius(Case.at(searched, searched.zeros(), radius, 0, seed))
     return finding
 
 
@@ -53,7 +53,7 @@ def _advised(finding: Finding) -> float:
 
 @pytest.mark.parametrize("dimension", [1, 10, 100])
 @pytest.mark.parametrize("noise", [1e-3, 0.1, 2.0])
-def test_the_advice_is_a_good_radius_in_every_repeat_and_holds_when_it_is_checked(noise: float, dimension: int) -> None:
+def test_the_advice_is_a_good_radius_in_every_repeat(noise: float, dimension: int) -> None:
     for repeat in range(20):
         objective = _Noisy(_quadratic, dimension, noise, repeat)
         finding = _found(objective, radius=1e-4)
@@ -72,7 +72,7 @@ def test_a_radius_is_judged_alike_in_every_repeat(times: float, level: str) -> N
         assert finding.level == level, finding.text
 
 
-def test_sizes_of_noise_and_slopes_are_told_side_by_side() -> None:
+def test_the_warning_names_noise_and_slope() -> None:
     text = _found(_Noisy(_quadratic, 10, 0.1), radius=1e-3).text
     told = re.search(r"an error near (\S+), where a typical slope is (\S+); ", text)
     assert told
@@ -96,18 +96,18 @@ def test_curvature_and_bounds_are_not_taken_for_noise(radius: float, noise: floa
     start = objective.initial(np.random.default_rng(0))
     assert start is not None
     for seed in range(5):
-        (finding,) = check_radius(Trial.at(objective, start, radius, 0, seed))
+        (finding,) = check_radius(Case.at(objective, start, radius, 0, seed))
         assert finding.level == "ok", finding.text
 
 
-def test_where_no_radius_helps_it_is_said_and_always_so() -> None:
+def test_where_no_radius_helps_the_finding_tells_it() -> None:
     for repeat in range(20):
         flat = _found(_Noisy(lambda x: 1.0, 5, 0.1, repeat), radius=1e-2)
         assert flat.level == "warning"
-        assert re.search(r"no larger radius that was tried, up to \S+, stands clearer of it", flat.text)
+        assert re.search(r"no larger radius that was tried, up to \S+, is clearer", flat.text)
 
 
-def test_a_larger_radius_at_which_the_function_fails_ends_the_search_with_the_best_before() -> None:
+def test_a_failure_at_a_larger_radius_ends_the_scan() -> None:
     def fragile(x: Vector) -> float:
         if np.abs(x).max() > 1.0:
             raise RuntimeError("the valve is shut")
@@ -118,7 +118,7 @@ def test_a_larger_radius_at_which_the_function_fails_ends_the_search_with_the_be
     assert "noise of 1" in text
 
 
-def test_one_wild_answer_does_not_make_the_noise() -> None:
+def test_one_outlier_is_no_noise() -> None:
     class Wild(_Noisy):
         def value(self, x: Vector, batch: Indices | slice) -> float:
             return super().value(x, batch) + 10.0 * (self.asked == 12)
@@ -126,11 +126,11 @@ def test_one_wild_answer_does_not_make_the_noise() -> None:
     assert _found(Wild(_quadratic, 10, 1e-3), radius=0.3).level == "ok"
 
 
-def test_advice_on_noise_asks_thrice_where_there_is_none() -> None:
+def test_without_noise_the_advice_takes_three_evaluations() -> None:
     objective = _Noisy(_quadratic, 3, 0.0)
-    trial = Trial.at(objective, np.zeros(3), 1e-4, 0, 0)
-    assert noise_advice(trial) == ""
+    case = Case.at(objective, np.zeros(3), 1e-4, 0, 0)
+    assert noise_advice(case) == ""
     assert objective.asked == 3
     objective.noise = 0.1
-    assert noise_advice(trial).startswith("evaluations of the same x differ, here by 0.")
-    assert _good(0.1) / 3.5 < _advised(Finding("", "", noise_advice(trial))) < 3.5 * _good(0.1)
+    assert noise_advice(case).startswith("evaluations of the same x differ, here by 0.")
+    assert _good(0.1) / 3.5 < _advised(Finding("", "", noise_advice(case))) < 3.5 * _good(0.1)
