@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from zofedht.common.random.source import GENERATORS, noise
+from zofedht.common.directions.probes import PROBES
+from zofedht.common.random.source import Source
+from zofedht.common.random.streams import stream
 
 __all__ = ["Machine", "cpu_seconds", "measured"]
 
@@ -19,7 +21,7 @@ class Machine:
 
     flops: float  # of a float64 matrix product, 1/s
     bandwidth: float  # of reading memory, byte/s
-    normals: dict[str, float]  # seconds for one normal number, by "generator/kernel"
+    draws: dict[str, float]  # seconds for one number of a direction, by "kernel/probe"
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -29,19 +31,18 @@ def cpu_seconds(work: Callable[[], object]) -> float:
     return time.thread_time() - before
 
 
-def measured(kernels: tuple[str, ...]) -> Machine:
+def measured(kernels: Sequence[str], probes: Sequence[str]) -> Machine:
     """Measure the machine; the best of several tries, since a limit is what can be reached."""
     a, b = np.ones((480, 785)), np.ones((785, 50))
     big = np.ones(2**23)  # 64 MB: more than the caches hold
 
-    def draw(generator: str, kernel: str) -> None:
-        noise(generator, kernel, 0, "directions", 0, 0).normals(50, 785)
+    def drawing(kernel: str, probe: str) -> Callable[[], object]:
+        return lambda: PROBES[probe](Source(stream(0, "directions"), kernel), 50, 785)
 
-    sources = [(generator, kernel) for generator in GENERATORS for kernel in kernels]
     return Machine(
         flops=2.0 * 480 * 785 * 50 / _best(lambda: a @ b),
         bandwidth=big.nbytes / _best(big.sum),
-        normals={f"{g}/{k}": _best(lambda g=g, k=k: draw(g, k)) / (50 * 785) for g, k in sources},  # type: ignore[misc]
+        draws={f"{k}/{p}": _best(drawing(k, p)) / (50 * 785) for k in kernels for p in probes},
     )
 
 

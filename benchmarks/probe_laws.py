@@ -1,4 +1,4 @@
-"""Training loss per evaluation and per second of CPU, for every law of the probe and source of its numbers.
+"""Training loss per evaluation and per second of CPU, for every law of the probe.
 
     python -m benchmarks.probe_laws [--data-dir DIR] [--models logistic,...] [--rounds 225] [--seeds 0,1,2]
                                     [--json FILE]
@@ -23,7 +23,6 @@ import numpy as np
 from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig, Scalar
 from zofedht.common.directions.probes import PROBES
-from zofedht.common.random.source import GENERATORS
 from zofedht.common.shards import train_objective
 from zofedht.experiments.study.pool import prepare
 from zofedht.server.core.record import RoundRecord
@@ -87,24 +86,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     for model in args.models.split(","):
         for algorithm in ("zofedht", "zofedavg-sgd"):
             runs = {
-                (probe, generator): [
-                    follow(_config(args.data_dir, model, algorithm, probe, generator, args.rounds, seed))
-                    for seed in seeds
-                ]
-                for generator in GENERATORS
+                probe: [follow(_config(args.data_dir, model, algorithm, probe, args.rounds, seed)) for seed in seeds]
                 for probe in PROBES
             }
             found = _table(runs)
-            result |= {f"{model}/{algorithm}/{probe}/{source}": row for (probe, source), row in found.items()}
+            result |= {f"{model}/{algorithm}/{probe}": row for probe, row in found.items()}
             _show(f"{model}, {algorithm}, {args.rounds} rounds, seeds {args.seeds}", found)
     if args.json:
         args.json.write_text(json.dumps(result, indent=2) + "\n")
     return 0
 
 
-def _config(data_dir: str, model: str, algorithm: str, probe: str, generator: str, rounds: int, seed: int) -> RunConfig:
+def _config(data_dir: str, model: str, algorithm: str, probe: str, rounds: int, seed: int) -> RunConfig:
     keys: dict[str, Scalar] = {
-        "model": model, "algorithm": algorithm, "probe": probe, "generator": generator, "rounds": rounds, "seed": seed,
+        "model": model, "algorithm": algorithm, "probe": probe, "rounds": rounds, "seed": seed,
         "step-size": _STEP_SIZES[model], "evaluate-every": 0,
         "init": "ones" if model == "svm-squared-hinge" else "zeros",
     }  # fmt: skip
@@ -115,7 +110,7 @@ def _config(data_dir: str, model: str, algorithm: str, probe: str, generator: st
     return RunConfig.from_mapping(keys)
 
 
-def _table(runs: dict[tuple[str, str], list[Curve]]) -> dict[tuple[str, str], dict[str, float]]:
+def _table(runs: dict[str, list[Curve]]) -> dict[str, dict[str, float]]:
     """Return the means over seeds: losses at a third and all of the evaluations, and at CPU times that all reach.
 
     The largest minus the smallest of the final losses says what a seed changes.
@@ -138,14 +133,14 @@ def _table(runs: dict[tuple[str, str], list[Curve]]) -> dict[tuple[str, str], di
     return {key: row(curves) for key, curves in runs.items()}
 
 
-def _show(title: str, found: dict[tuple[str, str], dict[str, float]]) -> None:
+def _show(title: str, found: dict[str, dict[str, float]]) -> None:
     shortest = next(iter(found.values()))["shortest_s"]
     print(f"\n{title}")
-    print(f"{'probe':<12}{'generator':<12}{'CPU s':>7}{'1/3 of evaluations':>20}{'all':>8}{'range':>8}"
+    print(f"{'probe':<12}{'CPU s':>7}{'1/3 of evaluations':>20}{'all':>8}{'range':>8}"
           f"{f'after {shortest / 3:.1f} s':>14}{f'{shortest:.1f} s':>8}")  # fmt: skip
-    for (probe, source), row in found.items():
+    for probe, row in found.items():
         print(
-            f"{probe:<12}{source:<12}{row['cpu_s']:>7.1f}{row['loss_third']:>20.4f}{row['loss']:>8.4f}{row['loss_range']:>8.4f}"
+            f"{probe:<12}{row['cpu_s']:>7.1f}{row['loss_third']:>20.4f}{row['loss']:>8.4f}{row['loss_range']:>8.4f}"
             f"{row['loss_at_third_of_shortest']:>14.4f}{row['loss_at_shortest']:>8.4f}",
             flush=True,
         )

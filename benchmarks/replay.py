@@ -1,7 +1,7 @@
 """What replaying slopes costs the server: milliseconds per round, on one core and on all.
 
-    python -m benchmarks.replay [--dimensions 785,39300,2361900] [--generators pcg64dxsm,philox4x32]
-                                [--directions per-slot,shared] [--slots 10] [--steps 50] [--repeats 5] [--json FILE]
+    python -m benchmarks.replay [--dimensions 785,39300,2361900] [--directions per-slot,shared] [--slots 10]
+                                [--steps 50] [--repeats 5] [--json FILE]
 
 Beside it is the cost of what it replaces: reading as many moves of n numbers out of their messages. One core and all
 of them take turns; all numbers are medians, that of the ratio over the turns: other work on the machine then weighs
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import itertools
 import json
 import statistics
 import sys
@@ -24,7 +23,6 @@ import numpy as np
 
 from zofedht.common.blas import one_thread
 from zofedht.common.directions.trajectory import basis_of
-from zofedht.common.random.source import GENERATORS
 from zofedht.common.typing import Matrix
 from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.common.wire.npy import decode_vector
@@ -38,7 +36,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print a table and write the JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.replay", description=__doc__.splitlines()[0])
     parser.add_argument("--dimensions", default="785,39300,2361900", help="numbers of parameters")
-    parser.add_argument("--generators", default=",".join(GENERATORS), help="sources of the directions")
     parser.add_argument("--directions", default="per-slot,shared", help="whose directions a slot takes")
     parser.add_argument("--slots", type=int, default=10, help="slots of a round")
     parser.add_argument("--steps", type=int, default=50, help="steps of a slot")
@@ -46,27 +43,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="file for the result")
     args = parser.parse_args(argv)
     cores = replays.available_cores()
-    for generator in args.generators.split(","):  # the first use compiles
-        _replaying(*_round(8, 1, 1, generator, shared=False), np.eye(8)[:, :_MEMORY], 1)()
+    _replaying(*_round(8, 1, 1, shared=False), np.eye(8)[:, :_MEMORY], 1)()  # the first use compiles
     print(f"ms per round of {args.slots} slots of {args.steps} steps, Q of {_MEMORY} columns; {args.repeats} turns")
     columns = f"{'1 core':>11}{f'{cores} cores':>11}{'ratio':>7}{'reading moves':>16}"
-    print(f"{'n':>9}{'generator':>12}{'directions':>12}{columns}")
+    print(f"{'n':>9}{'directions':>12}{columns}")
     result: dict[str, dict[str, float]] = {}
     for dimension in (int(text) for text in args.dimensions.split(",")):
         basis = basis_of(list(np.random.default_rng(0).standard_normal((_MEMORY, dimension))))
-        for generator, directions in itertools.product(args.generators.split(","), args.directions.split(",")):
-            asked, updates = _round(dimension, args.slots, args.steps, generator, shared=directions == "shared")
+        for directions in args.directions.split(","):
+            asked, updates = _round(dimension, args.slots, args.steps, shared=directions == "shared")
             works = [_replaying(asked, updates, basis, 1), _replaying(asked, updates, basis, cores)]
             one, all_, reading = _turns([*works, _reading(dimension, args.slots)], args.repeats)
             ratio = statistics.median(b / a for a, b in zip(one, all_, strict=True))
             shown = [statistics.median(times) for times in (one, all_, reading)]
             print(
-                f"{dimension:>9}{generator:>12}{directions:>12}{shown[0]:>11.2f}{shown[1]:>11.2f}{ratio:>7.2f}"
-                f"{shown[2]:>16.2f}",
+                f"{dimension:>9}{directions:>12}{shown[0]:>11.2f}{shown[1]:>11.2f}{ratio:>7.2f}{shown[2]:>16.2f}",
                 flush=True,
             )
             names = ("one_core_ms", "all_cores_ms", "reading_moves_ms")
-            result[f"{dimension} {generator} {directions}"] = dict(zip(names, shown, strict=True)) | {"ratio": ratio}
+            result[f"{dimension} {directions}"] = dict(zip(names, shown, strict=True)) | {"ratio": ratio}
     if args.json:
         args.json.write_text(json.dumps(result, indent=2) + "\n")
     return 0
@@ -83,16 +78,14 @@ def _turns(works: Sequence[Callable[[], object]], repeats: int) -> list[list[flo
     return times
 
 
-def _round(
-    dimension: int, slots: int, steps: int, generator: str, *, shared: bool
-) -> tuple[dict[int, Broadcast], list[Update]]:
+def _round(dimension: int, slots: int, steps: int, *, shared: bool) -> tuple[dict[int, Broadcast], list[Update]]:
     rng = np.random.default_rng(1)
     x = np.zeros(dimension)
     asked = {
         slot: Broadcast(
             round=7, slot=slot, client=str(slot), partition=slot, x=x, seed=0, step_size=0.1, radius=1e-4,
             local_steps=steps, batch_size=64, slope="central", weight=0.3, gain=dimension / _MEMORY, version=5,
-            rank=_MEMORY, uplink="slopes", direction_slot=0 if shared else None, generator=generator,
+            rank=_MEMORY, uplink="slopes", direction_slot=0 if shared else None,
         )
         for slot in range(slots)
     }  # fmt: skip

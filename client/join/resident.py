@@ -20,7 +20,6 @@ from zofedht.common.objective.agreement import MOST_TOLD_UNITS, told_units
 from zofedht.common.objective.base import Objective, Shard
 from zofedht.common.objective.loading import load_objective
 from zofedht.common.objective.scaling import in_search_units, units_of
-from zofedht.common.random.streams import BIT_GENERATOR
 from zofedht.common.replay import draw_check
 from zofedht.common.shards import config_of_task, lone_objective, own_objective
 from zofedht.common.wire.codec import decode_question, encode_hello
@@ -86,7 +85,6 @@ class ResidentClient(ZofedhtClient):
             dimension=0 if objective is None else objective.dim,
             protocol=PROTOCOL,
             version=metadata.version("zofedht"),
-            generator=BIT_GENERATOR,
             draws=draw_check(),
             units=b"" if objective is None else told_units(units_of(objective), MOST_TOLD_UNITS),
         )

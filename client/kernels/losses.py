@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.models.losses import HINGE, LOGISTIC, SQUARED_HINGE, ScoreLoss
-from zofedht.common.random.jit import bits_of, compiled, compiled_sums, float_of, horner
+from zofedht.common.random.jit import compiled, compiled_sums, horner
 
 __all__ = [
     "CODES",
@@ -48,7 +48,8 @@ def exponential(a: Any) -> Any:
     k = shifted - _ROUNDER
     r = (a - k * _LOG_2_HIGH) - k * _LOG_2_LOW
     p = horner(_SERIES, r)
-    return p * float_of((bits_of(shifted) << np.int64(52)) + _ONE)
+    power = np.int64((np.float64(shifted).view(np.int64) << np.int64(52)) + _ONE)
+    return p * power.view(np.float64)
 
 
 @compiled

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.rows import CompressedRows
-from zofedht.common.random.jit import array_data, compiled
+from zofedht.common.random.jit import compiled
 from zofedht.common.typing import Matrix
 
 __all__ = ["RowRuns", "rows_of", "sums_of_runs"]
@@ -105,7 +105,8 @@ def sums_of_runs(_context: Any, starts: Any, values: Any, w: Any, v: Any, begin:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         place, four = ir.IntType(64), ir.VectorType(ir.DoubleType(), _WIDTH)
-        first, entries, *sides = (array_data(context, builder, signature, args, which) for which in range(4))
+        kinds = [context.make_array(kind) for kind in signature.args[:4]]
+        first, entries, *sides = (kind(context, builder, array).data for kind, array in zip(kinds, args, strict=False))
         # Two running sums a side: one alone would wait for each addition to end before the next begins.
         sums = [[cgutils.alloca_once(builder, four) for _ in sides] for _ in range(2)]
         for total in (total for pair in sums for total in pair):

@@ -37,7 +37,7 @@ def warm_up(config: RunConfig, objective: Objective | None) -> bool:
         objectives = [build_model(config.model, _made_up_rows(stretch)) for stretch in (1, 4)]
     dimension = _ROWS * _COLUMNS if objectives[0] is None else objectives[0].dim
     plan = Plan(
-        law=Directions(dimension, probe=config.probe, generator=config.generator),
+        law=Directions(dimension, probe=config.probe),
         seed=config.seed,
         round=0,
         slot=0,

@@ -17,7 +17,7 @@ from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.user_traceback import raised_by_objective
 from zofedht.common.random.kernels import runs_compiled
-from zofedht.common.random.source import indices
+from zofedht.common.random.streams import stream
 from zofedht.common.typing import Indices, Matrix, Vector
 
 __all__ = ["Plan", "SlotResult", "local_steps"]
@@ -54,7 +54,7 @@ class Plan:
         if self.batch_size == 0 or shard == 1:
             return None
         size = (self.steps, self.batch_size)
-        return indices(self.kernel, self.seed, "minibatch", self.round, self.slot, shard, size)
+        return stream(self.seed, "minibatch", self.round, self.slot).integers(0, shard, size=size, dtype=np.intp)
 
     def batches(self, shard: int) -> Sequence[Indices | slice]:
         """Return what ``drawn`` gives as one index for each step."""

@@ -35,8 +35,6 @@ from zofedht.common.directions.probes import PROBES
 from zofedht.common.errors import ConfigError
 from zofedht.common.models.table import MODELS
 from zofedht.common.random.kernels import KERNELS
-from zofedht.common.random.source import GENERATORS
-from zofedht.common.random.streams import BIT_GENERATOR
 from zofedht.common.wire.messages import ON_ERROR, WIRE_DTYPES
 
 __all__ = ["CLIENTS_HOLD_DATA", "FREE_KEYS", "LEAST_LOCAL_STEPS", "START_WEIGHT", "RunConfig", "Scalar", "dashed"]
@@ -114,11 +112,6 @@ class RunConfig:
         "law of a direction's parts: gaussian (the paper's), rademacher (signs) or sphere",
         symbol="v1, v2",
         rule=one_of(PROBES),
-    )
-    generator: str = _key(
-        BIT_GENERATOR.lower(),
-        "source of the probe's numbers; philox4x32 is the faster with the extra `fast`, and slow without",
-        rule=one_of(GENERATORS),
     )
     radius: float = _key(1e-4, "smoothing radius", symbol="mu", rule=positive())
     step_size: float | str = _key(
@@ -406,7 +399,7 @@ _TASK_KEYS = (
     "hidden-units", "mlp-bias", "l2", "objective", "num-clients", "seed",
 )  # fmt: skip
 
-_STEP_KEYS = ("algorithm", "probe", "generator", "radius", "slope", "local-steps", "batch-size", "kernel")
+_STEP_KEYS = ("algorithm", "probe", "radius", "slope", "local-steps", "batch-size", "kernel")
 
 FREE_KEYS = frozenset(
     {

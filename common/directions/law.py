@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from zofedht.common.directions.probes import PROBES
-from zofedht.common.random.source import Noise, noise
-from zofedht.common.random.streams import BIT_GENERATOR
+from zofedht.common.random.source import Source
+from zofedht.common.random.streams import stream
 from zofedht.common.typing import Matrix
 
 __all__ = ["BLOCK_BYTES", "Directions", "gain", "slot_directions"]
@@ -40,14 +40,13 @@ class Directions:
     weight: float = 0.0  # a, alpha in the paper
     gain: float = 1.0  # s
     probe: str = "gaussian"  # law of v1 and v2
-    generator: str = BIT_GENERATOR.lower()  # source of their numbers
 
     @property
     def follows_basis(self) -> bool:
         """Whether any probe energy goes into span(Q)."""
         return self.basis is not None and self.basis.shape[1] > 0 and self.weight > 0.0
 
-    def block(self, source: Noise, coefficients: Noise, steps: int) -> Matrix:
+    def block(self, source: Source, coefficients: Source, steps: int) -> Matrix:
         """Draw ``steps`` directions as the rows of a (steps, n) array."""
         draw = PROBES[self.probe]
         v = draw(source, steps, self.dimension)
@@ -71,9 +70,9 @@ def slot_directions(
     block_bytes: int | None = None,
 ) -> Iterator[Matrix]:
     """Yield the directions of one slot in blocks of at most ``block_bytes`` or BLOCK_BYTES, (block, n) each."""
-    source = noise(law.generator, kernel, seed, "directions", round_, slot)
+    source = Source(stream(seed, "directions", round_, slot), kernel)
     # Making a source costs as much as a step: none is made where nothing will be drawn from it.
-    coefficients = noise(law.generator, kernel, seed, "subspace", round_, slot) if law.follows_basis else source
+    coefficients = Source(stream(seed, "subspace", round_, slot), kernel) if law.follows_basis else source
     most = max(1, (block_bytes or BLOCK_BYTES) // (8 * law.dimension))
     for start in range(0, steps, most):
         yield law.block(source, coefficients, min(most, steps - start))

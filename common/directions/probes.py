@@ -7,33 +7,30 @@ from collections.abc import Callable
 
 import numpy as np
 
-from zofedht.common.random.source import Noise
+from zofedht.common.random.source import Source
 from zofedht.common.typing import Matrix
 
 __all__ = ["PROBES"]
 
 
-def _gaussian(source: Noise, rows: int, columns: int) -> Matrix:
+def _gaussian(source: Source, rows: int, columns: int) -> Matrix:
     """N(0, I): the paper's."""
     return source.normals(rows, columns)
 
 
-def _rademacher(source: Noise, rows: int, columns: int) -> Matrix:
-    """Independent signs, a bit each: |v|^2 = n exactly."""
-    signs = source.bits(rows, columns).astype(np.float64)
-    signs *= 2.0
-    signs -= 1.0
-    return signs
+def _rademacher(source: Source, rows: int, columns: int) -> Matrix:
+    """Independent signs: |v|^2 = n exactly."""
+    return source.signs(rows, columns)
 
 
-def _sphere(source: Noise, rows: int, columns: int) -> Matrix:
+def _sphere(source: Source, rows: int, columns: int) -> Matrix:
     """Uniform on the sphere of radius sqrt(n): a normal row, scaled."""
     v = source.normals(rows, columns)
     v *= math.sqrt(columns) / np.sqrt(np.einsum("ij,ij->i", v, v))[:, None]
     return v
 
 
-PROBES: dict[str, Callable[[Noise, int, int], Matrix]] = {
+PROBES: dict[str, Callable[[Source, int, int], Matrix]] = {
     "gaussian": _gaussian,
     "rademacher": _rademacher,
     "sphere": _sphere,

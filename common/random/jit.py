@@ -1,6 +1,6 @@
-"""The compiler of the extra ``fast``: numba, told what all our loops need.
+"""The compiler of the extra ``fast``: numba, told what all our loops need, and the loops that draw.
 
-Only modules named ``compiled_*`` import this one, and they are imported only where ``runs_compiled`` says so.
+It is imported only where ``runs_compiled`` says so.
 """
 
 from __future__ import annotations
@@ -12,25 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+import numpy as np
 
 from zofedht.common.data.named_sets import data_folder
 from zofedht.common.errors import DataError
 
-__all__ = [
-    "array_data",
-    "bits_of",
-    "compiled",
-    "compiled_products",
-    "compiled_sums",
-    "float_of",
-    "high_product",
-    "horner",
-    "root",
-    "trailing_zeros",
-]
+__all__ = ["compiled", "compiled_products", "compiled_sums", "fill_normals", "fill_signs", "horner"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -83,51 +70,22 @@ def _cache_folder() -> str | None:
     return str(folder)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def bits_of(_context: Any, value: Any) -> Any:
-    """Return the bits of a float32 as int32, or of a float64 as int64."""
-    bits, kind = (types.int32, ir.IntType(32)) if value == types.float32 else (types.int64, ir.IntType(64))
-    return bits(value), lambda _c, builder, _s, args: builder.bitcast(args[0], kind)
+@compiled
+def fill_normals(generator: Any, drawn: Any) -> None:
+    """Fill ``drawn`` (count,) with standard normal numbers of a NumPy Generator."""
+    for i in range(drawn.shape[0]):
+        drawn[i] = generator.standard_normal()
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def float_of(_context: Any, bits: Any) -> Any:
-    """Return the float32 of these int32 bits, or the float64 of these int64 bits."""
-    value, kind = (types.float32, ir.FloatType()) if bits == types.int32 else (types.float64, ir.DoubleType())
-    return value(bits), lambda _c, builder, _s, args: builder.bitcast(args[0], kind)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def root(_context: Any, _value: Any) -> Any:
-    """Return the square root of a float32 that is not negative; math.sqrt's check would stop vector code."""
-
-    def generate(_c: Any, builder: Any, _s: Any, args: Any) -> Any:
-        return builder.call(builder.module.declare_intrinsic("llvm.sqrt", [ir.FloatType()]), args)
-
-    return types.float32(types.float32), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def high_product(_context: Any, _one: Any, _other: Any) -> Any:
-    """Return the upper 64 bits of the 128-bit product of two uint64."""
-
-    def generate(_c: Any, builder: Any, _s: Any, args: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(*(builder.zext(value, wide) for value in args))
-        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
-
-    return types.uint64(types.uint64, types.uint64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def trailing_zeros(_context: Any, _value: Any) -> Any:
-    """Return the place of the lowest bit that is set in a uint64 other than 0."""
-    return types.uint64(types.uint64), lambda _c, builder, _s, args: builder.cttz(args[0], ir.IntType(1)(1))
-
-
-def array_data(context: Any, builder: Any, signature: Any, args: Any, which: int) -> Any:
-    """Return the pointer to the data of an array that an intrinsic is given."""
-    return context.make_array(signature.args[which])(context, builder, args[which]).data
+@compiled
+def fill_signs(words: Any, signs: Any) -> None:
+    """Fill the rows of ``signs`` (rows, columns) from those of ``words`` (rows, ceil(columns / 64)), a bit each."""
+    rows, columns = signs.shape
+    for row in range(rows):
+        for start in range(0, columns, 64):
+            word = words[row, start // 64]
+            for bit in range(min(64, columns - start)):
+                signs[row, start + bit] = 1.0 if word >> np.uint64(bit) & np.uint64(1) else -1.0
 
 
 @compiled

@@ -1,118 +1,68 @@
-"""Where the random numbers of directions come from: one row of numbers for each step.
+"""The random numbers of a slot's directions: a stream read in rows, one row for each step.
 
-A source is asked for rows in order. How many are asked for at once cannot change what is drawn.
+The number of rows that is asked for at once cannot change what is drawn. Compiled loops read the same streams and
+give the same numbers, bit for bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+import functools
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zofedht.common.random import philox
 from zofedht.common.random.kernels import runs_compiled
-from zofedht.common.random.streams import BIT_GENERATOR, Purpose, fits_words, key, stream
-from zofedht.common.typing import Indices, Matrix
+from zofedht.common.random.streams import stream
+from zofedht.common.typing import Matrix
 
-if TYPE_CHECKING:
-    from zofedht.common.random.compiled_streams import Stream
+__all__ = ["Source"]
 
-__all__ = ["GENERATORS", "Noise", "Sequential", "indices", "noise"]
+_CHECKED = 100_000  # some 1,200 of them need a second look in the ziggurat, 26 are from its tail
 
 
-class Noise(Protocol):
-    """Rows of independent numbers."""
+class Source:
+    """A stream, read in order by the loops of a kernel."""
+
+    def __init__(self, generator: np.random.Generator, kernel: str) -> None:
+        self._generator = generator
+        self._compiled = runs_compiled(kernel)
 
     def normals(self, rows: int, columns: int) -> Matrix:
         """Return the next rows of standard normal numbers, (rows, columns)."""
+        if not self._compiled or not _gives_numpys_normals():
+            return self._generator.standard_normal((rows, columns))
+        from zofedht.common.random.jit import fill_normals  # numba is there only with the extra ``fast``
 
-    def bits(self, rows: int, columns: int) -> NDArray[np.uint8]:
-        """Return the next rows of fair bits, 0 and 1, (rows, columns)."""
+        drawn = np.empty((rows, columns))
+        fill_normals(self._generator, drawn.reshape(-1))
+        return drawn
 
+    def signs(self, rows: int, columns: int) -> Matrix:
+        """Return the next rows of fair signs, -1 and 1, (rows, columns).
 
-class Sequential:
-    """NumPy's stream, read in order, from NumPy's generator or its compiled twin."""
+        A 64-bit word of the stream gives 64 of them, from its lowest bit on. Each row begins with a new word.
+        """
+        words = self._generator.integers(0, 2**64, size=(rows, -(-columns // 64)), dtype=np.uint64)
+        if self._compiled:
+            from zofedht.common.random.jit import fill_signs  # numba is there only with the extra ``fast``
 
-    def __init__(self, generator: np.random.Generator | Stream) -> None:
-        self._generator = generator
-
-    def normals(self, rows: int, columns: int) -> Matrix:
-        return self._generator.standard_normal((rows, columns))
-
-    def bits(self, rows: int, columns: int) -> NDArray[np.uint8]:
-        size = (rows, -(-columns // 64))
-        if isinstance(self._generator, np.random.Generator):
-            words = self._generator.integers(0, 2**64, size=size, dtype=np.uint64)
-        else:
-            words = self._generator.words(size)
-        packed = np.ascontiguousarray(words, dtype="<u8").view(np.uint8)
-        return np.unpackbits(packed, axis=1, count=columns, bitorder="little")
-
-
-class _Addressed:
-    """Philox: each number is a function of its row and column."""
-
-    def __init__(self, kernel: str, seed: int, purpose: Purpose, round_: int, slot: int) -> None:
-        self._row = 0
-        if runs_compiled(kernel):
-            from zofedht.common.random import (  # numba is there only with the extra ``fast``
-                compiled_philox,
-                compiled_streams,
-            )
-
-            self._normals, self._bits = compiled_philox.normals, compiled_philox.bits
-            name_of = compiled_streams.key if fits_words(seed, round_, slot) else key
-        else:
-            self._normals, self._bits = philox.normals, philox.bits
-            name_of = key
-        self._key = name_of(seed, purpose, round_, slot)
-
-    def normals(self, rows: int, columns: int) -> Matrix:
-        return self._normals(self._key, self._advance(rows), rows, columns)
-
-    def bits(self, rows: int, columns: int) -> NDArray[np.uint8]:
-        return self._bits(self._key, self._advance(rows), rows, columns)
-
-    def _advance(self, rows: int) -> int:
-        first, self._row = self._row, self._row + rows
-        return first
+            signs = np.empty((rows, columns))
+            fill_signs(words, signs)
+            return signs
+        packed = words.astype("<u8").view(np.uint8)
+        signs = np.unpackbits(packed, axis=1, count=columns, bitorder="little").astype(np.float64)
+        signs *= 2.0
+        signs -= 1.0
+        return signs
 
 
-def _compiled_stream(kernel: str, seed: int, purpose: Purpose, round_: int, slot: int) -> Stream | None:
-    """Return the compiled twin of ``stream``, or None where NumPy's own is to be used."""
-    if not runs_compiled(kernel):
-        return None
-    from zofedht.common.random import compiled_streams  # numba is there only with the extra ``fast``
+@functools.cache
+def _gives_numpys_normals() -> bool:
+    """Whether the compiled loop gives the numbers of the NumPy that runs here.
 
-    if not fits_words(seed, round_, slot) or not compiled_streams.gives_numpys():
-        return None
-    return compiled_streams.Stream(seed, purpose, round_, slot)
+    numba repeats NumPy's method, which a later NumPy may change; then NumPy draws, at a third of the speed.
+    """
+    from zofedht.common.random.jit import fill_normals
 
-
-def _sequential(kernel: str, seed: int, purpose: Purpose, round_: int, slot: int) -> Noise:
-    twin = _compiled_stream(kernel, seed, purpose, round_, slot)
-    return Sequential(twin or stream(seed, purpose, round_, slot))
-
-
-def indices(
-    kernel: str, seed: int, purpose: Purpose, round_: int, slot: int, high: int, size: tuple[int, int]
-) -> Indices:
-    """Return the first integers below ``high`` of the stream named (seed, purpose, round, slot), as ``size`` says."""
-    twin = _compiled_stream(kernel, seed, purpose, round_, slot) if high < 2**32 else None
-    if twin:
-        return twin.below(high, size)
-    return stream(seed, purpose, round_, slot).integers(0, high, size=size, dtype=np.intp)
-
-
-GENERATORS: dict[str, Callable[[str, int, Purpose, int, int], Noise]] = {
-    BIT_GENERATOR.lower(): _sequential,
-    "philox4x32": _Addressed,
-}
-"""Sources by the name that the run config key ``generator`` takes."""
-
-
-def noise(generator: str, kernel: str, seed: int, purpose: Purpose, round_: int, slot: int) -> Noise:
-    """Return the source named (seed, purpose, round, slot). All kernels draw the same numbers."""
-    return GENERATORS[generator](kernel, seed, purpose, round_, slot)
+    drawn = np.empty(_CHECKED)
+    fill_normals(stream(0, "check"), drawn)
+    return drawn.tobytes() == stream(0, "check").standard_normal(_CHECKED).tobytes()

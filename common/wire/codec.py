@@ -20,7 +20,6 @@ from zofedht.common.directions.slopes import SLOPES
 from zofedht.common.errors import MessageError, ObjectiveError
 from zofedht.common.objective.agreement import DIGEST_BYTES
 from zofedht.common.random.kernels import KERNELS
-from zofedht.common.random.source import GENERATORS
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.message_size import fit_ins_size, fit_res_size
 from zofedht.common.wire.messages import (
@@ -76,7 +75,6 @@ def encode_broadcast(message: Broadcast) -> tuple[list[Vector], Config]:
         "batch-size": message.batch_size,
         "slope": message.slope,
         "probe": message.probe,
-        "generator": message.generator,
         "kernel": message.kernel,
         "weight": message.weight,
         "gain": message.gain,
@@ -159,7 +157,6 @@ def decode_broadcast(arrays: Sequence[Any], config: Mapping[str, Any]) -> Broadc
         batch_size=read.integer("batch-size", least=0),
         slope=read.choice("slope", SLOPES),
         probe=read.choice("probe", PROBES),
-        generator=read.choice("generator", GENERATORS),
         kernel=read.choice("kernel", KERNELS),
         weight=read.number("weight"),
         gain=read.number("gain"),
@@ -269,7 +266,6 @@ def decode_hello(properties: Mapping[str, Any]) -> Hello:
         dimension=dimension,
         protocol=read.integer("protocol"),
         version=read.text("version"),
-        generator=read.text("generator"),
         draws=read.text("draws"),
         units=read.told_units("units", dimension) if "units" in properties else b"",
     )

@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-from zofedht.common.random.streams import BIT_GENERATOR
 from zofedht.common.typing import Matrix, Vector
 
 __all__ = [
@@ -124,7 +123,6 @@ class Broadcast:
     on_error: str = "drop-slot"  # one of ON_ERROR
     units: str = ""  # digest of the scale and bounds that x is searched in, where the objective has some
     probe: str = "gaussian"  # law of the isotropic part
-    generator: str = BIT_GENERATOR.lower()  # source of its numbers
     kernel: str = "auto"  # auto | numpy | compiled
     uplink: str = "move"  # move | slopes: what the client is to send
     x_digest: str = ""  # of x, where the client is to keep it
@@ -175,7 +173,6 @@ class Hello:
     dimension: int  # n; 0 while it waits
     protocol: int
     version: str  # of the package
-    generator: str  # bit generator that directions are drawn with
     draws: str  # digest of directions that everybody can draw
     units: bytes = b""  # scale and bounds, where its objective has some, or their digest where they are long
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zofedht.common.directions.law import Directions, gain
-from zofedht.common.random.source import Sequential
+from zofedht.common.random.source import Source
 from zofedht.common.typing import Vector
 from zofedht.experiments.theory.bounds import Spectrum
 
@@ -60,7 +60,7 @@ def check_lemmas(
     smoothed = -np.sin(x) * np.exp(-0.5 * radius**2 * np.diag(c))
     gradient = -np.sin(x)
 
-    source = Sequential(rng)
+    source = Source(rng, "numpy")
     total, squares, norms, norms_squared = np.zeros(dimension), np.zeros(dimension), 0.0, 0.0
     for start in range(0, draws, _BLOCK):
         v = law.block(source, source, min(_BLOCK, draws - start))

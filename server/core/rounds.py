@@ -140,7 +140,6 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         batch_size=config.batch,
         slope=config.slope,
         probe=config.probe,
-        generator=config.generator,
         kernel=config.kernel,
         weight=weight,
         gain=gain(config.covariance, state.x.shape[0], state.rank) if follows else 1.0,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zofedht.common.objective.agreement import difference
-from zofedht.common.random.streams import BIT_GENERATOR
 from zofedht.common.replay import draw_check
 from zofedht.common.wire.messages import PROTOCOL, Hello
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
@@ -88,8 +87,4 @@ def other_draws(hello: Hello) -> str:
 
     It may take part all the same: along whatever directions it stepped, its move says where that led.
     """
-    if hello.generator != BIT_GENERATOR:
-        return f"it draws with {hello.generator}, the server with {BIT_GENERATOR}, so its move is taken"
-    if hello.draws != draw_check():
-        return OTHER_NUMBERS
-    return ""
+    return "" if hello.draws == draw_check() else OTHER_NUMBERS

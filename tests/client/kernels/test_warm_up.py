@@ -46,7 +46,7 @@ def slot_of(config: RunConfig, partition: int, dimension: int) -> Broadcast:
     return Broadcast(
         round=0, slot=0, client="ada", partition=partition, x=np.zeros(dimension), seed=0, step_size=0.1, radius=1e-4,
         local_steps=config.local_steps, batch_size=config.batch, slope="central", probe=config.probe,
-        generator=config.generator, kernel=config.kernel, task=config.task,
+        kernel=config.kernel, task=config.task,
     )  # fmt: skip
 
 
@@ -81,10 +81,10 @@ def slots_compile_nothing(keys: dict[str, Any], holdings: dict[str, Any], dimens
     ("keys", "holdings", "dimension"),
     [
         ({"num-clients": 5}, {}, 65),  # auto: the partition is not known yet
-        ({"num-clients": 5, "generator": "philox4x32"}, {"partition": 0, "partitions": 5}, 65),
+        ({"num-clients": 5, "probe": "rademacher"}, {"partition": 0, "partitions": 5}, 65),
         ({"num-clients": 5, "model": "mlp", "hidden-units": 5, "batch-size": 0}, {}, 330),
     ],
-    ids=["auto", "philox", "mlp"],
+    ids=["auto", "signs", "mlp"],
 )
 def test_the_first_slot_compiles_nothing(keys: dict[str, Any], holdings: dict[str, Any], dimension: int) -> None:
     call = f"slots_compile_nothing({keys!r}, {holdings!r}, {dimension})"

@@ -1,4 +1,4 @@
-"""Laws of probes: E[v v^T] = I, whatever the law and the source."""
+"""Laws of probes: E[v v^T] = I, whatever the law."""
 
 from __future__ import annotations
 
@@ -8,57 +8,47 @@ import pytest
 from tests.common.samples import orthonormal
 from zofedht.common.directions.law import Directions, slot_directions
 from zofedht.common.directions.probes import PROBES
-from zofedht.common.random.source import GENERATORS, noise
+from zofedht.common.random.source import Source
+from zofedht.common.random.streams import stream
 from zofedht.common.typing import Matrix
 
 _N = 7
 
 
-def _drawn(probe: str, generator: str, rows: int, columns: int = _N, blocks: int = 1) -> Matrix:
-    source = noise(generator, "auto", 1, "directions", 2, 3)
+def _drawn(probe: str, rows: int, columns: int = _N, blocks: int = 1) -> Matrix:
+    source = Source(stream(1, "directions", 2, 3), "auto")
     return np.concatenate([PROBES[probe](source, rows // blocks, columns) for _ in range(blocks)])
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
 @pytest.mark.parametrize("probe", PROBES)
-def test_second_moment_is_the_identity(probe: str, generator: str) -> None:
+def test_second_moment_is_the_identity(probe: str) -> None:
     """Five standard errors, of at most sqrt(2/count) for each of 28 entries; the seed is fixed."""
     count = 20_000
-    v = _drawn(probe, generator, count)
+    v = _drawn(probe, count)
     assert np.all(np.abs(v.T @ v / count - np.eye(_N)) <= 5 * np.sqrt(2.0 / count))
     assert np.all(np.abs(v.mean(axis=0)) <= 5 / np.sqrt(count))
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
 @pytest.mark.parametrize("probe", PROBES)
 @pytest.mark.parametrize("columns", [1, 64, 65, 200])
-def test_the_size_of_a_block_changes_nothing(probe: str, generator: str, columns: int) -> None:
-    whole = _drawn(probe, generator, 12, columns)
-    np.testing.assert_array_equal(_drawn(probe, generator, 12, columns, blocks=4), whole)
+def test_the_size_of_a_block_changes_nothing(probe: str, columns: int) -> None:
+    whole = _drawn(probe, 12, columns)
+    np.testing.assert_array_equal(_drawn(probe, 12, columns, blocks=4), whole)
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
-def test_signs_and_spheres_have_the_norm_of_n(generator: str) -> None:
+def test_signs_and_spheres_have_the_norm_of_n() -> None:
     for probe in ("rademacher", "sphere"):
-        np.testing.assert_allclose(np.linalg.norm(_drawn(probe, generator, 50), axis=1), np.sqrt(_N), rtol=1e-14)
-    assert set(np.unique(_drawn("rademacher", generator, 50))) == {-1.0, 1.0}
+        np.testing.assert_allclose(np.linalg.norm(_drawn(probe, 50), axis=1), np.sqrt(_N), rtol=1e-14)
+    assert set(np.unique(_drawn("rademacher", 50))) == {-1.0, 1.0}
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
 @pytest.mark.parametrize("probe", PROBES)
-def test_directions_of_every_law_have_the_stated_covariance(probe: str, generator: str) -> None:
+def test_directions_of_every_law_have_the_stated_covariance(probe: str) -> None:
     q, count = orthonormal(_N, 2), 40_000
-    law = Directions(_N, q, 0.4, _N / 2, probe, generator)
+    law = Directions(_N, q, 0.4, _N / 2, probe)
     v = np.concatenate(list(slot_directions(law, count, 1, 2, 3)))
     wanted = 0.6 * np.eye(_N) + 0.4 * (_N / 2) * q @ q.T
     diagonal = np.diag(wanted)
     # Gaussian entries have the largest error of the three laws.
     error = np.sqrt((np.outer(diagonal, diagonal) + wanted**2) / count)
     assert np.all(np.abs(v.T @ v / count - wanted) <= 5 * error)
-
-
-def test_kernels_draw_the_same_numbers() -> None:
-    pytest.importorskip("numba", reason="the extra `fast` is not installed")
-    law = Directions(785, generator="philox4x32")
-    one, other = (next(slot_directions(law, 5, 1, 2, 3, kernel=kernel)) for kernel in ("numpy", "compiled"))
-    np.testing.assert_array_equal(one, other)

@@ -12,8 +12,10 @@ pytest.importorskip("numba", reason="the extra `fast` is not installed")
 
 _RUN = """
 import numpy as np
-from zofedht.common.random.compiled_philox import normals
-print(normals(np.zeros(4, np.uint32), 0, 1, 1)[0, 0])
+from zofedht.common.random.jit import fill_normals
+drawn = np.empty(3)
+fill_normals(np.random.default_rng(1), drawn)
+print(drawn)
 """
 
 

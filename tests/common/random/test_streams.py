@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from zofedht.common.random.streams import BIT_GENERATOR, Purpose, key, stream
+from zofedht.common.random.streams import Purpose, stream
 
 _PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 _LAWFUL_ORDER = (
@@ -57,12 +57,6 @@ def test_a_name_is_a_seed_and_a_spawn_key_of_numpys_whatever_their_sizes(seed: i
     wanted = np.random.SeedSequence(entropy=seed, spawn_key=(3, 2**33, slot))
     numbers = tuple(int(n) for n in np.random.PCG64DXSM(wanted).random_raw(4))
     assert _raw(stream(seed, "minibatch", 2**33, slot)) == numbers
-    wanted = np.random.SeedSequence(entropy=seed, spawn_key=(3, 5, slot))
-    assert tuple(key(seed, "minibatch", 5, slot)) == tuple(wanted.generate_state(4))
-
-
-def test_the_bit_generator_is_the_one_named() -> None:
-    assert type(stream(0, "check").bit_generator).__name__ == BIT_GENERATOR
 
 
 def test_streams_of_neighbouring_names_are_uncorrelated() -> None:

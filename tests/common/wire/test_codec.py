@@ -40,7 +40,7 @@ _X = np.array([-0.0, 5e-324, 1.7976931348623157e308, 0.1, -1.0 / 3.0, 2.0**-1022
 _Q = orthonormal(7, 3)
 _ISOTROPIC = Broadcast(
     round=11, slot=2, client="client-\u00fc 3", partition=3, x=_X, seed=2**63 - 1, step_size=0.1, radius=1e-4,
-    local_steps=50, batch_size=0, slope="forward", probe="sphere", generator="philox4x32", kernel="numpy",
+    local_steps=50, batch_size=0, slope="forward", probe="sphere", kernel="numpy",
     weight=1.0 / 3.0, gain=7.0 / 3.0, task='{"seed": 1}',
 )  # fmt: skip
 _ALONG = dataclasses.replace(_ISOTROPIC, version=10, rank=3, digest=basis_digest(_Q))
@@ -70,7 +70,7 @@ _FAILED = Update(round=11, slot=2, client="3", status="failed", reason="round 11
 _QUESTION = Question("3", 5, 2**63 - 1, '{"seed": 1}', 785)
 _HELLO = Hello(
     name="plant-\u00fc 3", instance="5f2b", source="data", partition=OWN_ROWS, partitions=0, examples=40, dimension=785,
-    protocol=1, version="0.1.0", generator="PCG64DXSM",
+    protocol=1, version="0.1.0",
     draws="5d0c",
 )  # fmt: skip
 _BASIS_MISSING = Update(round=11, slot=2, client="3", status="basis-missing", reason="basis 10 is not held")

@@ -52,7 +52,6 @@ class Evil(Client):
         result = self._honest.get_properties(ins)
         changes = {
             "other-n": {"dimension": 7},
-            "other-generator": {"generator": "MT19937"},
             "other-draws": {"draws": "0" * 16},
             "other-protocol": {"protocol": 99},
             "ill-typed": {"name": 5},

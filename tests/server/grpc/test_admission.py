@@ -11,13 +11,12 @@ from tests.helpers import VALVE
 from tests.server.grpc.processes import Site
 from zofedht.common.objective.agreement import told_units
 from zofedht.common.objective.scaling import Units
-from zofedht.common.random.streams import BIT_GENERATOR
 from zofedht.common.replay import draw_check
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
 from zofedht.server.grpc.admission import Expected, other_draws, refusal
 
-HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", BIT_GENERATOR, draw_check())
+HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", draw_check())
 EXPECTED = Expected(dimension=65, partitions=3, clients_hold_data=False, black_box=False)
 
 
@@ -30,7 +29,6 @@ def test_a_client_that_fits_is_admitted():
     ("changes", "reason"),
     [
         ({}, ""),
-        ({"generator": "MT19937"}, "it draws with MT19937, the server with PCG64DXSM, so its move is taken"),
         ({"draws": "0" * 16}, OTHER_NUMBERS),
     ],
 )

@@ -15,7 +15,6 @@ from zofedht.server.core.replays import OTHER_DIRECTIONS
 from zofedht.server.inprocess import run
 from zofedht.server.records.run_folder import x_digest
 
-OTHER_GENERATOR = "it draws with MT19937, the server with PCG64DXSM, so its move is taken"
 SLOPES = {"uplink": "slopes", "local_steps": 50, "rounds": 6}
 
 
@@ -53,8 +52,6 @@ def test_the_history_tells_the_bytes_that_a_counting_channel_saw(
 @pytest.mark.parametrize(
     ("deed", "reason", "said", "uplink"),
     [
-        ("other-generator", OTHER_GENERATOR, True, "slopes"),
-        ("other-generator", OTHER_GENERATOR, True, "move"),
         ("other-draws", OTHER_NUMBERS, True, "slopes"),
         ("other-draws", OTHER_NUMBERS, True, "move"),
         ("other-directions", OTHER_DIRECTIONS, False, "slopes"),
