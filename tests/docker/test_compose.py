@@ -176,7 +176,7 @@ def test_clients_bring_a_black_box_that_the_server_never_has(deployment: Deploym
         "COMPOSE_FILE": "docker-compose.yml:docker/objective.yml", "OBJECTIVE": "lathe:Lathe", "MODULES": str(tmp_path),
         "CLIENTS": "2", "SETTLE": "1", "LINGER": "1", "ROUNDS": "20",
     }  # fmt: skip
-    deployment.compose("down", "--remove-orphans", **own)  # else replicas 1 and 5 of the test above would stay
+    deployment.compose("down", "--remove-orphans", **own)  # else containers 1 and 5 of the test above would stay
     deployment.compose("up", timeout=120.0, **own)
 
     rows = check_result(deployment.folder)
@@ -185,7 +185,7 @@ def test_clients_bring_a_black_box_that_the_server_never_has(deployment: Deploym
     logs = {name: deployment.compose("logs", "--no-log-prefix", name, **own) for name in ("server", "client")}
     assert logs["client"].count("lathe is imported in /objective") == 2
     assert "lathe is imported" not in logs["server"]
-    # The same numbers as without a network: replica 1 is told shard 0 of 2.
+    # The same numbers as without a network: container 1 gets shard 0 of 2.
     once = ("run", "--rm", "--no-deps", "-T")
     config = (deployment.folder / "config.toml").read_text(encoding="utf-8")
     (tmp_path / "run.toml").write_text(config, encoding="utf-8")
@@ -206,7 +206,7 @@ def test_clients_bring_a_black_box_that_the_server_never_has(deployment: Deploym
     deployment.compose("down", "--remove-orphans", **own)
 
 
-def test_seven_replicas_survive_a_kill_a_pause_a_restart_a_crash_and_a_move(deployment: Deployment):
+def test_seven_clients_survive_a_kill_a_pause_a_restart_a_crash_and_a_move(deployment: Deployment):
     # The folder still holds the run of the test above, which is put aside.
     deployment.compose("up", "--detach", "--scale", "client=7", ROUNDS=str(ENDLESS), timeout=120.0)
     deployment.wait("the first rounds", lambda: deployment.rounds() >= 50, 120.0)

@@ -58,7 +58,7 @@ def test_neither_server_nor_clients_see_the_authority():
 def test_tls_is_on():
     commands = " ".join(str(service["command"]) for service in SERVICES.values())
     assert "--tls-dir" in commands
-    assert "--insecure" not in commands + (ROOT / "docker" / "join-as-replica").read_text(encoding="utf-8")
+    assert "--insecure" not in commands + (ROOT / "docker" / "join-by-number").read_text(encoding="utf-8")
 
 
 def test_there_is_one_image():

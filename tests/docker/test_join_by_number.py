@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "docker" / "join-as-replica"
+SCRIPT = Path(__file__).resolve().parents[2] / "docker" / "join-by-number"
 
 
 def join(folder: Path, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +29,7 @@ def join(folder: Path, name: str, **environment: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.parametrize(("name", "shard"), [("client-1", "0/5"), ("client-3", "2/5"), ("client-5", "4/5")])
-def test_a_replica_with_an_objective_of_its_own_is_told_its_shard(tmp_path: Path, name: str, shard: str) -> None:
+def test_a_container_with_its_own_objective_gets_its_shard(tmp_path: Path, name: str, shard: str) -> None:
     done = join(tmp_path, name, OBJECTIVE="pump:Pump", CLIENTS="5")
     assert done.returncode == 0, done.stderr
     told = done.stdout.split()
@@ -38,10 +38,10 @@ def test_a_replica_with_an_objective_of_its_own_is_told_its_shard(tmp_path: Path
     assert told[told.index("--name") + 1] == name
 
 
-def test_a_replica_beyond_clients_has_no_shard_and_says_the_way_out(tmp_path: Path) -> None:
+def test_a_container_beyond_clients_has_no_shard(tmp_path: Path) -> None:
     done = join(tmp_path, "client-5", OBJECTIVE="pump:Pump", CLIENTS="2")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "replica 5, but CLIENTS is 2" in done.stderr
+    assert "container 5, but CLIENTS is 2" in done.stderr
     assert "docker compose down" in done.stderr
 
 
