@@ -12,7 +12,7 @@ from zofedht.client.cli import parser as client_parser
 from zofedht.common.config.files import markdown_table
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.server.cli import parser as server_parser
-from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.record import RoundRecord
 
 _ROOT = Path(__file__).parents[1]
 _DOCS = _ROOT / "docs"
