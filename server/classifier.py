@@ -170,11 +170,11 @@ class ZOFedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         if self.model == "mlp":
-            nobody = np.zeros(X.shape[0])
+            nothing, rows = np.zeros(X.shape[0]), self._rows(X)
             network = MlpObjective(
-                Dataset(self._rows(X), nobody, nobody.astype(np.intp)), self.hidden_units, self.fit_intercept
+                Dataset(rows, nothing, nothing.astype(np.intp)), self.hidden_units, self.fit_intercept
             )
-            scores = np.stack([network.scores(weights) for weights in self._weights], axis=1)
+            scores = np.stack([network.scores(weights, rows) for weights in self._weights], axis=1)
         else:
             scores = X @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores

@@ -1,7 +1,7 @@
 """Losses of a score, with differences that do not cancel.
 
-A loss takes scores a and labels y in {0, 1}; ``difference`` returns loss(a + delta) - loss(a) for each
-sample, accurate however small delta is.
+A loss takes scores a and labels y in {0, 1}. ``difference`` returns loss(a + delta) - loss(a) for each sample,
+accurate for any size of delta.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from zofedht.common.typing import Matrix, Vector
 
 __all__ = ["HINGE", "LOGISTIC", "SQUARED_HINGE", "ScoreLoss", "softplus"]
 
-_LARGE_STEP = 1.0
-"""Beyond this change of a score the plain difference is accurate, and expm1 could overflow."""
+_LARGE_CHANGE = 1.0  # of a score: beyond it the plain difference is accurate, and expm1 could overflow
 
 
 def softplus(a: Vector) -> Vector:
@@ -39,7 +38,7 @@ class ScoreLoss(ABC):
     def along(self, delta: Matrix, y: Matrix) -> Callable[[int, Vector], float]:
         """Return the function (k, scores) -> mean of ``difference`` with row k of delta and y, (steps, samples) each.
 
-        What does not depend on the scores is computed once for all steps.
+        Terms without the scores are computed once for all steps.
         """
         return lambda k, scores: float(self.difference(scores, delta[k], y[k]).mean())
 
@@ -52,14 +51,14 @@ class _Logistic(ScoreLoss):
 
     def difference(self, scores: Vector, delta: Vector, y: Vector) -> Vector:
         # log1p(expm1(2d) sigmoid(a - d)) - 2 d y, with a - d = scores and 2d = delta.
-        small = np.clip(delta, -_LARGE_STEP, _LARGE_STEP)
+        small = np.clip(delta, -_LARGE_CHANGE, _LARGE_CHANGE)
         growth: Vector = np.log1p(np.expm1(small) * expit(scores))
         if np.any(small != delta):
             growth = np.where(small == delta, growth, softplus(scores + delta) - softplus(scores))
         return growth - delta * y
 
     def along(self, delta: Matrix, y: Matrix) -> Callable[[int, Vector], float]:
-        if np.max(np.abs(delta), initial=0.0) > _LARGE_STEP:
+        if np.max(np.abs(delta), initial=0.0) > _LARGE_CHANGE:
             return super().along(delta, y)
         growth, linear = np.expm1(delta), (delta * y).mean(axis=1)
 
@@ -75,7 +74,7 @@ def _clipped(above: Vector, below: Vector, move: Vector) -> tuple[Vector, Vector
     """Clip the margins 1 - t a at both ends, in place; return m+ - m- and m+ + m-. move is t delta, t = 2y - 1."""
     np.maximum(above, 0.0, out=above)
     np.maximum(below, 0.0, out=below)
-    # Where both ends are active m+ - m- is -t delta; saying so keeps its last digits.
+    # Where both ends are active, m+ - m- is -t delta, and this form keeps the last digits.
     change = np.where((above > 0.0) & (below > 0.0), -move, above - below)
     above += below
     return change, above

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zofedht.common.models.linear import penalty_difference
+from zofedht.common.models.score import penalty_difference
 from zofedht.common.objective.base import ExactObjective
 from zofedht.common.typing import Features, Indices, Vector
 
@@ -12,12 +12,10 @@ __all__ = ["QuadraticObjective"]
 
 
 class QuadraticObjective(ExactObjective):
-    """F(w; i) = 1/2 sum_j h_j (w_j - z_ij)^2 + l2/2 |w|^2: each sample pulls towards its own row z_i.
-
-    centres: (rows, n), dense or sparse. curvature h: (n,), all ones unless given.
-    """
+    """F(w; i) = 1/2 sum_j h_j (w_j - z_ij)^2 + l2/2 |w|^2: the minimum for sample i alone is its row z_i."""
 
     def __init__(self, centres: Features, curvature: Vector | None = None, l2: float = 0.0) -> None:
+        """Take the centres z, (samples, n), dense or sparse, and the curvature h, (n,), by default 1."""
         self.centres = centres
         self.dim = int(centres.shape[1])
         self.curvature = np.ones(self.dim) if curvature is None else curvature

@@ -22,7 +22,7 @@ class CompressedRows(NamedTuple):
 
 
 def compressed_rows(features: Features) -> CompressedRows:
-    """Return the rows of dense or sparse features; sparse ones are not copied where their types allow."""
+    """Return the rows of dense or sparse features; sparse features of these types are not copied."""
     rows = sparse.csr_array(features)
     return CompressedRows(
         rows.indptr.astype(np.int64, copy=False), rows.indices.astype(np.int32, copy=False), rows.data

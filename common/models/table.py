@@ -17,7 +17,7 @@ __all__ = ["MODELS", "ModelOptions", "build_model"]
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What a model may be told: width of the hidden layer, biases, weight of the penalty, whether rows have norm 1."""
+    """Hidden units and biases of the network, weight of the penalty, and whether rows have norm 1."""
 
     hidden_units: int = 50
     mlp_bias: bool = False
