@@ -1,4 +1,4 @@
-"""The data set a run trains on: what every loader returns and every model takes."""
+"""The data set of a run: all loaders return it and all models take it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ __all__ = ["Dataset"]
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows of samples with a binary target and the labels they came with.
+    """Rows of samples with a binary target and their labels.
 
-    features: (rows, columns) float64, dense or CSR. target: (rows,) float64, 1.0 for a positive label
-    and 0.0 for the others. labels: (rows,) integers, the labels as found (used by label-sorted splits).
+    Attributes
+    ----------
+    features : (rows, columns) float64, dense or CSR
+    target : (rows,) float64
+        1.0 for a positive label and 0.0 for any other.
+    labels : (rows,) integers
+        The labels of the source, by which partitions may sort.
     """
 
     features: Features

@@ -1,7 +1,7 @@
-"""One data file -> (features, labels); the format is told by the file's name.
+"""One data file -> (features, labels); the file's name tells the format.
 
-A format is a row of the table at the end of this module. Whatever comes out has passed the same
-checks: two axes, real and finite numbers, one label for each row, at least one row.
+A format is a row of the table at the end of this module. The arrays of every reader pass the same checks: two axes,
+real and finite numbers, one label for each row, at least one row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.data.idx_files import LABELS_MARK, PIXELS_MARK, read_idx
-from zofedht.common.data.reading import COMPRESSIONS, Part, check_finite, compact_csr, opened
+from zofedht.common.data.reading import COMPRESSIONS, Part, check_finite, compact_csr, opened, unusable
 from zofedht.common.data.text_files import read_csv, read_svmlight
 from zofedht.common.errors import DataError
 
@@ -26,11 +26,24 @@ _LABEL_KEYS = ("y", "labels", "target")
 
 
 def read_file(path: str | Path, n_features: int | None = None) -> Part:
-    """Read one data file: features (rows, columns), dense or CSR as the file has them, and labels (rows,).
+    """Read one data file.
 
-    Dense features keep the file's dtype; sparse ones are float64 with int32 indices and never
-    densified. n_features: the number of columns wanted; svmlight files are padded up to it, the
-    others must have it. Raises DataError for whatever keeps the file from being read.
+    Parameters
+    ----------
+    path : str or Path
+    n_features : int, optional
+        The number of columns. svmlight files are padded up to it, other files must have it.
+
+    Returns
+    -------
+    Part
+        Features (rows, columns) and labels (rows,). Dense features keep the file's dtype. Sparse features are float64
+        with int32 indices and are never densified.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read or used.
     """
     path = Path(path)
     part = _reader(path)(path, n_features)
@@ -39,34 +52,23 @@ def read_file(path: str | Path, n_features: int | None = None) -> Part:
 
 
 def _check(part: Part, path: Path, n_features: int | None) -> None:
-    """Raise DataError unless the two arrays are rows of finite real numbers with a label each."""
+    """Raise DataError unless the two arrays are rows of finite real numbers with one label each."""
     features, labels = part
     for name, array in (("features", features), ("labels", labels)):
         if array.dtype.kind not in "biuf":
-            raise DataError(
-                f"data file '{path}' must hold real numbers, got {name} of dtype {array.dtype};"
-                " encode them as numbers first"
-            )
+            got = f"{name} of dtype {array.dtype}"
+            raise unusable(path, "hold real numbers", got, "encode them as numbers first")
     if features.ndim != 2 or labels.ndim != 1:
-        raise DataError(
-            f"data file '{path}' must hold features of two axes and labels of one, got shapes"
-            f" {features.shape} and {labels.shape}; flatten each sample to one row"
-        )
+        rule, got = "hold features of two axes and labels of one", f"shapes {features.shape} and {labels.shape}"
+        raise unusable(path, rule, got, "flatten each sample to one row")
     if features.shape[0] != labels.shape[0]:
-        raise DataError(
-            f"data file '{path}' must have one label for each row, got {features.shape[0]} rows and"
-            f" {labels.shape[0]} labels; write both from the same samples"
-        )
+        got = f"{features.shape[0]} rows and {labels.shape[0]} labels"
+        raise unusable(path, "have one label for each row", got, "write both from the same samples")
     if not all(features.shape):
-        raise DataError(
-            f"data file '{path}' must hold at least one row and one feature, got shape {features.shape};"
-            " is it the right file?"
-        )
+        got = f"shape {features.shape}"
+        raise unusable(path, "hold at least one row and one feature", got, "is it the right file?")
     if n_features is not None and features.shape[1] != n_features:
-        raise DataError(
-            f"data file '{path}' must have {n_features} features, got {features.shape[1]};"
-            " use files of one set together"
-        )
+        raise unusable(path, f"have {n_features} features", features.shape[1], "use files of one set together")
     check_finite(features, path)
     check_finite(labels, path)
 
@@ -84,11 +86,9 @@ def _read_npz(path: Path, n_features: int | None) -> Part:
         NotImplementedError,
         MemoryError,
     ) as error:
-        # TypeError, AttributeError: a lone .npy array in disguise is no context manager
-        raise DataError(
-            f"data file '{path}' must be an npz archive of plain number arrays, got '{error}';"
-            " write it with numpy.savez(path, X=..., y=...)"
-        ) from error
+        # TypeError, AttributeError: an .npy array under the name .npz is no context manager
+        rule, way_out = "be an npz archive of plain number arrays", "write it with numpy.savez(path, X=..., y=...)"
+        raise unusable(path, rule, f"'{error}'", way_out) from error
 
 
 def _npz_part(archive: Mapping[str, Any], path: Path) -> Part:
@@ -96,24 +96,20 @@ def _npz_part(archive: Mapping[str, Any], path: Path) -> Part:
         label_key = next((key for key in _LABEL_KEYS if key in archive), None)
         if label_key is not None:
             if "format" in archive and archive["format"].item() not in (b"csr", "csr"):
-                raise DataError(
-                    f"data file '{path}' must hold its sparse matrix as csr, got"
-                    f" {archive['format'].item()!r}; convert it with .tocsr() before saving"
-                )
+                got = repr(archive["format"].item())
+                raise unusable(path, "hold its sparse matrix as csr", got, "convert it with .tocsr() before saving")
             rows, columns = (int(length) for length in archive["shape"])
             data, indices, indptr = (archive[key] for key in _SPARSE_KEYS[:3])
             return Part(compact_csr(data, indices, indptr, (rows, columns), path), _flat(archive[label_key]))
     for features_key, labels_key in _DENSE_KEYS:
         if features_key in archive and labels_key in archive:
             return Part(archive[features_key], _flat(archive[labels_key]))
-    raise DataError(
-        f"data file '{path}' must hold the arrays X and y (or x and y, features and labels, data and"
-        f" target, or {', '.join(_SPARSE_KEYS)} and y), got {', '.join(archive) or 'none'}; rename them"
-    )
+    others = f"x and y, features and labels, data and target, or {', '.join(_SPARSE_KEYS)} and y"
+    raise unusable(path, f"hold the arrays X and y (or {others})", ", ".join(archive) or "none", "rename them")
 
 
 def _flat(labels: Any) -> Any:
-    """Return a column of labels as a row; other shapes stay, to be refused by the check."""
+    """Return a column of labels as a vector, and any other shape as it is."""
     return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
 
@@ -143,7 +139,4 @@ def _reader(path: Path) -> Callable[[Path, int | None], Part]:
     for end, reader in FORMATS.items():
         if plain.endswith(end) and (plain == name or end != ".npz"):
             return reader
-    raise DataError(
-        f"data file '{path}' must have a name that tells its format ({_SUPPORTED}), got '{path.name}';"
-        " rename or convert it"
-    )
+    raise unusable(path, f"have a name that tells its format ({_SUPPORTED})", f"'{path.name}'", "rename or convert it")

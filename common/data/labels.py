@@ -1,4 +1,4 @@
-"""Which labels are the positive ones: the text of the run config, the rule "auto", the binary target."""
+"""Positive labels: the text of the run config, the rule "auto", and the binary target."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ __all__ = ["AUTO", "binary_target", "check_both_classes", "choose_positive", "pa
 
 AUTO = "auto"
 _ITEM = re.compile(r"([+-]?[0-9]{1,15})(?:-([+-]?[0-9]{1,15}))?")
-_WIDEST = 10_000  # labels in one range; more is a slip of the keyboard, and would fill the memory
+_WIDEST = 10_000  # labels in one range; more is a typing error and would fill the memory
 _EXACT = 2.0**53  # beyond it float64 no longer tells whole numbers apart
 _SHOWN = 10
 
 
 def parse_labels(text: str) -> frozenset[int]:
-    """Return the labels that a text names: "5-9", "1,3,5", "2", "-1", "-3--1", or parts joined by commas.
+    """Return the labels that a text names: numbers and ranges joined by commas.
 
-    "auto" gives the empty set, which stands for the rule in ``choose_positive``. Raises DataError for
-    anything else, a range that runs backwards, or one of more than 10,000 labels.
+    "auto" gives the empty set, which stands for the rule in ``choose_positive``. Raises DataError for any other text,
+    for a range that runs backwards, and for a range of more than 10,000 labels.
+
+    Examples
+    --------
+    >>> sorted(parse_labels("5-7, -1"))
+    [-1, 5, 6, 7]
     """
     if text.strip() == AUTO:
         return frozenset()
@@ -47,7 +52,7 @@ def parse_labels(text: str) -> frozenset[int]:
 
 
 def whole_labels(labels: NDArray[Any], source: str) -> Indices:
-    """Return labels (rows,) of any real dtype as integers; raise DataError for one that is not whole."""
+    """Return labels (rows,) of any real dtype as integers. Raises DataError for a label that is not whole."""
     if labels.dtype.kind in "bi":
         return labels.astype(np.intp)
     fits = (np.abs(labels) <= _EXACT) & (np.trunc(labels) == labels)
@@ -61,10 +66,10 @@ def whole_labels(labels: NDArray[Any], source: str) -> Indices:
 
 
 def choose_positive(chosen: frozenset[int], labels: Indices, source: str) -> frozenset[int]:
-    """Return the positive labels: the chosen ones, or by the rule "auto" where none are chosen.
+    """Return the chosen positive labels, or apply the rule "auto" if ``chosen`` is empty.
 
-    Auto means the larger label where there are two; 5-9 where there are more, all within 0..9. Raises
-    DataError where neither holds. labels: all labels of the set, training and test.
+    The rule "auto" takes the larger of two labels, and 5 to 9 of more labels that are all digits. Raises DataError for
+    other labels. ``labels`` are those of all rows, training and test.
     """
     if chosen:
         return chosen
@@ -75,12 +80,12 @@ def choose_positive(chosen: frozenset[int], labels: Indices, source: str) -> fro
         return frozenset(range(5, 10))
     raise DataError(
         f"positive-labels '{AUTO}' needs two labels, or digits 0-9, and data set '{source}' has"
-        f" {_listing(found)}; name the positive ones, as in positive-labels = '5-9'"
+        f" {_listing(found)}; name the positive labels, as in positive-labels = '5-9'"
     )
 
 
 def binary_target(labels: Indices, positive: frozenset[int]) -> Vector:
-    """Return (rows,) float64: 1.0 where the label is a positive one, 0.0 elsewhere."""
+    """Return (rows,) float64: 1.0 for a positive label, 0.0 for any other."""
     return np.isin(labels, np.fromiter(positive, np.intp)).astype(np.float64)
 
 

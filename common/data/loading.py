@@ -1,4 +1,4 @@
-"""load_dataset: the data a run trains and is tested on, by name or from a file."""
+"""The data of a run, training and test, by name or from a file; and the rows of a client's own file."""
 
 from __future__ import annotations
 
@@ -36,10 +36,20 @@ _HELD_OUT_SHARE = 5  # one row in five is held out
 class DataSpec:
     """What to load.
 
-    dataset: a name of NAMED_SETS, or the path of a file. data_dir: folder of the large sets; empty for
-    the user's cache. train_rows: size of a random subset of the training part; 0 takes all.
-    positive_labels: see ``parse_labels``. preprocess: see ``parse_steps``. seed: names the held-out
-    fifth and the subset. fetch: whether a named set may be fetched over the network.
+    Attributes
+    ----------
+    dataset : str
+        A name in NAMED_SETS, or the path of a file.
+    data_dir : str
+        The folder of the large sets; empty for the user's cache.
+    train_rows : int
+        The size of a random subset of the training rows; 0 for all.
+    positive_labels, preprocess : str
+        As ``parse_labels`` and ``parse_steps`` read them.
+    seed : int
+        Decides the held-out fifth and the subset.
+    fetch : bool
+        Whether a named set may be fetched over the network.
     """
 
     dataset: str = "digits"
@@ -52,22 +62,29 @@ class DataSpec:
 
 
 def load_dataset(spec: DataSpec) -> tuple[Dataset, Dataset]:
-    """Return (training, test); both have the same columns, float64, C-contiguous or CSR.
+    """Return the training and the test rows.
 
-    The test part is the official one; where there is none, a fifth of the rows, held out at random.
-    That fifth depends on the run's seed: runs of several seeds then also vary the split, and one number
-    names all that is random. So a model must be tested with the seed that it was trained with.
-    Rows keep the order of their source. Raises DataError when the data cannot be had or used.
+    A set without official test rows holds out a random fifth. The seed decides which fifth, so a model must be tested
+    with the seed of its training.
+
+    Returns
+    -------
+    training, test : Dataset
+        Features of the same columns, float64, C-contiguous or CSR, in the order of the source.
+
+    Raises
+    ------
+    DataError
+        When the data cannot be found, fetched or used.
     """
     train, test = _labelled(spec)
     return train.finished(), test.finished()
 
 
 def load_rows(spec: DataSpec, choose: Callable[[Indices, Vector], Indices]) -> Dataset:
-    """Return some training rows, the same as ``load_dataset`` would give, without preparing the others.
+    """Return chosen training rows of ``load_dataset`` in a fraction of its memory: the others are not preprocessed.
 
-    ``choose`` maps (labels, target) of all training rows to row numbers. A device that holds one share of a
-    large set needs a fraction of the memory. Raises DataError as ``load_dataset`` does.
+    ``choose`` maps (labels, target) of all training rows to row numbers. Raises DataError as ``load_dataset`` does.
     """
     train, _ = _labelled(spec)
     return train.taken(choose(train.labels, train.target)).finished()
@@ -75,7 +92,7 @@ def load_rows(spec: DataSpec, choose: Callable[[Indices, Vector], Indices]) -> D
 
 @dataclass(frozen=True)
 class _Labelled:
-    """A part as it was read, with its labels and target; preprocessing is row by row and comes last."""
+    """Rows before preprocessing, with labels and target."""
 
     features: Features
     labels: Indices
@@ -108,12 +125,22 @@ def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled]:
 
 
 def load_own_rows(path: str, positive_labels: str, preprocess_steps: str, dimension: int) -> Dataset:
-    """Return all rows of a client's own file; a single class is fine, since others may hold the other.
+    """Return all rows of a client's own file, which may have one class only.
 
-    ``dimension`` is the number of columns after preprocessing where it is known, else 0: a sparse file may
-    lack its last ones. Under ``auto`` label 1 is positive among -1, 0 and 1, labels 5-9 among 0 to 9.
+    Under ``auto`` label 1 is positive among -1, 0 and 1, and labels 5 to 9 are positive among 0 to 9.
 
-    Raises DataError.
+    Parameters
+    ----------
+    path : str
+    positive_labels, preprocess_steps : str
+        As in DataSpec.
+    dimension : int
+        The number of columns after preprocessing, since a sparse file may lack its last columns; 0 if unknown.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read or used.
     """
     steps = parse_steps(preprocess_steps)
     columns = dimension - ("bias" in steps) if dimension else None
@@ -133,7 +160,7 @@ def _own_positive(labels: Indices, path: str) -> frozenset[int]:
 
 
 def _parts(spec: DataSpec) -> tuple[Part, Part, float]:
-    """Return the two parts as found and the number to divide features by."""
+    """Return the training and the test part of the source, and the divisor of the features."""
     if spec.dataset in NAMED_SETS:
         train, test = read_named(spec.dataset, spec.data_dir, fetch=spec.fetch)
         divisor = NAMED_SETS[spec.dataset].divisor
@@ -145,7 +172,7 @@ def _parts(spec: DataSpec) -> tuple[Part, Part, float]:
 
 
 def _existing(name: str) -> Path:
-    """Return the path of a file that is there; raise DataError with the known names otherwise."""
+    """Return the path of an existing file. Raises DataError with the names of the known sets."""
     try:
         path = Path(name).expanduser()
         there = path.exists()
@@ -162,7 +189,7 @@ def _existing(name: str) -> Path:
 
 
 def _hold_out(part: Part, spec: DataSpec) -> tuple[Part, Part]:
-    """Cut a part in a training and a test part at random."""
+    """Deal a part into a training and a test part at random."""
     count = len(part.labels)
     if count < 2:
         raise DataError(

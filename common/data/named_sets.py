@@ -1,4 +1,4 @@
-"""The data sets known by name: which files hold them, and which fetcher is asked where there are none.
+"""The data sets known by name: their files, and the fetcher of missing files.
 
 A new set is a new row of NAMED_SETS.
 """
@@ -26,17 +26,24 @@ _IMAGES = ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte")
 _IMAGE_TRAIN_ROWS = 60_000
 _RCV1_FEATURES = 47_236
 _RCV1_TRAIN_ROWS = 23_149  # of the chronological LYRL2004 split, before the two-sided documents are dropped
-# Fail soon where there is no network: the files are the usual way, and the error tells it.
+# Without a network a fetch must fail soon; the error then names the files.
 _SOON: dict[str, Any] = {"n_retries": 1, "delay": 0.1}
 
 
 @dataclass(frozen=True)
 class NamedSet:
-    """Where a set comes from.
+    """The source of a set.
 
-    files: pairs (training file, test file), tried in order; none for an embedded set. fetch: called
-    with the data folder where no pair is found; a test part of None means that there is no official
-    one. n_features: columns of the sparse files. divisor: the features are divided by it.
+    Attributes
+    ----------
+    fetch : callable
+        Maps the data folder to (training part, official test part or None) where the files are missing.
+    files : pairs (training file, test file)
+        Tried in order; empty for an embedded set.
+    n_features : int or None
+        Columns of sparse files.
+    divisor : float
+        The features are divided by it.
     """
 
     fetch: Callable[[Path], tuple[Part, Part | None]]
@@ -46,7 +53,7 @@ class NamedSet:
 
 
 def data_folder(data_dir: str) -> Path:
-    """Return the folder of the large sets: data_dir, or the user's cache where it is empty."""
+    """Return the folder of the large sets: ``data_dir``, or the user's cache if that is empty."""
     try:
         if data_dir:
             return Path(data_dir).expanduser()
@@ -58,11 +65,10 @@ def data_folder(data_dir: str) -> Path:
 
 
 def read_named(name: str, data_dir: str, *, fetch: bool = True) -> tuple[Part, Part | None]:
-    """Return the training part of a set and its official test part, if there is one.
+    """Return the training part of a set, and its official test part or None.
 
-    Looks for files in the subfolder named after the set, then in the data folder itself, then asks
-    the fetcher, if ``fetch`` says so. Raises DataError naming files, folders and the fetcher's failure when
-    nothing works.
+    Looks for files in the subfolder with the name of the set, then in the data folder, then calls the fetcher if
+    ``fetch`` is True. Raises DataError with the files, the folders and the fetcher's failure.
     """
     entry = NAMED_SETS[name]
     if not entry.files:
@@ -89,9 +95,9 @@ def read_named(name: str, data_dir: str, *, fetch: bool = True) -> tuple[Part, P
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # each failed try warns; the last one is reported below
+            warnings.simplefilter("ignore")  # each failed try warns; the error reports the last one
             return entry.fetch(base)
-    except Exception as error:  # whatever a fetcher raises, the way out is the same
+    except Exception as error:  # of any kind: the way out is the same
         raise DataError(
             f"{lacking}, and scikit-learn could not fetch it ({type(error).__name__}: {error}); put the files there"
             " or set data-dir"
@@ -101,12 +107,12 @@ def read_named(name: str, data_dir: str, *, fetch: bool = True) -> tuple[Part, P
 def _present(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a folder that may not be searched counts as empty; the final error names it
+    except OSError:  # a folder without permission counts as empty; the error names it
         return False
 
 
 def _with_labels(pair: tuple[str, str]) -> list[str]:
-    """Return the names of a pair, and after each IDX images file that of its labels."""
+    """Return the names of a pair, and after each IDX images file the name of its labels file."""
     both = [(name, name.replace("images-idx3", "labels-idx1")) for name in pair]
     return list(dict.fromkeys(name for names in both for name in names))
 
@@ -117,7 +123,7 @@ def _embedded_digits(folder: Path) -> tuple[Part, None]:
 
 
 def _fetch_images(folder: Path, openml_name: str) -> tuple[Part, Part]:
-    """Fetch 70,000 images, the 10,000 of the official test part last; as uint8, an eighth of the size."""
+    """Fetch 70,000 images, the 10,000 official test images last; as uint8, an eighth of the size."""
     # liac-arff is the parser that needs no pandas.
     fetched = sklearn_datasets.fetch_openml(
         openml_name, version=1, parser="liac-arff", as_frame=False, data_home=str(folder), **_SOON

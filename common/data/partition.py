@@ -1,7 +1,7 @@
 """Which rows go to which client: every row to exactly one.
 
-A partition is a row of PARTITIONS. It is a function of the labels and the seed alone, so each client
-can compute its own shard without being told.
+A partition is a row of PARTITIONS. It is a function of the labels and the seed, so each client can compute its own
+shard.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EVEN = 1e6  # an alpha whose shares are even to 1 part in 1000; far beyond it t
 
 @dataclass(frozen=True)
 class Deal:
-    """What a partition may look at. labels: (rows,) as found; target: (rows,) 0.0 or 1.0."""
+    """What a partition depends on. labels: (rows,) of the source; target: (rows,) 0.0 or 1.0."""
 
     labels: Indices
     target: Vector
@@ -40,11 +40,28 @@ def split(
     seed: int,
     dirichlet_alpha: float,
 ) -> list[Indices]:
-    """Return one array of row numbers for each client, in the order in which the rows were dealt.
+    """Deal the rows of a data set to clients.
 
-    That order is the partition's own (shuffled for iid, by label for the others); minibatches are drawn
-    at random, so it decides only how floating-point sums over a whole shard are ordered. Raises
-    DataError for an unknown name, more clients than rows, or a client left without rows.
+    Parameters
+    ----------
+    dataset_labels : (rows,) integers
+    target : (rows,) float64
+        The binary target, 0.0 or 1.0.
+    name : str
+        The partition, a key of PARTITIONS.
+    clients, seed : int
+    dirichlet_alpha : float
+        Of the partition "dirichlet": 0.1 is skewed, 100 is nearly even.
+
+    Returns
+    -------
+    list of (rows of the client,) integers
+        Row numbers of each client in the order of the partition, which decides the order of sums over a shard.
+
+    Raises
+    ------
+    DataError
+        For an unknown partition, more clients than rows, or a client without rows.
     """
     rows = len(dataset_labels)
     if name not in PARTITIONS:
@@ -72,7 +89,7 @@ def _iid(deal: Deal) -> list[Indices]:
 
 
 def _sorted(deal: Deal) -> list[Indices]:
-    """Sort by the label as found, rows of one label in the order they come, then cut evenly."""
+    """Sort by the label, and rows of one label by their number, then cut evenly."""
     return _slices(np.argsort(deal.labels, kind="stable"), deal.clients)
 
 

@@ -1,7 +1,7 @@
-"""Steps on the features, applied in the order in which the run config names them.
+"""Steps on the features, applied in the order of the run config.
 
-A step has a dense and a sparse form. The dense ones work in place on one buffer that is allocated
-with room for every column to come, so the peak is the source and one float64 result.
+A step has a dense and a sparse form. The dense forms work in place on one buffer with room for all columns, so the peak
+of the memory is the source and one float64 result.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from zofedht.common.typing import Features, Matrix, Vector
 __all__ = ["NONE", "STEPS", "Step", "parse_steps", "preprocess"]
 
 NONE = "none"
-_SAFE = (1e-200, 1e200)  # sums of squares in here have neither over- nor underflowed
+_SAFE = (1e-200, 1e200)  # sums of squares in this range have neither over- nor underflowed
 
 
 @dataclass(frozen=True)
 class Step:
-    """One preprocessing step: the columns it appends, and its two forms.
+    """One preprocessing step: how many columns it appends, and its two forms.
 
-    dense(buffer, width) changes the first ``width`` columns in place, and those it appends; sparse
-    returns a new matrix.
+    dense(buffer, width) changes the first ``width`` columns and the appended ones in place; sparse(matrix) returns a
+    new matrix.
     """
 
     appends: int
@@ -37,7 +37,7 @@ class Step:
 
 
 def parse_steps(text: str) -> tuple[str, ...]:
-    """Return the names in a comma-separated text; "none" gives none. Raises DataError for other names."""
+    """Return the steps in a comma-separated text; "none" gives an empty tuple. Raises DataError for unknown steps."""
     names = tuple(name.strip() for name in text.split(","))
     if names == (NONE,):
         return ()
@@ -52,9 +52,9 @@ def parse_steps(text: str) -> tuple[str, ...]:
 
 
 def preprocess(features: Any, steps: tuple[str, ...], divisor: float = 1.0) -> Features:
-    """Return features / divisor after the steps, as C-contiguous float64, or as CSR with int32 indices.
+    """Return features / divisor after the steps: C-contiguous float64, or CSR with int32 indices.
 
-    features: (rows, columns), any real dtype, or CSR; not changed.
+    ``features`` are (rows, columns) of any real dtype, or CSR, and are not changed.
     """
     chosen = [STEPS[name] for name in steps]
     if sparse.issparse(features):

@@ -1,7 +1,7 @@
-"""What all readers of data files share: opening, decompressing, and one sentence for each failure.
+"""What all readers of data files share: opening, decompressing, and one grammar for all errors.
 
-A reader works inside ``opened``; whatever goes wrong with the bytes (missing, forbidden, truncated,
-damaged) leaves it as a DataError that names the file.
+A reader works inside ``opened``. Every fault of the bytes (missing, forbidden, truncated, damaged) becomes a DataError
+that names the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy import sparse
 
 from zofedht.common.errors import DataError
 
-__all__ = ["COMPRESSIONS", "Part", "check_finite", "compact_csr", "opened"]
+__all__ = ["COMPRESSIONS", "Part", "check_finite", "compact_csr", "opened", "unusable"]
 
 COMPRESSIONS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 """Suffix -> the function that opens such a file for reading bytes."""
@@ -33,12 +33,17 @@ class Part(NamedTuple):
     labels: NDArray[Any]
 
 
+def unusable(path: Path, rule: str, got: object, way_out: str) -> DataError:
+    """Return the error of a data file that breaks a rule."""
+    return DataError(f"data file '{path}' must {rule}, got {got}; {way_out}")
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Yield the bytes of a file, decompressed as its suffix says.
+    """Yield the bytes of a file, decompressed by its suffix.
 
-    Raises DataError when the file is missing, a folder, not permitted, truncated or damaged, also for
-    what only shows while the body reads.
+    Raises DataError when the file is missing, a folder, not permitted, truncated or damaged, even when the fault shows
+    only in the body of the context.
     """
     try:
         with COMPRESSIONS.get(path.suffix.lower(), _plain)(path) as file:
@@ -50,15 +55,11 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     except PermissionError:
         raise DataError(f"data file '{path}' may not be read by this user; change its permissions") from None
     except EOFError:
-        raise DataError(
-            f"data file '{path}' must hold a whole compressed stream, got one that ends before its end"
-            " marker (truncated); fetch the file again"
-        ) from None
+        rule, got = "hold a whole compressed stream", "one that ends before its end marker (truncated)"
+        raise unusable(path, rule, got, "fetch the file again") from None
     except (OSError, zlib.error) as error:
-        raise DataError(
-            f"data file '{path}' must be readable, got '{error}'; a damaged file is cured by fetching it"
-            " again, a wrong suffix by renaming it"
-        ) from error
+        way_out = "fetch a damaged file again, and rename a file with a wrong suffix"
+        raise unusable(path, "be readable", f"'{error}'", way_out) from error
 
 
 def _plain(path: Path) -> BinaryIO:
@@ -81,28 +82,23 @@ def check_finite(values: Any, path: Path) -> None:
         table = entries.reshape(len(entries), -1)
         row, column = divmod(first, table.shape[1])
         value = table[row, column]
-    raise DataError(
-        f"data file '{path}' must hold finite numbers, got {value} at row {row + 1}, column {column + 1}"
-        " (both counted from 1, without a header); mend or drop the row"
-    )
+    place = f"row {row + 1}, column {column + 1} (both counted from 1, without a header)"
+    raise unusable(path, "hold finite numbers", f"{value} at {place}", "mend or drop the row")
 
 
 def compact_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, int], path: Path) -> Any:
-    """Return a checked float64 CSR array with int32 indices; liblinear and many others take no wider ones.
+    """Return a checked float64 CSR array with int32 indices, as liblinear and others need them.
 
-    Raises DataError where int32 is too narrow or the three arrays do not fit together.
+    Raises DataError where int32 is too narrow, or the three arrays do not fit together.
     """
     limit = np.iinfo(np.int32).max
     if data.dtype.kind not in "biuf" or any(array.dtype.kind not in "iu" for array in (indices, indptr)):
-        raise DataError(
-            f"data file '{path}' must hold a CSR matrix of real data and integer indices and indptr, got"
-            f" dtypes {data.dtype}, {indices.dtype} and {indptr.dtype}; write it again from a csr_array"
-        )
+        rule = "hold a CSR matrix of real data and integer indices and indptr"
+        got = f"dtypes {data.dtype}, {indices.dtype} and {indptr.dtype}"
+        raise unusable(path, rule, got, "write it again from a csr_array")
     if max(*shape, len(data), int(np.max(indices, initial=0))) > limit:
-        raise DataError(
-            f"data file '{path}' must have at most {limit} rows, columns and non-zeros, got {len(data)}"
-            f" non-zeros in shape {shape}; renumber the features or split the file"
-        )
+        rule, got = f"have at most {limit} rows, columns and non-zeros", f"{len(data)} non-zeros in shape {shape}"
+        raise unusable(path, rule, got, "renumber the features or split the file")
     try:
         matrix = sparse.csr_array(
             (np.asarray(data, np.float64), np.asarray(indices, np.int32), np.asarray(indptr, np.int32)),
@@ -110,9 +106,8 @@ def compact_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, int], pa
         )
         matrix.check_format(full_check=True)
     except (ValueError, TypeError) as error:
-        raise DataError(
-            f"data file '{path}' must hold a valid CSR matrix, got '{error}' for shape {shape};"
-            " write it again from a scipy.sparse.csr_array"
-        ) from error
+        got = f"'{error}' for shape {shape}"
+        way_out = "write it again from a scipy.sparse.csr_array"
+        raise unusable(path, "hold a valid CSR matrix", got, way_out) from error
     matrix.sum_duplicates()  # also sorts each row
     return matrix

@@ -1,7 +1,6 @@
 """Readers of text: comma-separated tables, and svmlight lines that stay sparse.
 
-Both parse at full speed first. Only when that fails is the file read again line by line, to name the
-line at fault.
+Both parse at full speed first. Where that fails, the file is read again line by line to name the faulty line.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from zofedht.common.data.reading import Part, check_finite, compact_csr, opened
+from zofedht.common.data.reading import Part, check_finite, compact_csr, opened, unusable
 from zofedht.common.errors import DataError
 
 __all__ = ["LABEL_COLUMNS", "read_csv", "read_svmlight"]
 
 LABEL_COLUMNS = ("label", "target", "y")
-"""Header names of the label column; the earlier one wins, since tables of points have a feature `y`."""
+"""Header names of the label column; an earlier name wins, since tables of points have a feature `y`."""
 
 _LONGEST = 20  # digits of an index; Python refuses to convert thousands of them
 
@@ -30,27 +29,25 @@ _LONGEST = 20  # digits of an index; Python refuses to convert thousands of them
 def read_csv(path: Path) -> Part:
     """Read a numeric comma-separated table: (rows, columns) float64 features, (rows,) float64 labels.
 
-    The first line is a header if none of its cells is a number, or one of them is a name in
-    LABEL_COLUMNS. The label is the column so named, else the last one. Raises DataError for a cell
-    that is no number, a row of another length (both with the line), a non-finite cell, no rows.
+    The first line is a header if no cell of it is a number, or a cell is a name in LABEL_COLUMNS. The label column is
+    the column with such a name, else the last column. Raises DataError for a table without rows, and, with its line,
+    for a cell that is no finite number or a row of another length.
     """
     try:
         with opened(path) as file, io.TextIOWrapper(file, "utf-8-sig") as lines, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # loadtxt warns of no rows; read_file refuses them
+            warnings.simplefilter("ignore", UserWarning)  # loadtxt warns of a table without rows
             header, rows = _split_header(lines)
             table = np.loadtxt(rows, delimiter=",", comments=None, quotechar='"', ndmin=2)
     except (ValueError, csv.Error) as error:
         raise _csv_fault(path, error) from None
     width = table.shape[1]
     if not len(table):
-        raise DataError(f"data file '{path}' must hold at least one row, got none; is it the right file?")
+        raise unusable(path, "hold at least one row", "none", "is it the right file?")
     if header is not None and len(header) != width:
         raise _csv_fault(path, ValueError(f"{len(header)} header cells over {width} columns"))
     if width < 2:
-        raise DataError(
-            f"data file '{path}' must have a label column and at least one feature, got {width} column;"
-            " separate the cells by commas"
-        )
+        rule = "have a label column and at least one feature"
+        raise unusable(path, rule, f"{width} column", "separate the cells by commas")
     check_finite(table, path)
     place = _label_place(header, width)
     labels = table[:, place].copy()
@@ -61,9 +58,9 @@ def read_csv(path: Path) -> Part:
 def read_svmlight(path: Path, n_features: int | None) -> Part:
     """Read `label index:value ...` lines: CSR features with int32 indices, (rows,) float64 labels.
 
-    Indices count from 1 unless the file has an index 0. n_features: number of columns, or None for
-    the largest index found. Raises DataError for a token that does not parse (with the line), indices
-    out of order, an index beyond n_features.
+    Indices count from 1 unless the file has an index 0. ``n_features`` is the number of columns, by default the largest
+    index. Raises DataError for an index beyond ``n_features``, and, with its line, for a token that does not parse or
+    indices out of order.
     """
     try:
         with opened(path) as file:
@@ -72,10 +69,8 @@ def read_svmlight(path: Path, n_features: int | None) -> Part:
         raise _svmlight_fault(path, error) from None
     found = features.shape[1]
     if n_features is not None and found > n_features:
-        raise DataError(
-            f"data file '{path}' must have at most {n_features} features, got index {found};"
-            " use the training file with the most features, or another test file"
-        )
+        way_out = "use the training file with the most features, or another test file"
+        raise unusable(path, f"have at most {n_features} features", f"index {found}", way_out)
     shape = (features.shape[0], n_features or found)
     return Part(compact_csr(features.data, features.indices, features.indptr, shape, path), labels)
 
@@ -107,7 +102,7 @@ def _label_place(header: list[str] | None, width: int) -> int:
 
 
 def _csv_fault(path: Path, error: Exception) -> DataError:
-    """Find the first line that is at fault; fall back on the parser's words."""
+    """Return the error of the first faulty line, or else the parser's."""
     try:
         with opened(path) as file, io.TextIOWrapper(file, "utf-8-sig") as lines:
             header, _ = _split_header(lines)
@@ -123,32 +118,26 @@ def _csv_fault(path: Path, error: Exception) -> DataError:
                 cells = _cells(line)
                 width = width or len(cells)
                 if len(cells) != width:
-                    return DataError(
-                        f"data file '{path}' must have {width} cells on every line, as its first line has,"
-                        f" got {len(cells)} on line {number}; mend the line"
-                    )
+                    rule = f"have {width} cells on every line, as its first line has"
+                    return unusable(path, rule, f"{len(cells)} on line {number}", "mend the line")
                 for column, cell in enumerate(cells, start=1):
                     if not _is_number(cell):
-                        return DataError(
-                            f"data file '{path}' must hold numbers separated by commas, got '{cell}' on line"
-                            f" {number}, column {column}; encode text as numbers first"
-                        )
+                        rule, got = "hold numbers separated by commas", f"'{cell}' on line {number}, column {column}"
+                        return unusable(path, rule, got, "encode text as numbers first")
     except (UnicodeDecodeError, csv.Error) as second:
         error = second
-    return DataError(f"data file '{path}' must be a comma-separated table in UTF-8, got '{error}'; save it again")
+    return unusable(path, "be a comma-separated table in UTF-8", f"'{error}'", "save it again")
 
 
 def _svmlight_fault(path: Path, error: Exception) -> DataError:
-    """Find the first line that is at fault; fall back on the parser's words."""
+    """Return the error of the first faulty line, or else the parser's."""
     with opened(path) as file:
         for number, line in enumerate(file, start=1):
             problem = _svmlight_problem(line.split(b"#", 1)[0].decode("utf-8", "replace").split())
             if problem:
-                return DataError(
-                    f"data file '{path}' must hold svmlight lines 'label index:value ...', got {problem}"
-                    f" on line {number}; mend the line"
-                )
-    return DataError(f"data file '{path}' must hold svmlight lines, got '{error}'; write it again")
+                rule = "hold svmlight lines 'label index:value ...'"
+                return unusable(path, rule, f"{problem} on line {number}", "mend the line")
+    return unusable(path, "hold svmlight lines", f"'{error}'", "write it again")
 
 
 def _svmlight_problem(tokens: list[str]) -> str:

@@ -51,7 +51,7 @@ def _refused(path: Path, *words: str, n_features: int | None = None) -> None:
 
 @pytest.mark.parametrize("keys", ["X y", "x y", "features labels", "data target"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-def test_npz_returns_what_was_saved_in_its_own_dtype(tmp_path: Path, keys: str, dtype: type) -> None:
+def test_npz_keeps_numbers_and_dtype(tmp_path: Path, keys: str, dtype: type) -> None:
     features, labels = np.abs(_X).astype(dtype), np.array([3, 1, 2])
     path = tmp_path / "rows.npz"
     np.savez(path, **dict(zip(keys.split(), [features, labels], strict=True)))
@@ -73,7 +73,7 @@ def test_sparse_npz_stays_sparse_with_narrow_indices(tmp_path: Path, indices_dty
     np.testing.assert_array_equal(part.features.toarray(), _X)
 
 
-def test_a_column_of_labels_counts_as_a_row_of_them(tmp_path: Path) -> None:
+def test_a_column_of_labels_becomes_a_vector(tmp_path: Path) -> None:
     np.savez(tmp_path / "rows.npz", X=_X, y=_Y[:, None])
     np.testing.assert_array_equal(read_file(tmp_path / "rows.npz").labels, _Y)
 
@@ -127,9 +127,7 @@ def test_pickled_arrays_are_never_loaded(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_npz_that_breaks_a_rule_is_told_which(
-    tmp_path: Path, arrays: dict[str, Any], words: tuple[str, ...]
-) -> None:
+def test_an_npz_names_the_broken_rule(tmp_path: Path, arrays: dict[str, Any], words: tuple[str, ...]) -> None:
     np.savez(tmp_path / "rows.npz", **arrays)
     _refused(tmp_path / "rows.npz", *words)
 
@@ -145,7 +143,7 @@ def test_other_files_named_npz_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["", ".gz", ".bz2"])
-def test_csv_returns_the_numbers_written_whatever_the_compression(tmp_path: Path, end: str) -> None:
+def test_csv_keeps_the_numbers_under_any_compression(tmp_path: Path, end: str) -> None:
     text = "\n".join(",".join(map(repr, [*row.tolist(), label])) for row, label in zip(_X, _Y.tolist(), strict=True))
     part = read_file(_write(tmp_path / f"rows.csv{end}", text))
     np.testing.assert_array_equal(part.features, _X)
@@ -164,7 +162,7 @@ def test_csv_returns_the_numbers_written_whatever_the_compression(tmp_path: Path
         ("\ufeffy,b,c", [1, 4]),
     ],
 )
-def test_csv_label_is_the_column_so_named_else_the_last(tmp_path: Path, header: str, labels: list[int]) -> None:
+def test_csv_labels_are_the_named_or_last_column(tmp_path: Path, header: str, labels: list[int]) -> None:
     part = read_file(_write(tmp_path / "rows.csv", f"{header}\r\n1,2,3\r\n\r\n4,5,6\r\n"))
     np.testing.assert_array_equal(part.labels, labels)
     rest = [[cell for cell in row if cell not in labels] for row in ([1, 2, 3], [4, 5, 6])]
@@ -188,7 +186,7 @@ def test_csv_label_is_the_column_so_named_else_the_last(tmp_path: Path, header: 
         (b"1,2\n\xff\xfe,3\n", ("UTF-8",)),
     ],
 )
-def test_a_csv_that_breaks_a_rule_is_told_the_line(tmp_path: Path, text: str | bytes, words: tuple[str, ...]) -> None:
+def test_a_faulty_csv_names_the_line(tmp_path: Path, text: str | bytes, words: tuple[str, ...]) -> None:
     _refused(_write(tmp_path / "rows.csv", text), *words)
 
 
@@ -205,7 +203,7 @@ def test_svmlight_stays_sparse_with_narrow_indices(tmp_path: Path, name: str) ->
     np.testing.assert_array_equal(part.labels, _Y)
 
 
-def test_svmlight_is_padded_to_the_columns_wanted_and_never_cut(tmp_path: Path) -> None:
+def test_svmlight_is_padded_and_never_cut(tmp_path: Path) -> None:
     path = _write(tmp_path / "rows.svm.bz2", _SVM)
     padded = read_file(path, n_features=5).features
     assert padded.shape == (3, 5)
@@ -226,7 +224,7 @@ def test_svmlight_is_padded_to_the_columns_wanted_and_never_cut(tmp_path: Path) 
         ("1 " + "9" * 5000 + ":2\n", ("at most 2147483647 fits",)),
     ],
 )
-def test_svmlight_that_breaks_a_rule_is_told_the_line(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+def test_a_faulty_svmlight_file_names_the_line(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     _refused(_write(tmp_path / "rows.svm", text), *words)
 
 
@@ -250,7 +248,7 @@ def test_idx_returns_one_row_of_pixels_for_each_image(tmp_path: Path, end: str) 
         (None, _idx(_PIXELS), ("magic number 2049", "got 2051")),
     ],
 )
-def test_an_idx_file_that_breaks_a_rule_is_told_which(
+def test_an_idx_file_names_the_broken_rule(
     tmp_path: Path, images: bytes | None, labels: bytes | None, words: tuple[str, ...]
 ) -> None:
     _refused(_write_images(tmp_path, ".gz", images, labels), *words)
@@ -264,9 +262,9 @@ def test_an_idx_header_that_promises_terabytes_costs_nothing(tmp_path: Path) -> 
 def test_idx_needs_its_labels_beside_it(tmp_path: Path) -> None:
     path = _write_images(tmp_path)
     (tmp_path / "some-labels-idx1-ubyte").unlink()
-    _refused(path, "needs its labels", "some-labels-idx1-ubyte", "put it there")
+    _refused(path, "must have its labels beside it", "some-labels-idx1-ubyte", "put it there")
     path = _write(tmp_path / "other-idx3-ubyte", _idx(_PIXELS))
-    _refused(path, "needs its labels")
+    _refused(path, "must have its labels beside it")
 
 
 def test_a_labels_file_is_not_a_data_set(tmp_path: Path) -> None:
@@ -276,7 +274,7 @@ def test_a_labels_file_is_not_a_data_set(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["some-images-idx3-ubyte.gz", "some.csv.gz", "some.csv.bz2", "some.svm.bz2"])
 @pytest.mark.parametrize("cut", [4, 30, -1])
-def test_truncated_compression_is_called_so(tmp_path: Path, name: str, cut: int) -> None:
+def test_truncated_compression_is_named(tmp_path: Path, name: str, cut: int) -> None:
     if "idx3" in name:
         _write_images(tmp_path, ".gz")
     path = tmp_path / name
@@ -287,7 +285,7 @@ def test_truncated_compression_is_called_so(tmp_path: Path, name: str, cut: int)
     _refused(path, "truncated", "fetch the file again")
 
 
-def test_damaged_or_falsely_named_compression_is_called_so(tmp_path: Path) -> None:
+def test_damaged_or_misnamed_compression_is_named(tmp_path: Path) -> None:
     for name in ("some.csv.gz", "some.csv.bz2"):
         (tmp_path / name).write_bytes(b"1,2,3\n" * 10)
         _refused(tmp_path / name, "must be readable", "wrong suffix")
@@ -295,10 +293,10 @@ def test_damaged_or_falsely_named_compression_is_called_so(tmp_path: Path) -> No
     body = bytearray(path.read_bytes())
     body[-8] ^= 1
     path.write_bytes(body)
-    _refused(path, "must be readable", "fetching it again")
+    _refused(path, "must be readable", "fetch a damaged file again")
 
 
-def test_missing_files_and_folders_are_called_so(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
     _refused(tmp_path / "rows.csv", "does not exist", "check the path")
     (tmp_path / "rows.csv").mkdir()
     _refused(tmp_path / "rows.csv", "is a folder", "name the file inside")

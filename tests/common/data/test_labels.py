@@ -24,7 +24,7 @@ from zofedht.common.errors import DataError
         ("auto", set()),
     ],
 )
-def test_labels_are_numbers_ranges_and_lists_of_them(text: str, labels: set[int]) -> None:
+def test_labels_are_numbers_ranges_and_lists(text: str, labels: set[int]) -> None:
     assert parse_labels(text) == labels
 
 
@@ -58,7 +58,7 @@ def test_every_range_equals_its_list() -> None:
         ([1, 2, 6], range(5, 10)),
     ],
 )
-def test_auto_takes_the_larger_of_two_labels_or_the_larger_digits(found: list[int], positive: set[int]) -> None:
+def test_auto_takes_the_larger_label_or_digits(found: list[int], positive: set[int]) -> None:
     labels = np.repeat(np.array(found), 3)
     assert choose_positive(frozenset(), labels, "some") == set(positive)
     assert choose_positive(frozenset({1}), labels, "some") == {1}
@@ -73,13 +73,13 @@ def test_auto_takes_the_larger_of_two_labels_or_the_larger_digits(found: list[in
         (list(range(30)), r"9, \.\.\. \(30 in all\)"),
     ],
 )
-def test_auto_asks_where_it_cannot_tell(found: list[int], listed: str) -> None:
-    with pytest.raises(DataError, match=f"positive-labels 'auto'.*'some'.*{listed}.*name the positive ones"):
+def test_auto_refuses_other_labels(found: list[int], listed: str) -> None:
+    with pytest.raises(DataError, match=f"positive-labels 'auto'.*'some'.*{listed}.*name the positive labels"):
         choose_positive(frozenset(), np.array(found), "some")
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, np.float64])
-def test_whole_numbers_of_any_type_become_row_labels(dtype: type) -> None:
+def test_whole_numbers_of_any_dtype_are_labels(dtype: type) -> None:
     labels = whole_labels(np.array([3, 0, 9], dtype=dtype), "some")
     assert labels.dtype == np.intp
     assert labels.tolist() == [3, 0, 9]

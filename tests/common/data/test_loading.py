@@ -119,7 +119,7 @@ def _failing(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_a_set_that_cannot_be_had_names_files_folders_and_failure(
+def test_a_missing_set_names_files_folders_and_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, files: list[str]
 ) -> None:
     _failing(monkeypatch)
@@ -136,9 +136,7 @@ def test_a_set_that_cannot_be_had_names_files_folders_and_failure(
         assert words in text
 
 
-def test_a_folder_named_after_another_set_is_not_taken_for_this_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_of_another_set_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _failing(monkeypatch)
     _write_images(tmp_path / "mnist")
     with pytest.raises(DataError, match="data set 'fashion-mnist' needs the files"):
@@ -156,7 +154,7 @@ def test_a_damaged_file_is_reported_and_not_fetched_over(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(("name", "asked"), [("mnist", "mnist_784"), ("fashion-mnist", "Fashion-MNIST")])
-def test_images_that_are_not_there_are_fetched_into_the_data_folder(
+def test_missing_images_are_fetched_into_the_data_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, asked: str
 ) -> None:
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
@@ -251,7 +249,7 @@ def test_rcv1_has_the_published_counts_and_stays_sparse(shared_data: Path) -> No
 
 
 @pytest.mark.parametrize("count", [2, 4, 5, 103])
-def test_a_file_is_split_in_four_fifths_and_one_with_no_row_lost(tmp_path: Path, count: int) -> None:
+def test_a_fifth_of_a_file_is_held_out(tmp_path: Path, count: int) -> None:
     path = _csv(tmp_path, [0, 1] * count)
     train, test = _plain(path)
     assert len(test) == max(1, 2 * count // 5)
@@ -304,7 +302,7 @@ def test_a_misspelt_name_gets_the_nearest_known_one(name: str, near: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["somewhere/else.npz", "", "a\0b", "~nobody-of-this-name/x.csv", "x" * 5000])
-def test_a_missing_file_is_told_where_relative_paths_start(name: str) -> None:
+def test_a_missing_file_names_the_working_folder(name: str) -> None:
     with pytest.raises(DataError, match=r"path of a file that exists.*relative paths start at"):
         load_dataset(DataSpec(name))
 
@@ -399,7 +397,7 @@ def test_every_step_can_be_named() -> None:
 # --- a client's own file
 
 
-def test_own_rows_are_all_taken_in_their_order_and_none_is_held_out(tmp_path: Path) -> None:
+def test_all_own_rows_are_training_rows_in_order(tmp_path: Path) -> None:
     data = load_own_rows(_csv(tmp_path, [1, 0, 0, 1, 1]), "auto", "none", 0)
     assert _rows(data) == [1, 2, 3, 4, 5]
     np.testing.assert_array_equal(data.target, [1.0, 0.0, 0.0, 1.0, 1.0])
@@ -424,21 +422,19 @@ def test_a_single_row_is_enough(tmp_path: Path) -> None:
         ([8, 9], "1-3", [0, 0]),
     ],
 )
-def test_one_class_is_fine_since_others_may_hold_the_other(
-    tmp_path: Path, labels: list[int], positive: str, target: list[int]
-) -> None:
+def test_own_rows_may_have_one_class(tmp_path: Path, labels: list[int], positive: str, target: list[int]) -> None:
     np.testing.assert_array_equal(load_own_rows(_csv(tmp_path, labels), positive, "none", 0).target, target)
 
 
 @pytest.mark.parametrize("labels", [[10, 11], [-1, 2], [-2, 2]])
-def test_own_labels_that_auto_does_not_know_are_the_servers_to_name(tmp_path: Path, labels: list[int]) -> None:
+def test_auto_refuses_other_own_labels(tmp_path: Path, labels: list[int]) -> None:
     # Not by which labels are here: the clients would disagree.
     with pytest.raises(DataError, match=r"positive-labels must be set on the server for the labels of .*rows\.csv"):
         load_own_rows(_csv(tmp_path, labels), "auto", "none", 0)
 
 
 @pytest.mark.parametrize(("steps", "dimension"), [("bias,unit-norm", 6), ("none", 5), ("unit-norm", 5), ("bias", 6)])
-def test_own_sparse_rows_are_as_wide_as_the_server_says(tmp_path: Path, steps: str, dimension: int) -> None:
+def test_own_sparse_rows_have_the_servers_columns(tmp_path: Path, steps: str, dimension: int) -> None:
     path = tmp_path / "rows.svm"
     path.write_text("1 1:3 2:4\n0 2:1\n")
     data = load_own_rows(str(path), "auto", steps, dimension)
@@ -452,12 +448,12 @@ def test_own_dense_rows_of_another_width_are_refused(tmp_path: Path) -> None:
         load_own_rows(_csv(tmp_path, [0, 1]), "auto", "bias", 5)
 
 
-def test_own_rows_are_preprocessed_as_a_data_set_is(tmp_path: Path) -> None:
+def test_own_rows_are_preprocessed_like_a_data_set(tmp_path: Path) -> None:
     data = load_own_rows(_csv(tmp_path, [0, 1, 0]), "auto", "bias,unit-norm", 2)
     rows = np.column_stack([[1.0, 2.0, 3.0], np.ones(3)])
     np.testing.assert_array_equal(data.features, preprocess(rows, parse_steps("unit-norm")))
 
 
-def test_own_rows_that_are_not_there_are_called_so(tmp_path: Path) -> None:
+def test_a_missing_own_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the path of a file that exists"):
         load_own_rows(str(tmp_path / "none.csv"), "auto", "none", 0)
