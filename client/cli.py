@@ -6,6 +6,8 @@ import argparse
 import socket
 from pathlib import Path
 
+from zofedht.common.command_line import add_version
+
 __all__ = ["parser"]
 
 
@@ -14,6 +16,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="zofedht-client", description="The client's side: join a server, check an objective."
     )
+    add_version(top)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     check = commands.add_parser(
         "check",

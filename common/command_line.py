@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
 from collections.abc import Callable
 
 from zofedht.common.errors import ConfigError, ZofedhtError
+from zofedht.common.versions import version_text
 
-__all__ = ["check_address", "guarded"]
+__all__ = ["add_version", "check_address", "guarded"]
 
 INTERRUPTED = 130
 _LAST_PORT = 65_535
+
+
+class _Version(argparse.Action):
+    """Look the versions up when they are asked for, as ``action="version"`` does not."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> None:
+        print(version_text(parser.prog))
+        parser.exit()
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Let the command tell its version, and those of flwr and Python."""
+    parser.add_argument("--version", action=_Version, nargs=0, help="versions of zofedht, flwr and Python")
 
 
 def check_address(option: str, address: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from zofedht.common.command_line import add_version
+
 __all__ = ["parser"]
 
 
@@ -14,6 +16,7 @@ def parser() -> argparse.ArgumentParser:
         prog="zofedht-server",
         description="Federated optimisation without gradients: run, resume, compare, plot and export.",
     )
+    add_version(top)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="start a run", description="Start a run and write its results to a folder.")

@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from scipy.optimize import OptimizeResult
 
 from zofedht.common.checks.finding import Case
@@ -22,11 +21,10 @@ from zofedht.common.config.rules import AUTO
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
 from zofedht.common.objective.base import Bounds, Objective
-from zofedht.common.objective.function import FunctionObjective
+from zofedht.common.objective.function import as_objective
 from zofedht.common.objective.loading import checked_objective
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.scaling import given_start
 from zofedht.common.objective.user_traceback import raised
-from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.figures import comparable, evaluation_notes
 from zofedht.server.core.record import RoundRecord
@@ -82,7 +80,7 @@ def run(
     fitted = chosen.fitted(dimension)
     start = initial_vector(fitted, dimension, own)
     if x0 is not None:
-        start = _start(x0, dimension, units)
+        start = given_start(x0, dimension, units)
     state = initial_state(fitted, start, units)
     history: list[dict[str, Any]] = []
 
@@ -170,18 +168,11 @@ def _objectives(
     targets = list(objective) if several else [objective]
     if not targets:
         raise ConfigError(["objective must be a function, an Objective or a list with at least one of these, got []"])
-    functions = [callable(target) and not isinstance(target, Objective) for target in targets]
-    if not all(functions) and (samples is not None or bounds is not None or scale is not None):
-        raise ConfigError(["samples, bounds and scale are for functions; an Objective says them itself"])
+    names = [f"objective {index}" if several else "objective" for index in range(len(targets))]
+    made = [as_objective(target, x0, samples, bounds, scale, name) for target, name in zip(targets, names, strict=True)]
     if objective is None or isinstance(objective, str):
         return None
-    made = []
-    for index, (target, is_function) in enumerate(zip(targets, functions, strict=True)):
-        name = f"objective {index}" if several else "objective"
-        if is_function and x0 is None:
-            raise ConfigError([f"{name} is a function, so x0, the point to start from, must be given"])
-        found = FunctionObjective(target, x0, samples, bounds, scale) if is_function else target
-        made.append(checked_objective(found, name))
+    made = [checked_objective(target, name) for target, name in zip(made, names, strict=True)]
     if len(sizes := {item.dim for item in made}) > 1:
         raise ObjectiveError(f"all objectives must have the same number of parameters, got {sorted(sizes)}")
     return made
@@ -206,17 +197,6 @@ def _config(
             given.setdefault("sampling", "without-replacement")  # where all take part, each does so once
         given.setdefault("evaluate-every", 0)  # evaluations are the user's: the probes tell the loss of a round
     return RunConfig.from_mapping(config.to_mapping() | given)
-
-
-def _start(x0: Any, dimension: int, units: Units | None) -> Vector:
-    start = np.array(x0, dtype=np.float64)
-    if start.shape != (dimension,) or not np.all(np.isfinite(start)):
-        raise ConfigError([f"x0 must hold {dimension} finite numbers, got an array of shape {start.shape}"])
-    if units is None:
-        return start
-    for index in np.flatnonzero((start < units.lower) | (start > units.upper)):
-        raise ConfigError([f"x0 must lie within the bounds, got {start[index]} for parameter {index}"])
-    return units.to_search(start)
 
 
 def _result(

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import os
+import platform
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import zofedht
 from tests.own_folders import OPTIMUM, own_folders
 
 _ROOT = Path(__file__).resolve().parents[1]
+_PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 _IMPORTS = """
 import client, common, server
-from zofedht import Objective, RunConfig, Shard, ZOFedClassifier, load_run, run
+from zofedht import Objective, RunConfig, Shard, ZOFedClassifier, check, load_run, run
 print(*(module.__file__ for module in (client, common, server)), sep="\\n")
 result = run("valve:make", rounds=30, batch_size=0, seed=1, memory=2, num_clients=1)
 print(*result.x)
@@ -56,3 +63,46 @@ def test_the_users_folders_win_from_behind_this_repository(tmp_path: Path) -> No
     folder = own_folders(tmp_path)
     told = _python(_ROOT, "-m", "zofedht.client", "check", "--objective", "valve:make", PYTHONPATH=str(folder))
     assert told.splitlines()[-1] == "valve:make can run"
+
+
+def test_every_public_name_is_there_and_its_examples_hold() -> None:
+    modules = {zofedht}
+    for name in zofedht.__all__:
+        value = getattr(zofedht, name)
+        if not name.startswith("__"):
+            modules.add(importlib.import_module(value.__module__))
+    examples = [doctest.testmod(module) for module in modules]
+    assert sum(done.attempted for done in examples) > 3
+    assert not any(done.failed for done in examples)
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(AttributeError, match=r"module 'zofedht' has no attribute 'minimise'; it has .*, run"):
+        _ = zofedht.minimise  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("program", ["server", "client"])
+def test_version_names_flower_and_python_but_imports_nothing(tmp_path: Path, program: str) -> None:
+    told = _python(tmp_path, "-m", f"zofedht.{program}", "--version", PYTHONPATH=str(_ROOT))
+    flower, python = metadata.version("flwr"), platform.python_version()
+    assert told == f"zofedht-{program} {zofedht.__version__} (flwr {flower}, Python {python})\n"
+    module = f"zofedht.{program}.__main__"
+    script = f"import sys, {module} as m\ntry: m.main(['--version'])\nexcept SystemExit: print('flwr' in sys.modules)"
+    assert _python(tmp_path, "-c", script).splitlines()[-1] == "False"
+
+
+def test_the_version_is_that_of_pyproject() -> None:
+    assert zofedht.__version__ == _PROJECT["project"]["version"]
+
+
+def test_every_folder_of_the_package_is_listed_in_pyproject() -> None:
+    homes = {"zofedht": "zofedht", **_PROJECT["tool"]["setuptools"]["package-dir"]}
+    found = set()
+    for package, folder in homes.items():
+        for init in (_ROOT / folder).rglob("__init__.py"):
+            found.add(".".join([package, *init.parent.relative_to(_ROOT / folder).parts]))
+        loose = {file.parent for file in (_ROOT / folder).rglob("*.py")} - {
+            init.parent for init in (_ROOT / folder).rglob("__init__.py")
+        }
+        assert not loose, "a folder without __init__.py is not installed"
+    assert sorted(found) == _PROJECT["tool"]["setuptools"]["packages"]

@@ -11,11 +11,14 @@ True
 from __future__ import annotations
 
 import importlib
+import tomllib
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from zofedht.common.checks.finding import Finding
+    from zofedht.common.checks.report import CheckReport, check
     from zofedht.common.config.run_config import RunConfig
     from zofedht.common.errors import (
         CheckpointError,
@@ -34,9 +37,11 @@ if TYPE_CHECKING:
     from zofedht.server.records.finished_run import FinishedRun, load_run
 
 __all__ = [
+    "CheckReport",
     "CheckpointError",
     "ConfigError",
     "DataError",
+    "Finding",
     "FinishedRun",
     "JoinError",
     "MessageError",
@@ -49,30 +54,46 @@ __all__ = [
     "ZOFedClassifier",
     "ZofedhtError",
     "__version__",
+    "check",
     "load_run",
     "run",
 ]
 
 _HOMES = {
+    "CheckReport": "common.checks.report",
+    "Finding": "common.checks.finding",
     "FinishedRun": "server.records.finished_run",
     "Objective": "common.objective.base",
     "RunConfig": "common.config.run_config",
     "Shard": "common.objective.base",
     "ZOFedClassifier": "server.classifier",
+    "check": "common.checks.report",
     "load_run": "server.records.finished_run",
     "run": "server.minimise",
 }
 """Modules of the public names; the errors are all in ``common.errors``."""
 
+__version__: str
+
 # In a checkout and in a Flower bundle server/, client/ and common/ lie beside this folder, not in it.
 _ROOT = Path(__file__).resolve().parent.parent
-if (_ROOT / "pyproject.toml").is_file() and (_ROOT / "server").is_dir():
+_IN_SOURCE = (_ROOT / "pyproject.toml").is_file() and (_ROOT / "server").is_dir()
+if _IN_SOURCE:
     __path__.append(str(_ROOT))
 
+if not TYPE_CHECKING:  # a type checker is to see the names above and no others
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            return _version()
+        if name not in __all__:
+            raise AttributeError(f"module 'zofedht' has no attribute {name!r}; it has {', '.join(__all__)}")
+        return getattr(importlib.import_module(f"zofedht.{_HOMES.get(name, 'common.errors')}"), name)
+
+
+def _version() -> str:
+    if not _IN_SOURCE:
         return metadata.version("zofedht")
-    if name not in __all__:
-        raise AttributeError(f"module 'zofedht' has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(importlib.import_module(f"zofedht.{_HOMES.get(name, 'common.errors')}"), name)
+    # A checkout and a Flower bundle need not be installed, and an editable copy remembers the version of that day.
+    with (_ROOT / "pyproject.toml").open("rb") as file:
+        return str(tomllib.load(file)["project"]["version"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import metadata
 
 from flwr.common import Scalar
 from flwr.common.typing import NDArrays
@@ -22,6 +21,7 @@ from zofedht.common.objective.loading import load_objective
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.replay import draw_check
 from zofedht.common.shards import config_of_task, lone_objective, own_objective
+from zofedht.common.versions import version_of
 from zofedht.common.wire.codec import decode_question, encode_hello
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello, Question
 
@@ -84,7 +84,7 @@ class ResidentClient(ZofedhtClient):
             examples=0 if objective is None else len(objective),
             dimension=0 if objective is None else objective.dim,
             protocol=PROTOCOL,
-            version=metadata.version("zofedht"),
+            version=version_of("zofedht"),
             draws=draw_check(),
             units=b"" if objective is None else told_units(units_of(objective), MOST_TOLD_UNITS),
         )

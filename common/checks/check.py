@@ -13,7 +13,7 @@ from zofedht.common.checks.radius import check_radius
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, checked_loss
 from zofedht.common.objective.loading import checked_objective, starting_point
-from zofedht.common.objective.scaling import in_search_units, units_of
+from zofedht.common.objective.scaling import given_start, in_search_units, units_of
 from zofedht.common.objective.user_traceback import raised, user_traceback
 
 __all__ = ["Finding", "WorkPlan", "check_objective", "failed"]
@@ -26,6 +26,7 @@ def check_objective(
     batch_size: int = 64,
     seed: int = 0,
     plan: WorkPlan | None = None,
+    x0: Any = None,
 ) -> list[Finding]:
     """Evaluate the objective as a run would and return the findings.
 
@@ -45,6 +46,8 @@ def check_objective(
         The seed of the run.
     plan : WorkPlan, optional
         The length of the run.
+    x0 : array_like, shape (n,), optional
+        The point to try, in the user's units; the objective's own start unless given.
 
     Returns
     -------
@@ -61,7 +64,7 @@ def check_objective(
     """
     findings: list[Finding] = []
     try:
-        case = _begin(objective, findings, radius, batch_size, seed)
+        case = _begin(objective, findings, radius, batch_size, seed, x0)
         began = time.perf_counter()
         loss = checked_loss(case.value(case.x.copy()))  # the check of the arguments comes later
         warm_up = time.perf_counter() - began
@@ -85,7 +88,7 @@ def failed(name: str, error: Exception) -> Finding:
     return Finding(name, "error", str(error) if ours else raised(error), user_traceback(cause) if cause else "")
 
 
-def _begin(objective: Objective, findings: list[Finding], radius: float, batch_size: int, seed: int) -> Case:
+def _begin(objective: Objective, findings: list[Finding], radius: float, batch_size: int, seed: int, x0: Any) -> Case:
     """Return the case of all checks. ``findings`` gets one finding a stage; a finding without a text is not shown."""
     name = type(objective).__name__
     samples = len(checked_objective(objective, name))
@@ -96,8 +99,8 @@ def _begin(objective: Objective, findings: list[Finding], radius: float, batch_s
     bounded = 0 if units is None else int(np.sum(np.isfinite(units.lower) | np.isfinite(units.upper)))
     text = "" if units is None else f"scale {units.scale.min():g} to {units.scale.max():g}, {bounded} with bounds"
     findings.append(Finding("units", "ok", text))
-    own = starting_point(searched, seed)
-    findings.append(Finding("initial", "ok", "" if own is None else "a starting point of its own"))
+    own = starting_point(searched, seed) if x0 is None else given_start(x0, objective.dim, units)
+    findings.append(Finding("initial", "ok", "" if own is None or x0 is not None else "a starting point of its own"))
     x = searched.zeros() if own is None else own
     return Case.at(searched, x, radius, batch_size, seed)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from zofedht.common.errors import ObjectiveError
+from zofedht.common.errors import ConfigError, ObjectiveError
 from zofedht.common.objective.base import Bounds, Objective, checked_vector
 from zofedht.common.typing import Indices, Vector
 
-__all__ = ["FunctionObjective"]
+__all__ = ["FunctionObjective", "as_objective"]
 
 
 class FunctionObjective(Objective):
@@ -62,6 +62,23 @@ class FunctionObjective(Objective):
 
     def initial(self, rng: np.random.Generator) -> Vector:
         return self._start
+
+
+def as_objective(
+    target: Any, x0: Any, samples: int | None, bounds: Bounds | None, scale: Any, name: str = "objective"
+) -> Any:
+    """Return a function as an Objective, and anything else as it is.
+
+    Raises ConfigError when a function has no x0, or another target samples, bounds or a scale; ObjectiveError as
+    FunctionObjective does.
+    """
+    if isinstance(target, Objective) or not callable(target):
+        if samples is not None or bounds is not None or scale is not None:
+            raise ConfigError(["samples, bounds and scale are for functions; an Objective says them itself"])
+        return target
+    if x0 is None:
+        raise ConfigError([f"{name} is a function, so x0, the point to start from, must be given"])
+    return FunctionObjective(target, x0, samples, bounds, scale)
 
 
 def _check_arguments(function: Callable[..., float], samples: int | None) -> None:

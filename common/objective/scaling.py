@@ -27,7 +27,7 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, checked_vector
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["Units", "digest_of", "in_search_units", "units_of"]
+__all__ = ["Units", "digest_of", "given_start", "in_search_units", "units_of"]
 
 # The ends' distance from the bounds, relative to their size: rounding does not carry an end over a bound.
 _MARGIN = 16.0 * np.finfo(np.float64).eps
@@ -154,6 +154,19 @@ def in_search_units(objective: Objective) -> Objective:
     """
     units = units_of(objective)
     return objective if units is None or isinstance(objective, _Searched) else _Searched(objective, units)
+
+
+def given_start(x0: Any, dimension: int, units: Units | None) -> Vector:
+    """Return the z, (n,) float64, of a starting point in the user's units.
+
+    Raises ObjectiveError unless x0 is a vector of n finite numbers within the bounds.
+    """
+    start = checked_vector("x0", x0, dimension)
+    if units is None:
+        return start
+    for index in np.flatnonzero((start < units.lower) | (start > units.upper)):
+        raise ObjectiveError(f"x0 must lie within the bounds, got {start[index]} for parameter {index}")
+    return units.to_search(start)
 
 
 def digest_of(objective: Objective) -> str:

@@ -8,7 +8,6 @@ import json
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +17,7 @@ from zofedht.common.config.files import dump_toml, load_toml
 from zofedht.common.config.run_config import FREE_KEYS, RunConfig
 from zofedht.common.errors import CheckpointError, ConfigError, DataError, MissingExtraError
 from zofedht.common.typing import Vector
+from zofedht.common.versions import version_of
 from zofedht.server.auto.interventions import count_interventions
 from zofedht.server.core.fallbacks import count_fallbacks
 from zofedht.server.core.figures import Evaluation, evaluation_summary
@@ -98,8 +98,8 @@ class RunFolder:
         replace_file(self.config_file, dump_toml(config).encode())
         about = {
             "engine": engine,
-            "zofedht": _version("zofedht"),
-            "flwr": _version("flwr"),
+            "zofedht": version_of("zofedht"),
+            "flwr": version_of("flwr"),
             "numpy": np.__version__,
         }
         replace_file(self.about_file, _pretty(about))
@@ -228,10 +228,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _finite(part) for key, part in value.items()}
     return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"

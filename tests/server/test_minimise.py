@@ -127,10 +127,10 @@ def test_x0_starts_an_objective_elsewhere() -> None:
     x0 = np.full(12, 7.0)
     result = run(quadratics(), x0=x0, rounds=1, step_size=1e-300)
     np.testing.assert_array_equal(result.x, x0)
-    with pytest.raises(ConfigError, match=r"x0 must hold 12 finite numbers, got an array of shape \(3,\)"):
+    with pytest.raises(ObjectiveError, match=r"x0 must be a vector of 12 finite numbers, got an array of shape \(3,\)"):
         run(quadratics(), x0=np.zeros(3))
     box = type("Box", (type(quadratics()[0]),), {"bounds": (-1.0, 1.0)})(np.zeros((2, 3)))
-    with pytest.raises(ConfigError, match=r"x0 must lie within the bounds, got 9\.0 for parameter 1"):
+    with pytest.raises(ObjectiveError, match=r"x0 must lie within the bounds, got 9\.0 for parameter 1"):
         run(box, x0=[0.0, 9.0, 0.0])
 
 

@@ -1,0 +1,134 @@
+"""``from zofedht import check``: try an objective before a run is spent on it."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from zofedht.common.checks.check import check_objective, failed
+from zofedht.common.checks.finding import Finding, WorkPlan
+from zofedht.common.config.run_config import RunConfig, dashed
+from zofedht.common.errors import ConfigError, ObjectiveError
+from zofedht.common.objective.base import Bounds, Objective, Shard
+from zofedht.common.objective.function import as_objective
+from zofedht.common.objective.loading import checked_objective, load_objective
+
+__all__ = ["CheckReport", "check"]
+
+_MARKS = {"ok": "ok     ", "warning": "WARNING", "error": "ERROR  "}
+
+
+@dataclass(frozen=True, repr=False)
+class CheckReport:
+    """The findings of a check; printed, it is the text of ``zofedht-client check``."""
+
+    name: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the objective can run: no finding is an error."""
+        return not self._errors
+
+    @property
+    def _errors(self) -> int:
+        return sum(finding.level == "error" for finding in self.findings)
+
+    def __str__(self) -> str:
+        lines = []
+        for finding in self.findings:
+            lines.append(f"{_MARKS[finding.level]} {finding.name}: {finding.text}")
+            if finding.traceback:
+                lines.append(textwrap.indent(finding.traceback, " " * 8))
+        verdict = "can run" if self.ok else f"cannot run: {self._errors} to mend"
+        return "\n".join([*lines, f"{self.name} {verdict}"])
+
+    __repr__ = __str__
+
+
+def check(
+    objective: Objective | Callable[..., float] | str,
+    x0: Any = None,
+    *,
+    samples: int | None = None,
+    bounds: Bounds | None = None,
+    scale: Any = None,
+    shard: Shard | None = None,
+    config: RunConfig | None = None,
+    **options: Any,
+) -> CheckReport:
+    """Evaluate an objective as a run would, some dozen times, and report what was found.
+
+    Parameters
+    ----------
+    objective : Objective, function or "module:factory"
+        What ``run`` would minimise.
+    x0 : array_like, shape (n,), optional
+        The point to try it at. A function needs it; others have a start of their own.
+    samples, bounds, scale
+        As for ``run``; for functions alone.
+    shard : Shard, optional
+        What the factory of ``"module:factory"`` is told.
+    config : RunConfig, optional
+        The run that the objective is for.
+    **options
+        Run config keys with underscores, over those of ``config``: ``radius=0.01, rounds=60``.
+
+    Returns
+    -------
+    CheckReport
+        ``ok``, ``findings`` (each with ``name``, ``level``, ``text`` and ``traceback``), and a text to print.
+
+    Raises
+    ------
+    ConfigError
+        If an option is wrong.
+    ObjectiveError
+        If ``"module:factory"`` cannot be found, or a function's x0 is malformed. What an objective does is a finding.
+
+    Examples
+    --------
+    >>> from zofedht import check
+    >>> report = check(lambda x: float(x @ x), x0=[1.0, 2.0], radius=0.01)
+    >>> report.ok
+    True
+    >>> print(report.findings[1].name, report.findings[1].text)
+    value 5 at the starting point
+    """
+    target = as_objective(objective, x0, samples, bounds, scale)
+    given = {dashed(name): value for name, value in options.items()}
+    if isinstance(target, str):
+        name = given["objective"] = target
+    elif not isinstance(target, Objective):
+        raise ConfigError([f"objective must be a function, an Objective or 'module:factory', got {target!r}"])
+    else:
+        name = getattr(objective, "__name__", type(objective).__name__)
+        given = {"num-clients": 1, "clients-per-round": 1} | given
+    chosen = RunConfig.from_mapping((config or RunConfig()).to_mapping() | given)
+    return CheckReport(name, tuple(_findings(target, x0, shard, chosen)))
+
+
+def _findings(target: Objective | str, x0: Any, shard: Shard | None, config: RunConfig) -> list[Finding]:
+    if isinstance(target, str):
+        try:
+            target = load_objective(target, shard)
+        except ObjectiveError as error:
+            if error.__cause__ is None or isinstance(error.__cause__, ModuleNotFoundError):
+                raise
+            return [failed("factory", error)]
+    try:
+        checked_objective(target, type(target).__name__)
+    except ObjectiveError as error:
+        return [failed("size", error)]
+    slot = 2 * config.local_steps * (config.batch or len(target))
+    rounds = config.rounds or math.ceil(config.budget / (slot * config.clients_per_round))
+    plan = WorkPlan(config.local_steps, rounds, config.clients_per_round, config.round_timeout)
+    found = check_objective(target, radius=config.radius, batch_size=config.batch, seed=config.seed, plan=plan, x0=x0)
+    fitted = config.fitted(target.dim)
+    if fitted != config:
+        text = f"with {target.dim} parameters the run takes memory = {fitted.memory} instead of {config.memory}"
+        found.append(Finding("memory", "ok", text))
+    return found

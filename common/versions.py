@@ -1,0 +1,25 @@
+"""Versions of this package and of those that it runs on, as they are installed; nothing is imported to know them."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+import zofedht
+
+__all__ = ["version_of", "version_text"]
+
+
+def version_of(package: str) -> str:
+    """Return the version of a package, or ``not installed``."""
+    if package == "zofedht":
+        return zofedht.__version__
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def version_text(program: str) -> str:
+    """Return what ``--version`` prints."""
+    return f"{program} {version_of('zofedht')} (flwr {version_of('flwr')}, Python {platform.python_version()})"
