@@ -1,6 +1,7 @@
-"""A plain reading of Algorithm 1, lines 12-17, to measure ours against.
+"""The baseline: a plain reading of Algorithm 1, lines 12-17.
 
-One normal vector, one gather of the minibatch and two losses for each step, all float64, in the order of the text.
+Each step draws one normal vector, gathers one minibatch and computes two losses, all in float64, in the
+order of the text.
 """
 
 from __future__ import annotations

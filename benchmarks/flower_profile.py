@@ -1,11 +1,11 @@
-"""What fraction of a round of `flwr run .` is ours, on the embedded digits.
+"""The share of a round of `flwr run .` that is this package's own, on the embedded digits.
 
     python -m benchmarks.flower_profile [--rounds 30] [--set KEY=VALUE ...] [--json FILE]
 
-Runs Flower's simulation, as `flwr run .` does, with a clock around every call that Flower makes into our strategy
-and that our round loop makes into the coordinator; then hands the same messages to the same NumPyClient in this
-process, for the time of a client's work. What is left of a round is Flower's and Ray's. The first round, in which
-workers start, does not count.
+It runs Flower's simulation, as `flwr run .` does. A clock is around every call that Flower makes into our strategy and
+that our round loop makes into the coordinator. Then the same messages go to the same NumPyClient in this process, which
+gives the time of a client's work. The rest of a round is Flower's and Ray's. The first round, in which workers start,
+is not counted.
 """
 
 from __future__ import annotations

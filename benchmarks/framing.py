@@ -1,9 +1,9 @@
-"""Bytes on the sockets of a run over gRPC against those that the history counts: what HTTP/2 and TLS add.
+"""What HTTP/2 and TLS add: bytes on the sockets of a run over gRPC against the bytes that the history counts.
 
     python -m benchmarks.framing [--dimensions 785,39300] [--clients 2] [--rounds 20] [--json FILE]
 
-Clients join through a proxy that counts what it forwards. Each figure is the difference between a longer and a shorter
-run, so that joining and the end are not in it; keep-alives and flow control are, the headers of TCP and IP are not.
+Clients join through a proxy that counts what it forwards. Each number is the difference between a longer and a shorter
+run, so it has neither the joining nor the end. It has keep-alives and flow control, but not the headers of TCP and IP.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 
 Cases have the paper's shapes: n = 785, b = 64, K = 50 and 480 rows a client (MNIST), 39,300 parameters for the
 network, 47,237 for rcv1. Without --data-dir the rows are random, as many and as full as the real ones. Baseline
-and ours take turns, the ratio is the median over the turns, and times are CPU time. The limit is what the
-machine's own rates, measured in the same run, would need: the numbers of the direction, and the larger of the
-arithmetic at the rate of a matrix product and the memory traffic. ``--json`` writes {case: {baseline_us, ours_us,
+and ours take turns, the ratio is the median over the turns, and times are CPU time. The limit is the time at the
+machine's own rates, measured in the same run: that of the direction's numbers, plus the larger of the arithmetic at the
+rate of a matrix product and the memory traffic. ``--json`` writes {case: {baseline_us, ours_us,
 ratio, limit_us}}; a case is "model/kernel/probe".
 """
 

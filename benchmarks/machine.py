@@ -1,4 +1,4 @@
-"""What this machine can do on one thread, measured now: the limits that a local step cannot beat."""
+"""The rates of this machine on one thread, measured now: limits that a local step cannot beat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many resident clients in one process, a thread each: python -m benchmarks.many_clients PORT N INDEX..."""
+"""Many resident clients in one process, one thread each: python -m benchmarks.many_clients PORT N INDEX..."""
 
 from __future__ import annotations
 

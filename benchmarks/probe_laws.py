@@ -5,7 +5,7 @@
 
 With a data folder: MNIST, 48,000 rows, 100 clients, 10 a round, K = 50, b = 64; without: digits, 20 clients, 5 a
 round. Algorithms zofedht (trace, alpha 0.3) and zofedavg-sgd, in process, mean over the seeds. CPU time is that of the
-rounds; evaluations of the whole set are not in it.
+rounds, without full evaluations.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python -m benchmarks.replay [--dimensions 785,39300,2361900] [--directions per-slot,shared] [--slots 10]
                                 [--steps 50] [--repeats 5] [--json FILE]
 
-Beside it is the cost of what it replaces: reading as many moves of n numbers out of their messages. One core and all
-of them take turns; all numbers are medians, that of the ratio over the turns: other work on the machine then weighs
-on both.
+Beside it is the cost of what a replay replaces: reading as many moves of n numbers out of their messages. One core and
+all cores take turns, so that other work on the machine weighs on both. All numbers are medians; the median of the ratio
+is over the turns.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     python -m benchmarks.rounds [--clients 2,10,50,200] [--engines in-process,grpc,simulation,superlink]
                                 [--columns 784] [--rounds 40] [--json FILE]
 
-Each client takes one step on two sparse rows, so that what is measured is the round and not the
-arithmetic; ``in-process`` is the arithmetic. All clients take part in every round and Q is made anew every 5
-rounds. A round's seconds are the median of the differences between lines of history.jsonl, CPU seconds are
-of the server and all clients. ``--json`` writes {engine: {clients: seconds per round}}.
+Each client takes one step on two sparse rows, so the numbers are those of the round and not of the arithmetic;
+``in-process`` is the arithmetic. All clients take part in every round, and Q is made anew every 5 rounds. A round's
+seconds are the median of the differences between lines of history.jsonl. CPU seconds are those of the server and all
+clients. ``--json`` writes {engine: {clients: seconds per round}}.
 """
 
 from __future__ import annotations

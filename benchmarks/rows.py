@@ -1,4 +1,4 @@
-"""Rows of one client in the paper's shapes: real ones where there is a folder of them, else as full random ones."""
+"""Rows of one client in the paper's shapes: real rows from a data folder, else random rows that are as full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A SuperLink with two SuperNodes on loopback, and ``flwr run .`` against it; a test uses it too."""
+"""A SuperLink with two SuperNodes on loopback, and ``flwr run .`` against it; a test uses them, too."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""Bytes per client and round for each way over the wire, and what shared directions cost in loss.
+"""Bytes per client and round for each uplink and downlink, and the loss that shared directions cost.
 
     python -m benchmarks.wire [--dimensions 785,39300,2361900] [--clients 2] [--rounds 11] [--json FILE]
     python -m benchmarks.wire --losses --data-dir DIR [--seeds 0,1,2] [--step-factor 1]
     python -m benchmarks.wire --single [--seeds 0,1,2]
 
-The first takes part in every round of a run in process and counts the messages as Flower's protobuf; K = 50, tau = 5, Q
-made anew once. The second is MNIST at 225 rounds of 10 out of 100 clients: the same evaluations for both ways. The
-third is how far x on digits is with wire-dtype = float32 from where it is with float64, in the length of the latter.
+1. All clients take part in every round of a run in process. Messages are counted as Flower's protobuf; K = 50, tau = 5,
+   and Q is made anew once.
+2. MNIST, 225 rounds of 10 out of 100 clients: the same evaluations for per-slot and shared directions.
+3. Digits: the distance between x with wire-dtype = float32 and x with float64, relative to the length of the latter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shapes of the ``python -m experiments`` commands."""
+"""The command line of ``python -m experiments``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def parser() -> argparse.ArgumentParser:
 
     _study(commands)
 
-    report = commands.add_parser("report", help="figures, tables and claims from study folders")
+    report = commands.add_parser("report", help="pictures, tables and claims from study folders")
     report.add_argument("folders", metavar="DIR", type=Path, nargs="+", help="study folders")
     report.add_argument("--out", metavar="DIR", type=Path, help="where the report goes (the first study folder)")
-    report.add_argument("--page", metavar="FILE.md", type=Path, help="page whose part between two marks is replaced")
+    report.add_argument("--page", metavar="FILE.md", type=Path, help="page that gets the report between two marks")
 
     _auto(commands)
 
@@ -43,7 +43,7 @@ def _study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     study = commands.add_parser(
         "study",
         help="the grid behind the 18 panels",
-        description="Run every cell that is not finished yet. What is killed goes on with the same command.",
+        description="Run every unfinished cell. A killed study continues with the same command.",
     )
     study.add_argument("--preset", choices=tuple(PRESETS), required=True, help="follow the text, or the scripts")
     study.add_argument("--dataset", nargs="+", choices=DATASETS, default=None)
@@ -68,7 +68,7 @@ def _study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     study.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")
     study.add_argument("--seed", metavar="N", type=_at_least(0), default=0, help="seed of the first repeat (0)")
-    study.add_argument("--quick", action="store_true", help="a part of the grid that takes minutes")
+    study.add_argument("--quick", action="store_true", help="a part of the grid, in minutes")
     study.add_argument("--out", metavar="DIR", type=Path, required=True, help="one folder a cell goes here")
 
 
@@ -76,7 +76,7 @@ def _auto(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     auto = commands.add_parser(
         "auto",
         help="step-size and subspace-weight = auto against a grid",
-        description="Run every cell that is not finished yet, and write auto.md. What is killed goes on.",
+        description="Run every unfinished cell, and write auto.md. A killed study continues with the same command.",
     )
     auto.add_argument("--dataset", nargs="+", choices=("digits", "mnist", "fashion-mnist"), default=None)
     models = ("logistic", "svm-squared-hinge", "svm-hinge", "mlp")
@@ -87,7 +87,7 @@ def _auto(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     auto.add_argument("--jobs", metavar="J", type=_at_least(1), default=1, help="worker processes (1)")
     auto.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")
     auto.add_argument("--quick", action="store_true", help="digits and the logistic loss, 60 rounds: minutes")
-    auto.add_argument("--tables", action="store_true", help="run nothing; write auto.md from what is finished")
+    auto.add_argument("--tables", action="store_true", help="run nothing; write auto.md from the finished cells")
     auto.add_argument("--out", metavar="DIR", type=Path, required=True, help="one folder a run goes here")
 
 

@@ -1,4 +1,4 @@
-"""Runs that judge ``auto``: panels with steps from a grid, with step-size auto and with subspace-weight auto."""
+"""Runs that judge ``auto``: panels with step sizes from a grid, with step-size auto and with subspace-weight auto."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def run_auto(grid: AutoGrid, out: Path, *, workers: int) -> Path:
 
 
 def write_page(grid: AutoGrid, out: Path) -> Path:
-    """Write ``auto.md`` from the finished runs in ``out``; panels without any are left out."""
+    """Write ``auto.md`` from the finished runs in ``out``; panels without a finished run are left out."""
     results = []
     for panel in grid.panels():
         for seed in range(grid.seeds):
@@ -129,10 +129,10 @@ def _config(
     )  # fmt: skip
     config = cell_config(study, Cell(panel, algorithm, 1.0, START_WEIGHT if follows else None, seed))
     if panel.model == "mlp":
-        config = config.replace(init="auto")  # at zero, where the paper starts it, it is at a saddle
+        config = config.replace(init="auto")  # the paper's start, zero, is a saddle
     if follows:
         config = config.replace(subspace_weight=weight)
-    # The grid has the authors' schedule, a step that is auto its own.
+    # Step sizes of the grid follow the authors' schedule, step-size auto its own.
     return config.replace(step_size=step, step_schedule=AUTO) if step == AUTO else config.replace(step_size=step)
 
 

@@ -15,7 +15,7 @@ from zofedht.experiments.study.cells import Panel
 __all__ = ["STEP_GOAL", "WEIGHT_GOAL", "AutoResult", "page", "step_rows", "weight_rows"]
 
 STEP_GOAL = 0.10
-"""step-size auto may end this much above the best step of the grid."""
+"""step-size auto may end this much above the best step size of the grid."""
 
 WEIGHT_GOAL = 0.02
 """subspace-weight auto may end this much above the better of zofedavg-sgd and the fixed weight."""
@@ -36,11 +36,11 @@ class AutoResult:
 
 def page(results: Sequence[AutoResult], about: str) -> str:
     """Return the tables as Markdown."""
-    head = ["panel", "directions", "best of the grid", "its step", "auto", "excess", f"within {STEP_GOAL:.0%}"]
-    parts = [about, "### step-size = auto against the best step of the grid", table(head, step_rows(results))]
+    head = ["panel", "directions", "best of the grid", "its step size", "auto", "excess", f"within {STEP_GOAL:.0%}"]
+    parts = [about, "### step-size = auto against the best step size of the grid", table(head, step_rows(results))]
     head = ["panel", "zofedavg-sgd", f"weight {START_WEIGHT:g}", "weight auto", "excess", f"within {WEIGHT_GOAL:.0%}"]
     head += ["both auto", "excess of both"]
-    parts += ["### subspace-weight = auto, each at its best step of the grid", table(head, weight_rows(results))]
+    parts += ["### subspace-weight = auto, each at its best step size of the grid", table(head, weight_rows(results))]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -106,7 +106,7 @@ def _mean(
 def _best(
     results: Sequence[AutoResult], panel: Panel, algorithm: str, weight: float | str
 ) -> tuple[float, float] | None:
-    """The lowest mean loss over the steps of the grid, and its step."""
+    """The lowest mean loss over the step sizes of the grid, and its step size."""
     steps = {r.step for r in results if r.panel == panel and isinstance(r.step, float)}
     means = {step: _mean(results, panel, algorithm, step, weight) for step in steps}
     known = [(loss, step) for step, loss in means.items() if loss is not None and isinstance(step, float)]

@@ -1,4 +1,4 @@
-"""Claims of the paper's section IV, judged by the finished cells."""
+"""The claims of the paper's section IV, judged by the finished cells of studies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["TIE", "Verdict", "Winner", "judge", "winner"]
 _HT = "zofedht"
 
 TIE = 0.01
-"""Losses that differ by less than this share of the rival's are a tie: seeds move a single run by as much."""
+"""Losses that differ by a smaller share of the rival's loss are a tie: another seed moves a single run by as much."""
 
 
 _SIGNIFICANT = 1.2  # the ratio of two costs from which the larger one is called significant
@@ -25,18 +25,18 @@ _SIGNIFICANT = 1.2  # the ratio of two costs from which the larger one is called
 
 @dataclass(frozen=True)
 class Winner:
-    """Who is first in a panel, and by how much."""
+    """The first algorithm of a panel, and its margin."""
 
     panel: Panel
     first: Chosen
     second: Chosen
-    margin: float  # second - first, by the preset's figure
-    clear: bool | None  # the means differ by more than two standard errors; None where an sd is not known
+    margin: float  # second - first, by the preset's selection
+    clear: bool | None  # the means differ by more than two standard errors; None where an sd is unknown
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with what the runs say."""
+    """A claim, and what the runs say of it."""
 
     claim: str
     verdict: str  # holds | holds only if ... | does not hold | not run
@@ -44,7 +44,7 @@ class Verdict:
 
 
 def winner(study: Study, panel: Panel) -> Winner | None:
-    """Return who wins a panel by the preset's figure, None with fewer than two algorithms."""
+    """Return the winner of a panel by the preset's selection, None with fewer than two algorithms."""
     rule = study.preset.selection
     ranked = sorted(study.chosen(panel), key=lambda chosen: chosen.value(rule))
     if len(ranked) < 2:
@@ -58,8 +58,8 @@ def winner(study: Study, panel: Panel) -> Winner | None:
 def judge(studies: Sequence[Study]) -> list[Verdict]:
     """Return the verdicts that follow from these studies.
 
-    "Lower" holds under a reading (covariance and split) when some panel of it is better by ``TIE`` or more and none
-    is worse by as much.
+    "Lower" holds under a reading (covariance and split) when some panel of it is better by ``TIE`` or more and no
+    panel is worse by as much.
     """
     verdicts = []
     partitions = [("iid", {"iid"}), ("non-iid", {"thirds", "sorted", "sorted-binary", "dirichlet"})]
@@ -102,7 +102,7 @@ def _beats(studies: Sequence[Study], word: str, names: set[str], rival: str, tit
 
 
 def _gain(loss: float, rival: float) -> float:
-    """Return by what share of the rival's loss ``loss`` is lower; one that diverged loses to all that did not."""
+    """Return by what share of the rival's loss ``loss`` is lower; a diverged run loses to every other run."""
     if math.isfinite(loss) and math.isfinite(rival):
         return (rival - loss) / abs(rival)
     return 0.0 if loss == rival else math.copysign(math.inf, rival - loss)
@@ -138,7 +138,7 @@ def _overhead(studies: Sequence[Study]) -> Verdict:
         claim,
         verdict,
         f"median over {len(up)} panels of ZOFedHT / ZOFedAvg-SGD: bytes up {more_up:.2f}, bytes down {more_down:.2f}"
-        f" (x and, where it is not held, Q of 5 columns), {computing}",
+        f" (x, and Q of 5 columns where a client lacks it), {computing}",
     )
 
 

@@ -1,4 +1,4 @@
-"""The report of one or more studies: figures, tables, claims; Markdown and one HTML page."""
+"""The report on studies: pictures, tables and claims, as Markdown and as one HTML page."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _TITLE = "ZOFedHT: reproduction of the paper's section IV"
 
 
 def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
-    """Write report.md, report.html and the figures (png and pdf) into ``out``; return what was written.
+    """Write report.md, report.html and the pictures (png and pdf) into ``out``; return the paths of all files.
 
-    What ``table1 --out`` and ``theory --out`` have left in ``out`` is put in.
+    The report includes the files that ``table1 --out`` and ``theory --out`` have left in ``out``.
 
     Raises DataError when a folder holds no study or ``out`` cannot be written, MissingExtraError without
     matplotlib.
@@ -57,11 +57,11 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
     failed = sum(not outcome.loss < _DIVERGED for outcome in study.outcomes)
     blocks = [
         f"## Study `{name}`: preset {preset.name}",
-        f"Covariance {preset.covariance}, {preset.svm} started at {preset.svm_init}, non-iid = {preset.non_iid},"
-        f" clients drawn {preset.sampling}, selection by {preset.selection}."
+        f"Covariance {preset.covariance}; {preset.svm} from {preset.svm_init}; non-iid rows: {preset.non_iid};"
+        f" clients drawn {preset.sampling}; a cell counts by the {preset.selection} of its repeats."
         f" {len(study.outcomes)} runs, {seconds / 3600:.2f} hours of worker time"
-        f"{'' if math.isnan(cpu) else f' ({cpu / 3600:.2f} of CPU)'}, {failed} diverged;"
-        f" {study.about['machine']}. {_kernels(study)}",
+        f"{'' if math.isnan(cpu) else f' ({cpu / 3600:.2f} of CPU)'}, {failed} diverged."
+        f" Machine: {study.about['machine']}. {_kernels(study)}",
         "\n".join(f"- `{_anywhere(command)}`" for command in study.about["commands"]),
     ]
     for partition in sorted({panel.partition for panel in panels}):
@@ -86,13 +86,13 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
 
 
 def _kernels(study: Study) -> str:
-    """Say which inner loops ran, and where if not everywhere: the last bits of x depend on them."""
+    """Return which kernel ran in which panels: the last bits of x depend on the kernel."""
     kernels = [outcome.result.get("kernel", "numpy") for outcome in study.outcomes]
     compiled = sorted({o.cell.panel for o, kernel in zip(study.outcomes, kernels, strict=True) if kernel == "compiled"})
     if len(set(kernels)) == 1:
-        return f"Inner loops: {kernels[0]}."
+        return f"Kernel: {kernels[0]}."
     names = ", ".join(f"{panel.dataset} {panel.model} {panel.partition}" for panel in compiled)
-    return f"Inner loops: compiled in {kernels.count('compiled')} runs ({names}), NumPy's in the others."
+    return f"Kernel: compiled in {kernels.count('compiled')} runs ({names}), numpy in the others."
 
 
 def _anywhere(command: str) -> str:
@@ -115,8 +115,9 @@ def _claims(studies: Sequence[Study]) -> str:
     rows = [[verdict.claim, f"**{verdict.verdict}**", verdict.evidence] for verdict in judge(studies)]
     return (
         table(["claim", "verdict", "evidence"], rows)
-        + "\nBetter, tie and worse count panels, and +5% is a loss that is 5% lower than the rival's. A tie is a"
-        f" difference of less than {TIE:.0%}. A claim holds under a reading where some panel is better and none worse."
+        + "\nBetter, tie and worse count panels. +5% means that the loss is 5% lower than the rival's. A tie is a"
+        f" difference of less than {TIE:.0%}. A claim holds under a reading in which some panel is better and no panel"
+        " is worse."
     )
 
 
@@ -146,10 +147,10 @@ def _tuned(study: Study, panels: Sequence[Panel]) -> str:
     head = ["panel", "algorithm", "eta_0", "alpha", "best", "mean", "sd", "lowest", "repeats", "test accuracy"]
     return (
         table(head, rows)
-        + "\nFinal training loss; lowest is the least along all repeats: a final one may sit on a spike."
-        " Candidates are compared on the repeats that all of them have: where only the tuned"
-        " cell was repeated, its first repeat is favoured. (edge): the best step is the smallest or largest tried;"
-        " (only): no other was tried, so this is not tuned."
+        + "\nLosses are final training losses. Lowest is the least loss along all repeats, since a final loss may sit"
+        " on a spike. Candidates are compared on the repeats that all candidates have. So where only the tuned cell was"
+        " repeated, its first repeat is favoured. (edge): the best step size is the smallest or the largest tried."
+        " (only): no other step size was tried, so the cell is not tuned."
     )
 
 

@@ -1,4 +1,4 @@
-"""Puts a report into a page that has other text: between two marks, with the pictures beside the page."""
+"""Puts a report between two marks of a page, and its pictures beside the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEGIN, END = "<!-- report: begin -->", "<!-- report: end -->"
 
 
 def fill_page(page: Path, report: Path) -> list[Path]:
-    """Replace what stands between the marks by ``report`` (report.md) and copy its pictures; return what was written.
+    """Replace the text between the marks by ``report`` (report.md) and copy its pictures; return all paths.
 
     Pictures go to the folder named as the page. Raises DataError when the page has no marks or cannot be
     read or written.

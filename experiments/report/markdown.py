@@ -26,7 +26,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def page(title: str, markdown: str, pictures: Mapping[str, bytes]) -> str:
     """Return an HTML page that needs no other file: pictures, named as in the Markdown, are embedded.
 
-    Knows what the report uses: headings, paragraphs, lists, tables, pictures, code and bold.
+    It knows only the Markdown that the report uses: headings, paragraphs, lists, tables, pictures, code and bold.
     """
     body = "\n".join(_block(block, pictures) for block in re.split(r"\n{2,}", markdown.strip()))
     return (

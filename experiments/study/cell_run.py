@@ -1,4 +1,4 @@
-"""One cell of a study in its own process: run, then leave history.jsonl and result.json in its folder."""
+"""One cell of a study in a process of its own: it leaves history.jsonl and result.json in its folder."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ HISTORY, RESULT = "history.jsonl", "result.json"
 
 
 def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None:
-    """Run one cell and write its files; result.json comes last and says that the cell is finished.
+    """Run one cell and write its files; result.json is written last and marks the cell as finished.
 
-    A run that diverges is a result too: its loss is null and ``failed`` has the reason. With ``parent``,
-    the process ends as soon as that process is gone.
+    A run that diverges is a result, too: its loss is null, and ``failed`` has the reason. With ``parent`` the process
+    ends as soon as the parent is gone.
 
     Raises ZofedhtError for anything else.
     """
@@ -107,9 +107,9 @@ def read_result(folder: Path) -> dict[str, Any] | None:
 
 
 def same_settings(found: dict[str, Any], config: RunConfig) -> list[str]:
-    """Return the keys in which a finished cell differs from what is asked; where the data lies does not count.
+    """Return the keys in which a finished cell differs from ``config``; the folder of the data does not count.
 
-    A key that the cell's version did not have yet stands at its default.
+    A key that the cell lacks has its default.
     """
     wanted, old = config.to_mapping(), RunConfig().to_mapping() | found["config"]
     return [key for key in wanted if key != "data-dir" and old.get(key) != wanted[key]]

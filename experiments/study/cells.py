@@ -1,4 +1,4 @@
-"""The grid of a study: which runs it is made of, and the run config of each."""
+"""The grid of a study: its cells, and the run config of each cell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POINTS = 50
 
 @dataclass(frozen=True, order=True)
 class Panel:
-    """What one panel of a figure shows; ``partition`` and ``model`` are run config values, not the paper's words."""
+    """One panel of a picture; ``partition`` and ``model`` are run config values, not the paper's words."""
 
     dataset: str
     model: str
@@ -49,13 +49,13 @@ class Cell:
 
 
 def label(number: float) -> str:
-    """Return a number as it is written in names: 0.1, 10."""
+    """Return a number as names have it: 0.1, 10."""
     return f"{number:g}"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """All that a study was asked for."""
+    """The settings of a study."""
 
     preset: Preset
     datasets: Sequence[str]

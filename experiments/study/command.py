@@ -1,4 +1,4 @@
-"""The study: all cells of a grid, tuned on the first repeat, then repeated; it can be killed and goes on."""
+"""The study command: it runs all cells of a grid once, then repeats the tuned cells. A killed study continues."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Worker processes, one a cell, that share the parent's data set.
+"""Worker processes, one for each cell, that share the parent's data set.
 
-The parent loads the data set of the next cell and forks: the child reads the parent's arrays where they
-are (copy on write), so J workers need the memory of one. While the last cells of one data set run, the
-parent already loads the next.
+The parent loads the data set of the next cell and forks. The child reads the parent's arrays in place (copy on write),
+so J workers need the memory of one. While the last cells of one data set run, the parent loads the next set.
 """
 
 from __future__ import annotations

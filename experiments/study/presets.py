@@ -1,8 +1,7 @@
 """The two readings of the paper's section IV, as a table of named options.
 
-Where the text and the authors' scripts differ, ``paper`` follows the text and ``authors`` the scripts.
-All else (rows, clients, K, b, mu, tau, budget, the grid) is common, so that a difference between two
-studies is a difference of these options.
+Where the text and the authors' scripts differ, ``paper`` follows the text and ``authors`` the scripts. Rows, clients,
+K, b, mu, tau, budget and grid are common. So a difference between two studies is a difference of these options.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far a study is, and the time it will still take: a bar on a terminal, plain lines elsewhere."""
+"""The progress of a study and the time left: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the authors' own experiment logs report, as far as it is known here.
+"""Losses in the authors' own experiment logs, as far as this project knows them.
 
 Source: page `algorithm.md` of the project's design notes, which lists the best final training losses of the
 published experiments: 48,000 rows of MNIST, 500 evaluations a row, alpha = .3, tau = 5. The paper

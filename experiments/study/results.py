@@ -1,4 +1,4 @@
-"""What a study folder holds, and how its cells are chosen among."""
+"""The cells in a study folder, and the choice of the tuned cell of each algorithm."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Chosen:
         return float(np.std(self.losses, ddof=1)) if len(self.losses) > 1 else math.nan
 
     def value(self, selection: Selection) -> float:
-        """Return the figure that the preset goes by."""
+        """Return the number by which the preset compares cells."""
         return self.best if selection == "best" else self.mean
 
 

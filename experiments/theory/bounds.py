@@ -1,7 +1,7 @@
 """A convergence bound in the setting of the paper's Theorem 1, and the step sizes that it allows.
 
 The paper's own constants are not at hand, so **the constants here are ours**; the assumptions, and the
-rate in R, K, M and n, are the usual ones. Assumed: F(.; xi) is L-smooth; E|grad F - grad f_i|^2 <=
+rate in R, K, M and n, are the usual ones. Assumptions: F(.; xi) is L-smooth; E|grad F - grad f_i|^2 <=
 sigma_l^2; (1/N) sum_i |grad f_i - grad f|^2 <= sigma_g^2; f >= f*. In a round C_r is fixed by the past, and a step
 uses g = c v, v ~ N(0, C_r). Write kappa I <= C_r <= lambda I and tr C_r <= T for all rounds of a run.
 

@@ -1,4 +1,4 @@
-"""The theory command: the step, the measured gradient norms, the bound, the slopes, and the lemmas."""
+"""The theory command: the step size, the measured gradient norms, the bound, the slopes and the lemmas."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Lemmas 1 to 3 by Monte Carlo, with standard errors, on a function whose smoothing is known.
 
-f(x) = sum_j cos(x_j) has L = 1 and, for v ~ N(0, C), f_mu(x) = sum_j cos(x_j) exp(-mu^2 C_jj/2): a
-smoothing that is far from f already at mu = 1/2, and exact for any C.
+f(x) = sum_j cos(x_j) has L = 1. For v ~ N(0, C) its smoothing is f_mu(x) = sum_j cos(x_j) exp(-mu^2 C_jj/2), exact for
+any C. At mu = 1/2 the smoothing is already far from f.
 """
 
 from __future__ import annotations

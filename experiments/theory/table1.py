@@ -1,13 +1,14 @@
-"""Table I: how often the larger component of a step is the one that matters least.
+"""Table I: how often the larger component of a step is the insensitive one.
 
 Gradient descent x <- x - eta (grad f(x) + eps u), u ~ N(0, I_2), on a badly scaled quadratic of two
 variables. gamma(eps) is the share of steps with |Delta_2| > |Delta_1|, x_2 being the insensitive one.
-Little noise: nearly all steps lie along x_2, so the trajectory says where to look. Much noise: half.
+With little noise nearly all steps lie along x_2, so the trajectory shows where to look. With much noise half of them
+do.
 
-The step (1e-4), the starting point (1000, 1000) and the law of the noise are not in what we have of the
-paper; they were found by what they explain. The limits fix eta L: without noise |Delta_1| exceeds
-|Delta_2| for ln(1000)/-ln(1 - eta L) steps; with much, gamma = (2/pi) atan(sqrt((2 - eta L)/2)). The
-starting point fixes where, in units of eps, the noise takes over.
+The step size (1e-4), the start (1000, 1000) and the law of the noise are not in the parts of the paper that we have.
+They were found by what they explain. The limits fix eta L: without noise |Delta_1| exceeds |Delta_2| for
+ln(1000)/-ln(1 - eta L) steps; with much noise gamma = (2/pi) atan(sqrt((2 - eta L)/2)). The start fixes where, in units
+of eps, the noise takes over.
 """
 
 from __future__ import annotations
