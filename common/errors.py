@@ -7,6 +7,8 @@
     |-- MessageError         a message between server and client could not be read
     |-- CheckpointError      no checkpoint in a directory can be continued from
     |-- JoinError            the server refuses this client, or cannot be reached
+    |-- FleetError           a fleet of sites cannot be asked this, or not go on in this folder
+    |   `-- BudgetError      the budget of evaluations is spent
     |-- RoundError           a round failed more often than max-retries allows
     `-- MissingExtraError    an optional dependency is needed and not installed
 
@@ -19,9 +21,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 __all__ = [
+    "BudgetError",
     "CheckpointError",
     "ConfigError",
     "DataError",
+    "FleetError",
     "JoinError",
     "MessageError",
     "MissingExtraError",
@@ -85,6 +89,17 @@ class CheckpointError(ZofedhtError):
 
 class JoinError(ZofedhtError):
     """The server refuses this client, or could not be reached for as long as it was to wait."""
+
+
+class FleetError(ZofedhtError):
+    """A fleet of sites cannot be asked this, or cannot go on with what is in its folder."""
+
+
+class BudgetError(FleetError):
+    """The budget of evaluations does not suffice for what is asked; nothing of it was asked.
+
+    It is no StopIteration: that would end a ``map`` or a loop over one without a word.
+    """
 
 
 class RoundError(ZofedhtError):

@@ -20,6 +20,7 @@ FLOWER_FACING = {
     "server/grpc/conversation.py",
     "server/grpc/serve.py",
     "server/grpc/fit_encoder.py",
+    "server/fleet/network.py",
     "client/flower/numpy_client.py",
     "client/flower/app.py",
     "client/join/transport.py",

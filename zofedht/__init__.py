@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from zofedht.common.checks.report import CheckReport, check
     from zofedht.common.config.run_config import RunConfig
     from zofedht.common.errors import (
+        BudgetError,
         CheckpointError,
         ConfigError,
         DataError,
+        FleetError,
         JoinError,
         MessageError,
         MissingExtraError,
@@ -33,16 +35,20 @@ if TYPE_CHECKING:
     )
     from zofedht.common.objective.base import Objective, Shard
     from zofedht.server.classifier import ZOFedClassifier
+    from zofedht.server.fleet.fleet import Fleet
     from zofedht.server.minimise import run
     from zofedht.server.records.finished_run import FinishedRun, load_run
 
 __all__ = [
+    "BudgetError",
     "CheckReport",
     "CheckpointError",
     "ConfigError",
     "DataError",
     "Finding",
     "FinishedRun",
+    "Fleet",
+    "FleetError",
     "JoinError",
     "MessageError",
     "MissingExtraError",
@@ -63,6 +69,7 @@ _HOMES = {
     "CheckReport": "common.checks.report",
     "Finding": "common.checks.finding",
     "FinishedRun": "server.records.finished_run",
+    "Fleet": "server.fleet.fleet",
     "Objective": "common.objective.base",
     "RunConfig": "common.config.run_config",
     "Shard": "common.objective.base",

@@ -15,11 +15,23 @@ from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import full_evaluation, starting_point
+from zofedht.common.objective.parameters import parameters_of
+from zofedht.common.objective.points import evaluate_points
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.wire.codec import decode_broadcast, decode_question, encode_no_figures, encode_update
 from zofedht.common.wire.messages import Broadcast, Question
+from zofedht.common.wire.points import (
+    asks_for_parameters,
+    asks_for_points,
+    decode_points,
+    encode_answers,
+    encode_parameters,
+)
 
 __all__ = ["ZofedhtClient"]
+
+_MOST_SECONDS = 1.0
+"""Of one message about many points: then what is known is told, so that a server that is killed loses little."""
 
 
 class ZofedhtClient(NumPyClient):
@@ -57,8 +69,13 @@ class ZofedhtClient(NumPyClient):
         return cast(NDArrays, arrays), examples, metrics
 
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
-        """Evaluate x on the whole shard; where that fails, or x is in other units, the reason is the answer."""
+        """Evaluate x on the whole shard; where that fails, or x is in other units, the reason is the answer.
+
+        A ``Fleet`` asks here for F at points of its own, or for the parameters.
+        """
         question = decode_question(config)
+        if asks_for_points(config) or asks_for_parameters(config):
+            return math.nan, 0, self._fleet_answer(question, config)
         try:
             objective = self._objective_of(question)
             check_fits(objective, parameters[0].shape[0], question.units)
@@ -66,6 +83,17 @@ class ZofedhtClient(NumPyClient):
         except ZofedhtError as error:
             return math.nan, 0, encode_no_figures(self._tell(error))
         return figures["loss"], len(objective), dict(figures)
+
+    def _fleet_answer(self, question: Question, config: dict[str, Scalar]) -> dict[str, Scalar]:
+        try:
+            objective = self._objective_of(question)
+            if asks_for_parameters(config):
+                return encode_parameters(parameters_of(objective, question.seed))
+            check_fits(objective, question.dimension, question.units)
+            points = decode_points(config, objective.dim)
+            return encode_answers(evaluate_points(objective, points, most_seconds=_MOST_SECONDS, tell=self._tell))
+        except ZofedhtError as error:
+            return encode_no_figures(self._tell(error))
 
 
 def _question(broadcast: Broadcast) -> Question:

@@ -18,6 +18,7 @@ from zofedht.common.errors import DataError, MessageError, ZofedhtError
 from zofedht.common.objective.agreement import MOST_TOLD_UNITS, told_units
 from zofedht.common.objective.base import Objective, Shard
 from zofedht.common.objective.loading import load_objective
+from zofedht.common.objective.names import told_names
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.replay import draw_check
 from zofedht.common.shards import config_of_task, lone_objective, own_objective
@@ -87,6 +88,7 @@ class ResidentClient(ZofedhtClient):
             version=version_of("zofedht"),
             draws=draw_check(),
             units=b"" if objective is None else told_units(units_of(objective), MOST_TOLD_UNITS),
+            names="" if objective is None else told_names(objective.names or ()),
         )
         return encode_hello(hello)
 
@@ -107,8 +109,9 @@ class ResidentClient(ZofedhtClient):
 
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
         """Evaluate x, and tell where that fails."""
+        self._error = ""
         loss, examples, metrics = super().evaluate(parameters, config)
-        if not examples:
+        if self._error:
             self._report(f"x could not be evaluated on all samples: {self._error}")
         return loss, examples, metrics
 

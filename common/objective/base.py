@@ -37,6 +37,8 @@ class Objective(ABC):
     scale : float, (n,) or None
         How large a change of each parameter matters. x is searched in these units, and ``radius`` and ``step-size``
         are in them. By default the distance of two bounds, else 1.
+    names : n texts, or None
+        What the parameters are called, in the files and errors of a ``Fleet``.
     concurrency : int
         How many evaluations may run at once, in threads. By default 1.
 
@@ -53,6 +55,7 @@ class Objective(ABC):
     dim: int
     bounds: Bounds | None = None
     scale: Sequence[float] | Vector | float | None = None
+    names: Sequence[str] | None = None
     concurrency: int = 1
 
     def __len__(self) -> int:

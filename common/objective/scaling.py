@@ -27,7 +27,7 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, checked_vector
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["Units", "digest_of", "given_start", "in_search_units", "units_of"]
+__all__ = ["Units", "digest_of", "given_start", "in_search_units", "in_user_units", "units_of"]
 
 # The ends' distance from the bounds, relative to their size: rounding does not carry an end over a bound.
 _MARGIN = 16.0 * np.finfo(np.float64).eps
@@ -156,6 +156,11 @@ def in_search_units(objective: Objective) -> Objective:
     return objective if units is None or isinstance(objective, _Searched) else _Searched(objective, units)
 
 
+def in_user_units(objective: Objective) -> Objective:
+    """Return the objective as its user wrote it: what ``in_search_units`` was given."""
+    return objective.inner if isinstance(objective, _Searched) else objective
+
+
 def given_start(x0: Any, dimension: int, units: Units | None) -> Vector:
     """Return the z, (n,) float64, of a starting point in the user's units.
 
@@ -182,6 +187,7 @@ class _Searched(Objective):
         self.inner = inner
         self.units = units
         self.dim = inner.dim
+        self.names = inner.names
         self.concurrency = inner.concurrency
 
     def __len__(self) -> int:

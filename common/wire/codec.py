@@ -249,7 +249,7 @@ def decode_question(config: Mapping[str, Any]) -> Question:
 
 def encode_hello(hello: Hello) -> Config:
     """Return the properties of a Hello."""
-    return {key: value for key, value in asdict(hello).items() if key != "units" or value}
+    return {key: value for key, value in asdict(hello).items() if key not in ("units", "names") or value}
 
 
 def decode_hello(properties: Mapping[str, Any]) -> Hello:
@@ -268,6 +268,7 @@ def decode_hello(properties: Mapping[str, Any]) -> Hello:
         version=read.text("version"),
         draws=read.text("draws"),
         units=read.told_units("units", dimension) if "units" in properties else b"",
+        names=read.text("names") if "names" in properties else "",
     )
 
 

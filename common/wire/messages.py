@@ -175,6 +175,7 @@ class Hello:
     version: str  # of the package
     draws: str  # digest of directions that everybody can draw
     units: bytes = b""  # scale and bounds, where its objective has some, or their digest where they are long
+    names: str = ""  # of the parameters, a line each, where its objective has some, or their digest
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from zofedht.common.objective.agreement import difference
+from zofedht.common.objective.names import names_unlike
 from zofedht.common.replay import draw_check
 from zofedht.common.wire.messages import PROTOCOL, Hello
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
@@ -22,7 +24,9 @@ class Expected:
     black_box: bool  # the server's config names an objective
     count_given: bool = False  # ``partitions`` is the num-clients that the server was started with
     units: bytes | None = None  # scale and bounds as a Hello tells them; None while nobody knows
-    first: str = ""  # a client that has joined with this n and these units
+    names: str | None = None  # of the parameters as a Hello tells them; None while nobody knows
+    first: str = ""  # a client that has joined with this n, these units and names
+    roll: Mapping[str, int] | None = None  # all clients that there may be, and how many samples each has; None: any
 
 
 def refusal(hello: Hello, expected: Expected, certified_name: str | None = None) -> str | None:
@@ -75,7 +79,25 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
         )
     units = hello.units if expected.units is None or not hello.dimension else expected.units
     unlike = difference(hello.units, units, "this client's objective", "the run's")
-    return f"{unlike}{_settled(expected)}" if unlike else None
+    if not unlike and expected.names is not None and hello.dimension:
+        unlike = names_unlike(hello.names, expected.names, "this client's objective", "the run's")
+    return f"{unlike}{_settled(expected)}" if unlike else _not_on(expected.roll, hello)
+
+
+def _not_on(roll: Mapping[str, int] | None, hello: Hello) -> str | None:
+    if roll is None:
+        return None
+    if hello.name not in roll:
+        return (
+            f"the fleet has begun with the sites {', '.join(roll)} and takes no other, got {hello.name!r}; begin a new"
+            " folder for other sites"
+        )
+    if hello.examples != roll[hello.name]:
+        return (
+            f"{hello.name} has {hello.examples} samples, and the fleet has begun with {roll[hello.name]} there; begin a"
+            " new folder for other data"
+        )
+    return None
 
 
 def _settled(expected: Expected) -> str:

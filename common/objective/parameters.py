@@ -1,0 +1,56 @@
+"""What an objective declares about its parameters: start, names, scale and bounds, in its own units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from zofedht.common.objective.base import Objective
+from zofedht.common.objective.loading import starting_point
+from zofedht.common.objective.names import checked_names
+from zofedht.common.objective.scaling import Units, in_search_units, in_user_units, units_of
+from zofedht.common.typing import Vector
+
+__all__ = ["Parameters", "parameters_of"]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """start: (n,). names: n, or none where none are declared. units: None without scale and bounds."""
+
+    start: Vector
+    names: tuple[str, ...] = ()
+    units: Units | None = None
+
+    @property
+    def dim(self) -> int:
+        """n, the number of parameters."""
+        return int(self.start.shape[0])
+
+    @property
+    def box(self) -> Units:
+        """Scale and bounds; scale 1 and no bounds where none are declared."""
+        nothing = np.full(self.dim, np.inf)
+        return self.units or Units(np.ones(self.dim), -nothing, nothing)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names, or x0, x1 and so on."""
+        return self.names or tuple(f"x{index}" for index in range(self.dim))
+
+
+def parameters_of(objective: Objective, seed: int = 0) -> Parameters:
+    """Return what an objective declares, whether or not it has been put into search units.
+
+    Without a start of its own it starts at the point within its bounds that is nearest to 0.
+
+    Raises ObjectiveError where a declaration is malformed, or the start lies outside of the bounds.
+    """
+    units = units_of(objective)
+    starting_point(in_search_units(objective), seed)  # which looks at the bounds
+    plain = in_user_units(objective)
+    own = starting_point(plain, seed)
+    start = np.zeros(plain.dim) if own is None else own
+    names = checked_names(plain.names, plain.dim)
+    return Parameters(start if units is None else np.clip(start, units.lower, units.upper), names, units)

@@ -1,0 +1,139 @@
+"""F of one site at several points, each on the whole shard: a value, or why there is none."""
+
+from __future__ import annotations
+
+import contextvars
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from zofedht.common.blas import one_thread
+from zofedht.common.errors import ObjectiveError
+from zofedht.common.objective.base import Objective, checked_loss
+from zofedht.common.objective.scaling import in_user_units, units_of
+from zofedht.common.objective.user_traceback import raised_by_objective
+from zofedht.common.typing import Matrix, Vector
+
+__all__ = ["LOSSES", "Answer", "Loss", "evaluate_points"]
+
+Loss = Literal[
+    "raised",  # the evaluation raised an exception
+    "not-a-loss",  # it returned something else than a float64 number
+    "not-finite",  # it returned NaN or inf
+    "refused",  # the site answered with an error, or with nonsense
+    "no-answer",  # the site was lost or too late while it worked
+    "absent",  # the site was not there, and was asked nothing
+]
+"""Why there is no value. Programs read this; the sentence beside it is for people."""
+
+LOSSES: tuple[Loss, ...] = get_args(Loss)
+
+_SHARD = slice(None)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """F at one point: NaN where ``cause`` says why there is none."""
+
+    value: float
+    seconds: float = math.nan
+    cause: Loss | None = None
+    reason: str = ""
+
+    @classmethod
+    def lost(cls, cause: Loss, reason: str, seconds: float = math.nan) -> Answer:
+        """Return an answer without a value."""
+        line = " ".join(reason.split())  # it may come from another machine, and goes to files and terminals
+        return cls(math.nan, seconds, cause, "".join(c if c.isprintable() else "?" for c in line))
+
+
+def evaluate_points(
+    objective: Objective,
+    points: Matrix,
+    *,
+    most_seconds: float = math.inf,
+    tell: Callable[[ObjectiveError], str] = str,
+) -> list[Answer]:
+    """Return F on the whole shard at the first of the points, in order: at all of them, unless that takes long.
+
+    ``points``, (points, n), are in the user's units. Once ``most_seconds`` are over no further evaluation is begun, so
+    that what is known can be told; there is at least one answer. ``concurrency`` points are evaluated at once; an
+    objective that writes ``values`` itself gets all of them in one call. ``tell`` makes the reason of an error.
+
+    Raises ObjectiveError when the points are not finite vectors of n numbers within the bounds.
+    """
+    plain = in_user_units(objective)
+    _check(objective, points)
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+        if type(plain).values is not Objective.values and len(points) > 1:
+            return _together(plain, points, tell)
+        return _apart(plain, points, most_seconds, tell)
+
+
+def _check(objective: Objective, points: Matrix) -> None:
+    dimension, units = objective.dim, units_of(objective)
+    if points.ndim != 2 or points.shape[1] != dimension or not len(points) or not np.all(np.isfinite(points)):
+        text = f"points must be a (points, {dimension}) array of finite numbers, got one of shape {points.shape}"
+        raise ObjectiveError(text, told=text)
+    if units is not None and not np.all((points >= units.lower) & (points <= units.upper)):
+        text = "points must lie within the bounds of this site's objective"
+        raise ObjectiveError(text, told=text)
+
+
+def _apart(
+    objective: Objective, points: Matrix, most_seconds: float, tell: Callable[[ObjectiveError], str]
+) -> list[Answer]:
+    """Evaluate each point by itself."""
+    answers: list[Answer] = []
+    began, width = time.perf_counter(), objective.concurrency
+    with ThreadPoolExecutor(width, thread_name_prefix="evaluation") if width > 1 else nullcontext() as pool:
+        while len(answers) < len(points):
+            group = points[len(answers) : len(answers) + width]
+            if pool is None:
+                answers += [_one(objective, point, tell) for point in group]
+            else:
+                # A thread has its own settings for overflow and the like unless it is given ours.
+                contexts = [contextvars.copy_context() for _ in group]
+                jobs = [pool.submit(c.run, _one, objective, x, tell) for c, x in zip(contexts, group, strict=True)]
+                answers += [job.result() for job in jobs]
+            if time.perf_counter() - began > most_seconds:
+                break
+    return answers
+
+
+def _one(objective: Objective, point: Vector, tell: Callable[[ObjectiveError], str]) -> Answer:
+    began = time.perf_counter()
+    try:
+        value = objective.value(point.copy(), _SHARD)
+    except Exception as error:
+        return Answer.lost("raised", tell(raised_by_objective(error)), time.perf_counter() - began)
+    return _judged(value, time.perf_counter() - began, tell)
+
+
+def _together(objective: Objective, points: Matrix, tell: Callable[[ObjectiveError], str]) -> list[Answer]:
+    """Evaluate all points in one call; where that raises, one by one, so that the others are not lost with one."""
+    began = time.perf_counter()
+    try:
+        values = objective.values(points.copy(), _SHARD)
+    except Exception:
+        return _apart(objective, points, math.inf, tell)
+    seconds = (time.perf_counter() - began) / len(points)
+    if not isinstance(values, np.ndarray) or values.shape != (len(points),):
+        got = f"an array of shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
+        text = f"values() must return one float64 number for each of {len(points)} points, got {got}"
+        return [Answer.lost("not-a-loss", tell(ObjectiveError(text, told=text)), seconds)] * len(points)
+    return [_judged(value, seconds, tell) for value in values]
+
+
+def _judged(value: Any, seconds: float, tell: Callable[[ObjectiveError], str]) -> Answer:
+    try:
+        return Answer(checked_loss(value), seconds)
+    except ObjectiveError as error:
+        number = isinstance(value, float) and not math.isfinite(value)
+        return Answer.lost("not-finite" if number else "not-a-loss", tell(error), seconds)

@@ -1,0 +1,152 @@
+"""The files of a fleet: who it is (``fleet.json``), its answers, its candidates, and a table of its sites."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from zofedht.common.errors import CheckpointError, DataError, FleetError
+from zofedht.common.objective.agreement import difference, told_units
+from zofedht.common.objective.names import names_unlike, told_names
+from zofedht.common.objective.parameters import Parameters
+from zofedht.common.objective.scaling import Units
+from zofedht.server.fleet.ledger import EVALUATIONS, Ledger, RowFile, read_rows
+from zofedht.server.records.files import cannot_write, replace_file
+from zofedht.server.records.lock import FolderLock
+
+__all__ = ["About", "FleetFolder"]
+
+SITES = ("site", "start", "final", "gain", "noise", "answers", "lost", "seconds")
+"""Columns of ``sites.csv``."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What may not change in a folder: the sites with their numbers of samples, and what they declare."""
+
+    samples: Mapping[str, int]
+    parameters: Parameters
+
+    def text(self) -> str:
+        """Return it as JSON; numbers are read back bit for bit."""
+        mine = self.parameters
+        units = None if mine.units is None else mine.units
+        told = {
+            "sites": dict(self.samples),
+            "start": mine.start.tolist(),
+            "names": list(mine.names),
+            "scale": units and units.scale.tolist(),
+            "lower": units and [None if math.isinf(value) else value for value in units.lower.tolist()],
+            "upper": units and [None if math.isinf(value) else value for value in units.upper.tolist()],
+        }
+        return json.dumps(told, indent=1) + "\n"
+
+    @classmethod
+    def of(cls, text: str) -> About:
+        """Read it back. Raises ValueError, KeyError or TypeError when it is none."""
+        told = json.loads(text)
+        units = None
+        if told["scale"] is not None:
+            lower = [-math.inf if value is None else value for value in told["lower"]]
+            upper = [math.inf if value is None else value for value in told["upper"]]
+            units = Units(*(np.array(part, dtype=np.float64) for part in (told["scale"], lower, upper)))
+        start = np.array(told["start"], dtype=np.float64)
+        samples = {str(name): int(count) for name, count in told["sites"].items()}
+        return cls(samples, Parameters(start, tuple(told["names"]), units))
+
+    def check_goes_on(self, folder: Path, now: About) -> None:
+        """Raise FleetError unless the fleet that is there now may go on with what the folder holds of this one."""
+        here, held = f"this fleet in {folder}", "the fleet that was begun there"
+        other = "choose another folder"
+        if list(self.samples) != list(now.samples):
+            raise FleetError(
+                f"{here} has the sites {', '.join(now.samples)}, {held} {', '.join(self.samples)}; {other} for other"
+                " sites"
+            )
+        if self.parameters.dim != now.parameters.dim:
+            raise FleetError(f"{here} has n = {now.parameters.dim} parameters, {held} {self.parameters.dim}; {other}")
+        for name, count in self.samples.items():
+            if now.samples[name] != count:
+                raise FleetError(
+                    f"site {name} has {now.samples[name]} samples now, and had {count} when {folder} was begun; {other}"
+                    " for other data"
+                )
+        unlike = difference(told_units(now.parameters.units), told_units(self.parameters.units), here, held)
+        names = told_names(now.parameters.names), told_names(self.parameters.names)
+        if unlike := unlike or names_unlike(*names, here, held):
+            raise FleetError(f"{unlike}; {other}")
+
+
+class FleetFolder:
+    """A folder that one fleet writes to at a time."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the folder. Raises DataError when another process writes to it, CheckpointError where it is damaged."""
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"the folder {path} cannot be made ({error.strerror})") from error
+        self._lock = FolderLock(path / "run.lock")
+        self._lock.take()
+        self._files: list[RowFile] = []
+        try:
+            self.about = self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self) -> About | None:
+        file = self.path / "fleet.json"
+        if not file.exists():
+            return None
+        try:
+            return About.of(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(f"{file} cannot be read ({error}); choose another folder") from error
+
+    def begin(self, now: About) -> None:
+        """Note who the fleet is. Raises FleetError when the folder is another fleet's."""
+        if self.about is not None:
+            self.about.check_goes_on(self.path, now)
+            return
+        if (self.path / "checkpoints").exists() or (self.path / "history.jsonl").exists():
+            raise FleetError(f"{self.path} holds a run and no fleet; choose another folder")
+        replace_file(self.path / "fleet.json", now.text().encode())
+        self.about = now
+
+    def ledger(self, *, forget_losses: bool) -> Ledger:
+        """Return the ledger of ``evaluations.csv``."""
+        file = self._opened("evaluations.csv", EVALUATIONS)
+        return Ledger(read_rows(file.path, file.lines), file, forget_losses=forget_losses)
+
+    def candidates(self, labels: Sequence[str]) -> RowFile:
+        """Return the file of the candidates, ``candidates.csv``."""
+        return self._opened("candidates.csv", ("candidate", "round", *labels, "mean", "sites"))
+
+    def _opened(self, name: str, header: Sequence[str]) -> RowFile:
+        self._files.append(RowFile(self.path / name, header))
+        return self._files[-1]
+
+    def write_sites(self, rows: Sequence[Sequence[str]]) -> None:
+        """Write ``sites.csv``."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([SITES, *rows])
+        replace_file(self.path / "sites.csv", text.getvalue().encode())
+
+    def close(self) -> None:
+        """Close the files and give the folder back."""
+        try:
+            for file in self._files:
+                file.close()
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+        finally:
+            self._lock.give_back()

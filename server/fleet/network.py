@@ -1,0 +1,240 @@
+"""Sites that have joined over gRPC: the roster, door, TLS and health of ``serve``, and one question more."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from flwr.common import Code, EvaluateIns, GetPropertiesIns
+from flwr.common import Parameters as NoArrays
+from flwr.common.typing import Scalar
+
+from zofedht.common.command_line import check_address
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import FleetError, MessageError, ObjectiveError, ZofedhtError
+from zofedht.common.objective.agreement import MOST_TOLD_UNITS, told_units
+from zofedht.common.objective.names import told_names
+from zofedht.common.objective.parameters import Parameters
+from zofedht.common.objective.points import Answer
+from zofedht.common.tls import is_loopback, read_tls
+from zofedht.common.typing import Matrix
+from zofedht.common.wire.codec import encode_question
+from zofedht.common.wire.messages import OWN_ROWS, Question
+from zofedht.common.wire.points import (
+    MOST_POINTS,
+    decode_answers,
+    decode_parameters,
+    encode_points,
+    parameters_question,
+)
+from zofedht.server.fleet.folder import About
+from zofedht.server.fleet.local import agreed_parameters
+from zofedht.server.fleet.sites import Heard
+from zofedht.server.grpc.admission import Expected
+from zofedht.server.grpc.conversation import LostClient
+from zofedht.server.grpc.health import serve_health
+from zofedht.server.grpc.roster import ResidentProxy, Roster
+from zofedht.server.grpc.transport import JoinService, start_grpc_server
+
+__all__ = ["Listening", "NetworkSites"]
+
+_MOST_BYTES = 4 * 2**20  # of an answer: reasons of MOST_POINTS points take 0.5 MB, parameters 24 bytes each
+_FAREWELL_SECONDS = 2.0
+_REMINDER_SECONDS = 30.0
+_POLL = 0.05
+_MOST_TOLD, _MOST_NAME = 100, 64
+_NOTHING = NoArrays([], "numpy.ndarray")
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where and for whom; ``Fleet`` says what each is."""
+
+    address: str
+    tls_dir: Path | None = None
+    insecure: bool = False
+    min_clients: int = 1
+    timeout: float = 300.0
+    rejoin: float = 30.0
+    seed: int = 0
+    health_address: str = ""
+
+    def check(self) -> None:
+        """Raise ConfigError or FleetError unless a fleet can listen so."""
+        check_address("address", self.address)
+        if self.tls_dir is not None and self.insecure:
+            raise FleetError("tls_dir and insecure exclude each other; leave one out")
+        if self.tls_dir is None and not self.insecure:
+            where = "" if is_loopback(self.address) else ", which leaves this machine"
+            raise FleetError(
+                f"tls_dir is needed for {self.address}{where}; `zofedht-server make-certs` makes the certificates"
+                " (insecure=True sends x and every answer as plain text that anybody may read and change)"
+            )
+        if isinstance(self.min_clients, bool) or not isinstance(self.min_clients, int) or self.min_clients < 1:
+            raise FleetError(f"min_clients must be a whole number of at least 1, got {self.min_clients!r}")
+        for name, value in (("timeout", self.timeout), ("rejoin", self.rejoin)):
+            if not value >= 0.0:
+                raise FleetError(f"{name} must be seconds of at least 0, got {value!r}")
+
+
+def _to_stderr(text: str) -> None:
+    print(f"{text}\n", end="", file=sys.stderr, flush=True)
+
+
+class NetworkSites:
+    """Listens, lets in who may join, and asks them."""
+
+    def __init__(self, listening: Listening, about: About | None, report: Callable[[str], None] | None = None) -> None:
+        """``about`` is the fleet that goes on, if one does. Raises FleetError or DataError."""
+        listening.check()
+        tls = None if listening.tls_dir is None else read_tls(listening.tls_dir, "server")
+        self._listening, self._report = listening, report or _to_stderr
+        config = RunConfig.from_mapping({"objective": "sites:own", "kernel": "numpy", "seed": listening.seed})
+        self._task, self._preparation = config.task, config.preparation
+        self._about, self._met = about, False
+        self._refused: set[tuple[str, str]] = set()
+        self._gone: dict[str, float] = {}  # since when a site has been known not to be there
+        self._roster = Roster(self._report)
+        door = JoinService(self._roster, self._hello, self._expected, _MOST_BYTES, refused=self._tell_refused)
+        self._health = serve_health(listening.health_address) if listening.health_address else None
+        self._server, self.port = start_grpc_server(listening.address, door, tls=tls, max_message_bytes=_MOST_BYTES)
+        self._pool: ThreadPoolExecutor | None = None
+        self._report(f"listening on port {self.port}")
+
+    @property
+    def samples(self) -> Mapping[str, int]:
+        return self._fleet().samples
+
+    @property
+    def parameters(self) -> Parameters:
+        return self._fleet().parameters
+
+    def ask(self, points: Mapping[str, Matrix], heard: Heard) -> None:
+        self._meet()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(len(self.samples), thread_name_prefix="site")
+        jobs = [self._pool.submit(self._ask_one, name, rows, heard) for name, rows in points.items()]
+        for job in jobs:
+            job.result()
+
+    def close(self, *, over: bool) -> None:
+        try:
+            if over:
+                self._roster.dismiss()
+        finally:
+            if self._pool is not None:
+                self._pool.shutdown(wait=False, cancel_futures=True)
+            self._roster.hang_up()
+            self._server.stop(grace=_FAREWELL_SECONDS).wait()
+            if self._health is not None:
+                self._health.stop(grace=None)
+
+    def _fleet(self) -> About:
+        """Return who the fleet is; wait for it to come together where it is a new one."""
+        if self._about is None:
+            self._wait(self._listening.min_clients)
+            present = self._roster.connected()
+            with ThreadPoolExecutor(len(present)) as pool:
+                told = {name: pool.submit(self._parameters_of, name, proxy) for name, proxy in present.items()}
+                parameters = {name: future.result() for name, future in told.items()}
+            samples = {name: proxy.hello.examples for name, proxy in present.items()}
+            self._about, self._met = About(samples, agreed_parameters(parameters)), True
+        return self._about
+
+    def _meet(self) -> None:
+        """Wait for the sites of a fleet that goes on, once: the ledger alone has answered until now."""
+        if not self._met:
+            self._wait(min(self._listening.min_clients, len(self.samples)))
+            self._met = True
+
+    def _wait(self, clients: int) -> None:
+        reminded = time.monotonic() - _REMINDER_SECONDS
+        while (present := len(self._roster.connected())) < clients:
+            if time.monotonic() - reminded > _REMINDER_SECONDS:
+                reminded = time.monotonic()
+                self._report(f"waiting for sites: {present} of {clients} connected")
+            time.sleep(_POLL)
+
+    def _ask_one(self, name: str, rows: Matrix, heard: Heard) -> None:
+        done, at_once = 0, MOST_POINTS
+        while done < len(rows):
+            part = rows[done : done + at_once]
+            proxy, missing = self._present(name)
+            if proxy is None:
+                heard(name, [missing] * (len(rows) - done))
+                return
+            try:
+                answers = self._answers(proxy, part)
+            except LostClient as error:
+                if len(part) > 1:  # one of them may be what ends the site: that one alone is lost
+                    at_once = 1
+                    continue
+                answers = [Answer.lost("no-answer", str(error))]
+            except ZofedhtError as error:
+                answers = [Answer.lost("refused", str(error))] * len(part)
+            except Exception as error:  # Flower's reader raises what it meets
+                answers = [Answer.lost("refused", f"the answer cannot be read: {type(error).__name__}")] * len(part)
+            heard(name, answers)
+            done += len(answers)
+
+    def _present(self, name: str) -> tuple[ResidentProxy | None, Answer]:
+        """Return the site, waiting for one that has left lately; None and what is to be noted where it is not there."""
+        while True:
+            proxy = self._roster.connected().get(name)
+            now = time.monotonic()
+            if proxy is not None and proxy.conversation.ready:
+                self._gone.pop(name, None)
+                return proxy, Answer.lost("absent", "")
+            if now - self._gone.setdefault(name, now) > self._listening.rejoin:
+                why = "it is not connected" if proxy is None else "it is still at work on an earlier question"
+                return None, Answer.lost("absent", f"{why} within {self._listening.rejoin:g} seconds")
+            time.sleep(_POLL)
+
+    def _answers(self, proxy: ResidentProxy, points: Matrix) -> list[Answer]:
+        units = self.parameters.units
+        told = self._ask(proxy, encode_points(points), "" if units is None else units.digest)
+        return decode_answers(told, len(points))
+
+    def _parameters_of(self, name: str, proxy: ResidentProxy) -> Parameters:
+        try:
+            told = self._ask(proxy, parameters_question(), "")
+            return decode_parameters(told, proxy.hello.dimension)
+        except (ZofedhtError, LostClient) as error:
+            raise FleetError(f"site {name} could not say what its parameters are: {error}") from error
+
+    def _ask(self, proxy: ResidentProxy, question: dict[str, Scalar], units: str) -> dict[str, Scalar]:
+        address = Question(proxy.hello.name, OWN_ROWS, self._listening.seed, self._task, proxy.hello.dimension, units)
+        ins = EvaluateIns(_NOTHING, encode_question(address) | question)
+        result = proxy.evaluate(ins, self._listening.timeout, None)
+        if result.status.code != Code.OK:
+            raise MessageError(result.status.message or "the site answered with an error")
+        if isinstance(reason := result.metrics.get("reason"), str):
+            raise ObjectiveError(reason)
+        return result.metrics
+
+    def _hello(self) -> GetPropertiesIns:
+        dimension = 0 if self._about is None else self._about.parameters.dim
+        return GetPropertiesIns(
+            encode_question(Question("", OWN_ROWS, self._listening.seed, self._preparation, dimension))
+        )
+
+    def _expected(self) -> Expected:
+        """Return what a client must bring: what the fleet has, or the first site that has joined."""
+        rule = {"partitions": 0, "clients_hold_data": True, "black_box": True}
+        if self._about is not None:
+            mine, samples = self._about.parameters, self._about.samples
+            units, names = told_units(mine.units, MOST_TOLD_UNITS), told_names(mine.names)
+            return Expected(mine.dim, units=units, names=names, roll=samples, **rule)  # type: ignore[arg-type]
+        for name, proxy in self._roster.connected().items():
+            hello = proxy.hello
+            return Expected(hello.dimension, units=hello.units, names=hello.names, first=name, **rule)  # type: ignore[arg-type]
+        return Expected(0, **rule)  # type: ignore[arg-type]
+
+    def _tell_refused(self, name: str, reason: str) -> None:
+        if (name, reason) not in self._refused and len(self._refused) < _MOST_TOLD:
+            self._refused.add((name, reason))
+            self._report(f"refused {name[:_MOST_NAME]!r}: {reason}")

@@ -1,0 +1,71 @@
+"""What the sites of the tests evaluate; clients import it by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+
+from zofedht import Objective, Shard
+
+__all__ = ["Crashing", "Misnamed", "Paced", "Pump", "Shut"]
+
+
+class Pump(Objective):
+    """A quadratic around an optimum of the site's own; n = 2."""
+
+    dim = 2
+    names = ("valve", "pause")
+    bounds = ((0.0, 1.0), (1.0, 100.0))
+    scale = (0.3, 30.0)
+
+    def __init__(self, shard: Shard) -> None:
+        self.folder, self.client = Path(shard.data or "."), shard.client
+        self.site = int(shard.client[1:])
+        self.optimum = np.array([0.3 + 0.1 * self.site, 40.0 + 5.0 * self.site])
+
+    def initial(self, rng: np.random.Generator) -> list[float]:
+        return [0.7, 3.3]
+
+    def value(self, x: np.ndarray, batch: object) -> float:
+        return self.site + float(np.sum(np.square((x - self.optimum) / np.array(self.scale))))
+
+
+class Paced(Pump):
+    """Takes a while, so that a test can meddle."""
+
+    def value(self, x: np.ndarray, batch: object) -> float:
+        time.sleep(0.02)
+        return super().value(x, batch)
+
+
+class Shut(Pump):
+    """Raises at site 1 where the valve is nearly open, and gives NaN where it is nearly shut."""
+
+    def value(self, x: np.ndarray, batch: object) -> float:
+        if self.site == 1 and x[0] > 0.9:
+            raise RuntimeError("a secret of the plant")
+        return float("nan") if self.site == 1 and x[0] < 0.1 else super().value(x, batch)
+
+
+class Misnamed(Pump):
+    """Site 2 has another name for the second parameter."""
+
+    def __init__(self, shard: Shard) -> None:
+        super().__init__(shard)
+        if self.site == 2:
+            self.names = ("valve", "paws")
+
+
+class Crashing(Pump):
+    """The process of site 1 ends, without a word, when the valve is fully open, once: then a file says so."""
+
+    def value(self, x: np.ndarray, batch: object) -> float:
+        mark = self.folder / "crashed"
+        if self.site == 1 and x[0] == 1.0 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().value(x, batch)

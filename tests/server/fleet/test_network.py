@@ -1,0 +1,190 @@
+"""A fleet over clients that are real processes."""
+
+from __future__ import annotations
+
+import csv
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.server.fleet.program import search
+from tests.server.fleet.pump import Pump
+from tests.server.grpc.processes import Process, Site, until
+from zofedht import BudgetError, Fleet, FleetError, ObjectiveError, Shard
+
+ROOT = Path(__file__).resolve().parents[3]
+MODULE = "tests.server.fleet.pump"
+FAR = [0.2, 80.0]
+
+
+def join(site: Site, name: str, kind: str = "Pump", *options: Any) -> Process:
+    return site.client(name, "--objective", f"{MODULE}:{kind}", "--data", site.folder, *options, folder=ROOT)
+
+
+def listening(site: Site, **options: Any) -> Fleet:
+    """Return a fleet of three sites that listens, in this process."""
+    said: list[str] = []
+    folder = None if site.certificates is None else site.certificates / "server"
+    security = {"insecure": True} if folder is None else {"tls_dir": folder}
+    fleet = Fleet("127.0.0.1:0", **({"min_clients": 3, "folder": site.out, "report": said.append} | security | options))
+    fleet.said = said  # type: ignore[attr-defined]
+    site.port = fleet.port
+    return fleet
+
+
+def local(**options: Any) -> Fleet:
+    return Fleet.local({name: Pump(Shard(name)) for name in ("c0", "c1", "c2")}, **options)
+
+
+def ledger(site: Site) -> list[list[str]]:
+    file = site.out / "evaluations.csv"
+    return list(csv.reader(file.read_text().split("\n")[1:-1])) if file.exists() else []
+
+
+def test_sites_with_certificates_are_a_function(secure_site: Site):
+    fleet = listening(secure_site, folder=None)
+    clients = [join(secure_site, f"c{index}") for index in range(3)]
+    points = [[0.7, 3.3], FAR, [1.0, 100.0]]
+    with fleet, local() as same:
+        assert (fleet.sites, fleet.names, fleet.dim) == (("c0", "c1", "c2"), ("valve", "pause"), 2)
+        assert fleet.x0.tolist() == [0.7, 3.3]  # in round numbers, as the sites say it
+        assert fleet.bounds == [(0.0, 1.0), (1.0, 100.0)]
+        assert fleet.scale.tolist() == [0.3, 30.0]
+        np.testing.assert_array_equal(fleet.table(points), same.table(points))
+        np.testing.assert_array_equal(fleet.table(points, ["c2", "c0"]), same.table(points)[[2, 0]])
+        assert fleet(FAR) == fleet.many([FAR])[0] == same(FAR)
+    assert [client.ends() for client in clients] == [0, 0, 0]
+
+
+def test_many_points_go_in_several_messages(site: Site):
+    fleet = listening(site, folder=None)
+    [join(site, f"c{index}") for index in range(3)]
+    points = np.random.default_rng(1).uniform([0.0, 1.0], [1.0, 100.0], (2500, 2))
+    with fleet, local() as same:
+        np.testing.assert_array_equal(fleet.table(points), same.table(points))
+
+
+def test_lost_answers_have_a_cause_and_tell_no_secret(site: Site):
+    fleet = listening(site, max_retries=1)
+    clients = [join(site, f"c{index}", "Shut") for index in range(3)]
+    with fleet:
+        table = fleet.table([[0.5, 50.0], [0.95, 50.0], [0.05, 50.0]])
+        assert np.isnan(table).tolist() == [[False] * 3, [False, True, True], [False] * 3]
+        assert fleet.many([[0.95, 50.0]])[0] == np.mean(table[[0, 2], 1])
+    lost = [row for row in ledger(site) if row[1] == "c1" and row[4] == ""]
+    assert [row[6] for row in lost] == ["raised", "not-finite"] * 2 + ["raised"] * 2
+    assert "raised RuntimeError (pump.py, line " in lost[0][7]
+    assert "secret" not in (site.out / "evaluations.csv").read_text()
+    assert "a secret of the plant" in clients[1].text  # the site's own log has it
+
+
+def test_a_lost_answer_can_stop_the_program(site: Site):
+    fleet = listening(site, on_error="stop", max_retries=0)
+    [join(site, f"c{index}", "Shut") for index in range(3)]
+    with fleet, pytest.raises(ObjectiveError, match=r"1 of 6 answers are lost, the first at site c1, point 1: .*stop"):
+        fleet.many([[0.5, 50.0], [0.95, 50.0]])
+
+
+def test_a_site_that_is_killed_and_comes_back_takes_part_again(site: Site):
+    fleet = listening(site)
+    [join(site, f"c{index}", "Paced") for index in (0, 2)]
+    second = join(site, "c1", "Paced")
+    with fleet, local() as same:
+        fleet(FAR)
+        second.send(signal.SIGKILL)
+        until(lambda: any("left: c1" in line for line in fleet.said), "c1 to leave")
+        join(site, "c1", "Paced")
+        np.testing.assert_array_equal(fleet.table([FAR, [0.5, 50.0]]), same.table([FAR, [0.5, 50.0]]))
+    assert [row for row in ledger(site) if row[6]] == []
+
+
+def test_a_point_that_ends_a_site_is_asked_again_and_costs_no_other(site: Site):
+    fleet = listening(site)
+    [join(site, f"c{index}") for index in (0, 2)]
+    first = join(site, "c1", "Crashing")
+    with fleet, local() as same:
+        fleet(FAR)
+        points = [[0.4, 50.0], [1.0, 50.0], [0.6, 50.0]]
+        with ThreadPoolExecutor(1) as beside:
+            asked = beside.submit(fleet.table, points)
+            assert first.ends() == -signal.SIGKILL
+            join(site, "c1", "Crashing")
+            np.testing.assert_array_equal(asked.result(), same.table(points))
+    assert (site.folder / "crashed").exists()
+
+
+def test_a_site_that_stays_away_is_absent_and_costs_no_budget(site: Site):
+    fleet = listening(site, rejoin=0.5, budget=6)
+    clients = [join(site, f"c{index}") for index in range(3)]
+    with fleet:
+        fleet(FAR)
+        clients[1].send(signal.SIGKILL)
+        until(lambda: any("left: c1" in line for line in fleet.said), "c1 to leave")
+        assert np.isnan(fleet.table([FAR])[1, 0])
+        assert fleet.evaluations == 5
+    assert [row[6] for row in ledger(site) if row[6]] == ["absent"]
+
+
+def test_a_server_that_is_killed_goes_on_by_replay(secure_site: Site):
+    site, tls = secure_site, str(secure_site.certificates / "server")
+
+    def start(port: int) -> Process:
+        process = site.run("tests.server.fleet.program", ["network", str(site.out), str(port), tls])
+        site.port = int(process.says(r"listening on port (\d+)")[1])
+        return process
+
+    server = start(0)
+    clients = [join(site, f"c{index}", "Paced") for index in range(3)]
+    until(lambda: len(ledger(site)) > 40, "evaluations")
+    server.send(signal.SIGKILL)
+    server.kill()
+    asked = len(ledger(site))
+    again = start(site.port)
+    x = again.says(r"x \[.*\] evaluations \d+")[0]
+    assert again.ends() == 0
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    with local() as same:
+        assert x == search(same)
+    assert len(ledger(site)) == int(re.search(r"\d+$", x)[0]) > asked  # none was asked twice
+
+
+def test_others_are_refused_at_the_door(site: Site):
+    fleet = listening(site)
+    [join(site, f"c{index}") for index in range(3)]
+    with fleet:
+        late = join(site, "c3")
+        assert late.ends() == 2
+        assert "the fleet has begun with the sites c0, c1, c2 and takes no other, got 'c3'" in late.text
+
+
+def test_sites_must_call_their_parameters_the_same(site: Site):
+    fleet = listening(site, min_clients=2)
+    first = join(site, "c0", "Misnamed")
+    first.says("joined")
+    other = join(site, "c2", "Misnamed")
+    assert other.ends() == 2
+    assert "this client's objective calls parameter 1 'paws', the run's 'pause'" in other.text
+    fleet.close()
+
+
+def test_the_budget_ends_the_search_and_sends_the_sites_home(site: Site):
+    fleet = listening(site, budget=7)
+    clients = [join(site, f"c{index}") for index in range(3)]
+    wanted = "the budget of 7 evaluations has 1 left, and 1 x 3 are wanted"
+    with pytest.raises(BudgetError, match=wanted), fleet:
+        list(map(fleet, [FAR, [0.5, 50.0], FAR]))
+    assert fleet.best is not None
+    assert fleet.best.x.tolist() == [0.5, 50.0]
+    assert [client.ends() for client in clients] == [0, 0, 0]
+
+
+def test_plain_text_needs_to_be_asked_for() -> None:
+    with pytest.raises(FleetError, match=r"tls_dir is needed for 127\.0\.0\.1:0;.*insecure=True"):
+        Fleet("127.0.0.1:0")
+    with pytest.raises(FleetError, match="exclude each other"):
+        Fleet("127.0.0.1:0", insecure=True, tls_dir="certs")
