@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextvars
 import math
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -91,7 +91,7 @@ def _apart(
 ) -> list[Answer]:
     """Evaluate each point by itself."""
     answers: list[Answer] = []
-    began, width = time.perf_counter(), objective.concurrency
+    began, width = perf_counter(), objective.concurrency
     with ThreadPoolExecutor(width, thread_name_prefix="evaluation") if width > 1 else nullcontext() as pool:
         while len(answers) < len(points):
             group = points[len(answers) : len(answers) + width]
@@ -102,28 +102,28 @@ def _apart(
                 contexts = [contextvars.copy_context() for _ in group]
                 jobs = [pool.submit(c.run, _one, objective, x, tell) for c, x in zip(contexts, group, strict=True)]
                 answers += [job.result() for job in jobs]
-            if time.perf_counter() - began > most_seconds:
+            if perf_counter() - began > most_seconds:
                 break
     return answers
 
 
 def _one(objective: Objective, point: Vector, tell: Callable[[ObjectiveError], str]) -> Answer:
-    began = time.perf_counter()
+    began = perf_counter()
     try:
         value = objective.value(point.copy(), _SHARD)
     except Exception as error:
-        return Answer.lost("raised", tell(raised_by_objective(error)), time.perf_counter() - began)
-    return _judged(value, time.perf_counter() - began, tell)
+        return Answer.lost("raised", tell(raised_by_objective(error)), perf_counter() - began)
+    return _judged(value, perf_counter() - began, tell)
 
 
 def _together(objective: Objective, points: Matrix, tell: Callable[[ObjectiveError], str]) -> list[Answer]:
     """Evaluate all points in one call; where that raises, one by one, so that the others are not lost with one."""
-    began = time.perf_counter()
+    began = perf_counter()
     try:
         values = objective.values(points.copy(), _SHARD)
     except Exception:
         return _apart(objective, points, math.inf, tell)
-    seconds = (time.perf_counter() - began) / len(points)
+    seconds = (perf_counter() - began) / len(points)
     if not isinstance(values, np.ndarray) or values.shape != (len(points),):
         got = f"an array of shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
         text = f"values() must return one float64 number for each of {len(points)} points, got {got}"
