@@ -1,0 +1,1 @@
+"""Measurements of speed and of bytes; each module is a command."""

@@ -1,4 +1,4 @@
-"""How both commands meet an error: one sentence on standard error, exit code 2, no traceback."""
+"""How all commands end: an error is one sentence on standard error and exit code 2, without a traceback."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 
 def check_address(option: str, address: str) -> None:
-    """Raise ConfigError unless the text is HOST:PORT; gRPC would take port 99999 for another one."""
+    """Raise ConfigError unless the text is HOST:PORT; gRPC would map port 99999 to another port."""
     host, colon, port = address.rpartition(":")
     if not (host and colon and port.isdecimal() and int(port) <= _LAST_PORT):
         raise ConfigError([f"{option} must be HOST:PORT with a port up to {_LAST_PORT}, got {address!r}"])
 
 
 def guarded(program: str, action: Callable[[], int]) -> int:
-    """Run the action and return the exit code: its own, 2 for a user's error, 130 for an interrupt."""
+    """Run the action and return its exit code, 2 for a ZofedhtError, or 130 for an interrupt."""
     warnings.showwarning = lambda message, *rest: print(f"{program}: warning: {message}", file=sys.stderr)
     try:
         return action()

@@ -1,19 +1,19 @@
-"""Every error a user can meet, as one tree.
+"""Every error that a user can meet, as one tree.
 
     ZofedhtError
-    |-- ConfigError          a run config key is unknown, ill-typed or out of range (lists them all)
-    |-- DataError            a data set, a file or a partition is not usable
-    |-- ObjectiveError       the objective could not be loaded, raised, or returned what it must not
-    |-- MessageError         a message between server and client could not be read
-    |-- CheckpointError      no checkpoint in a directory can be continued from
+    |-- ConfigError          keys of the run config are unknown, ill-typed or out of range (lists them all)
+    |-- DataError            a data set, a file or a shard is not usable
+    |-- ObjectiveError       an objective cannot be loaded, raises, or returns no loss
+    |-- MessageError         a message between server and client cannot be read
+    |-- CheckpointError      a folder has no usable checkpoint
     |-- JoinError            the server refuses this client, or cannot be reached
     |-- FleetError           a fleet of sites cannot be asked this, or not go on in this folder
     |   `-- BudgetError      the budget of evaluations is spent
     |-- RoundError           a round failed more often than max-retries allows
-    `-- MissingExtraError    an optional dependency is needed and not installed
+    `-- MissingExtraError    an optional dependency is not installed
 
-The commands print such an error as one sentence and exit with code 2; anything else is our own
-mistake and shows its traceback.
+The commands print such an error as one sentence and exit with code 2. Any other exception is a mistake of this program
+and shows its traceback.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ __all__ = [
 
 
 class ZofedhtError(Exception):
-    """Base of all errors that are the user's to act on."""
+    """Base of all errors that a user can cure."""
 
     told: str
-    """What a client tells the server of it: the sentence itself only where that holds nothing of the device."""
+    """The sentence for the server: the error's own text only where that holds nothing of the device."""
 
     def __init__(self, text: str, *, told: str | None = None) -> None:
         super().__init__(text)
@@ -50,9 +50,14 @@ class ZofedhtError(Exception):
 
 
 class ConfigError(ZofedhtError):
-    """The run config is wrong; ``problems`` holds one sentence for each thing to mend.
+    """The run config is wrong; ``problems`` holds one sentence for each problem.
 
-    The server may read them: on a client they are about the config that the server itself has sent.
+    The server may read them: a client's problems are those of the config that the server sent.
+
+    Examples
+    --------
+    >>> ConfigError(["rounds must be at least 0, got -1"]).problems
+    ('rounds must be at least 0, got -1',)
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -63,32 +68,32 @@ class ConfigError(ZofedhtError):
 
 
 class DataError(ZofedhtError):
-    """A data set, a data file or a partition cannot be used. The text may name files and cells of them."""
+    """A data set, a data file or a shard cannot be used. The text may name files and their cells."""
 
     def _untold(self) -> str:
         return "the client's data cannot be used; its own log says why"
 
 
 class ObjectiveError(ZofedhtError):
-    """An objective could not be loaded, raised, or returned something that is not a loss."""
+    """An objective cannot be loaded, raised, or returned no loss."""
 
     def _untold(self) -> str:
         return "the client's objective cannot be used; its own log says why"
 
 
 class MessageError(ZofedhtError):
-    """A message between server and client cannot be read. The text tells the sender what it has sent."""
+    """A message between server and client cannot be read. The text names only what the sender sent."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, told=text)
 
 
 class CheckpointError(ZofedhtError):
-    """No checkpoint can be continued from."""
+    """A folder has no usable checkpoint."""
 
 
 class JoinError(ZofedhtError):
-    """The server refuses this client, or could not be reached for as long as it was to wait."""
+    """The server refuses this client, or could not be reached within ``--max-wait``."""
 
 
 class FleetError(ZofedhtError):
@@ -107,4 +112,4 @@ class RoundError(ZofedhtError):
 
 
 class MissingExtraError(ZofedhtError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is not installed."""

@@ -1,10 +1,10 @@
 """Replay: from a slot's slopes back to its move, by drawing the addressed directions again. Pure.
 
-w_K - x_r = -eta sum_k c_k v_k, and v_k is a function of (seed, round, address, k) and Q. So K slopes say what n
-numbers say, to whoever draws the same directions. Whether both ends do is checked by a sketch: the client sends
-the sums of its move over a few parts of the coordinates, and the replayed directions must give the same sums. It is
-linear, so the sums of the directions serve every slot that used them; and a sketch compares real numbers, so that
-the last bits of a product, which another BLAS rounds otherwise, do not raise a false alarm.
+w_K - x_r = -eta sum_k c_k v_k, and v_k is a function of (seed, round, slot, k) and Q. So K slopes give the n numbers of
+the move to everybody who draws the same directions. A sketch checks that both ends do: the client sends the sums of its
+move over a few parts of the coordinates, and the replayed directions must give the same sums. A sketch is linear, so
+the sums of the directions serve all slots with these directions. A sketch compares real numbers, so the last bits of a
+product, which another BLAS rounds otherwise, raise no alarm.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from zofedht.common.wire.messages import Broadcast, TrailStep
 __all__ = ["PARTS", "Replay", "agrees", "draw_check", "landed", "law_of", "past_round", "replay", "sketch"]
 
 PARTS = 4
-"""Parts of the coordinates that a sketch sums over."""
+"""Parts of the coordinates in a sketch."""
 
-_COLUMNS = 8192  # of the move at a time, so that it stays in the cache; no number depends on it
+_COLUMNS = 8192  # of the move at a time, so that they stay in the cache; no result depends on it
 _RELATIVE = 1e-9  # a wrong direction is off by 1 / sqrt(K) or more, rounding by 1e-13
-_OF_X = 1e-13  # the client's move is a difference w_K - x, which carries the rounding of x
+_OF_X = 1e-13  # the client's move w_K - x carries the rounding of x
 
 
 @dataclass(frozen=True)
@@ -40,21 +40,21 @@ class Replay:
 
 
 def law_of(broadcast: Broadcast, basis: Matrix | None) -> Directions:
-    """Return the law of the directions that a broadcast asks for; ``basis`` is Q where it needs one."""
+    """Return the law of a broadcast's directions; ``basis`` is Q or None."""
     return Directions(broadcast.dimension, basis, broadcast.weight, broadcast.gain, broadcast.probe)
 
 
 def replay(broadcast: Broadcast, basis: Matrix | None, lengths: Vector) -> Replay:
-    """Return the move -sum_k l_k v_k of the lengths l_k = eta c_k, (K,), and the sums that sketches are checked with.
+    """Return the move -sum_k l_k v_k of the step lengths l_k = eta c_k, (K,), and the sums for sketches.
 
-    Sums are taken step by step and number by number, never by a product: that rounds in the same way on every
-    machine, and for every size of a block. Where the law mixes in Q there is a product: call within ``one_thread``.
+    The sum runs step by step and number by number. Unlike a product it rounds equally on every machine and for every
+    size of a block. A law with Q takes a product, so call ``replay`` within ``one_thread``.
     """
     move = np.zeros(broadcast.dimension)
     sums = np.empty((lengths.shape[0], PARTS))
     done = 0
     law, seed, address = law_of(broadcast, basis), broadcast.seed, broadcast.address
-    # A mean may overflow; whoever uses the move looks for what is not finite.
+    # A mean may overflow; the caller checks that the move is finite.
     with np.errstate(over="ignore", invalid="ignore"):
         for block in slot_directions(law, lengths.shape[0], seed, broadcast.round, address):
             taken = slice(done, done + block.shape[0])
@@ -65,7 +65,7 @@ def replay(broadcast: Broadcast, basis: Matrix | None, lengths: Vector) -> Repla
 
 
 def past_round(broadcast: Broadcast, round_: int, step: TrailStep, x: Vector) -> Broadcast:
-    """Return what an earlier round had asked for, given what has changed since."""
+    """Return the broadcast of an earlier round, from the present one and the step of the trail."""
     return replace(
         broadcast,
         round=round_,
@@ -77,8 +77,8 @@ def past_round(broadcast: Broadcast, round_: int, step: TrailStep, x: Vector) ->
 
 
 def landed(x: Vector, move: Vector, units: Units | None) -> tuple[Vector, Vector]:
-    """Return where a move leads, within the bounds if there are any, and the move that this was."""
-    with np.errstate(over="ignore", invalid="ignore"):  # whoever asks looks for what is not finite
+    """Return x + move, projected onto the bounds if there are any, and the move that leads there."""
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks that x is finite
         following = x + move
     if units is None or not np.all(np.isfinite(following)):
         return following, move
@@ -93,7 +93,7 @@ def sketch(move: Vector) -> Vector:
 
 
 def agrees(told: Vector, slopes: Vector, broadcast: Broadcast, sums: Matrix) -> bool:
-    """Whether a client's sketch is that of its slopes along the directions with these sums."""
+    """Return whether a sketch is that of these slopes along directions with these sums."""
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = broadcast.step_size * slopes
         expected = -np.sum(lengths[:, None] * sums, axis=0)

@@ -1,4 +1,4 @@
-"""From a run config to the objective of each logical client, with the data set kept once a process."""
+"""From a run config to the objective of each client; a process keeps one data set."""
 
 from __future__ import annotations
 
@@ -32,24 +32,34 @@ __all__ = [
 
 
 def members_of(config: RunConfig) -> list[Member]:
-    """Return the logical clients, named by their partition numbers; each keeps its own basis."""
+    """Return the clients of a simulation, named by the number of their shard; each is its own host."""
     return [Member(str(index), index, str(index)) for index in range(config.num_clients)]
 
 
 def objective_of(task: str, partition: int) -> Objective:
-    """Return the objective of one share: its rows of the data set, or what the config's factory makes.
+    """Return the objective of one shard: the model on its rows, or an objective of the config's factory.
 
-    ``task`` is ``RunConfig.task``. The objectives of the latest task are kept.
+    The objectives of the latest task are kept.
 
-    Raises DataError or ObjectiveError.
+    Parameters
+    ----------
+    task : str
+        ``RunConfig.task``.
+    partition : int
+        The number of the shard, from 0.
+
+    Raises
+    ------
+    DataError, ObjectiveError
+        When the data or the factory cannot be used, or there is no such shard.
     """
     return _latest(task).objective(partition)
 
 
 def lone_objective(config: RunConfig, partition: int, *, fetch: bool = True) -> Objective:
-    """Return what ``objective_of`` does for a built-in model, holding the rows of this one share only.
+    """Return the model on the rows of one shard, as ``objective_of`` does, and keep these rows only.
 
-    ``fetch``: whether a named set that is not on this machine may be fetched. Raises DataError.
+    ``fetch`` allows the download of a named set. Raises DataError.
     """
     _check_partition(config, partition)
     spec = replace(_spec(config), fetch=fetch)
@@ -58,11 +68,9 @@ def lone_objective(config: RunConfig, partition: int, *, fetch: bool = True) -> 
 
 
 def own_objective(config: RunConfig, path: str, dimension: int) -> Objective:
-    """Return the config's model on all rows of a client's own file; nothing is held out.
+    """Return the config's model on all rows of a client's own file.
 
-    ``dimension`` is the server's n, or 0: a sparse file may lack its last columns.
-
-    Raises DataError.
+    ``dimension`` is the server's n, or 0 if unknown: a sparse file may lack its last columns. Raises DataError.
     """
     data = load_own_rows(path, config.positive_labels, config.preprocess, dimension if config.model != "mlp" else 0)
     return build_model(config.model, data, _options(config))
@@ -81,9 +89,9 @@ def held_out_objective(config: RunConfig) -> Objective:
 
 
 def config_of_task(task: str) -> RunConfig:
-    """Return the config that a broadcast's task names.
+    """Return the config of a task.
 
-    Raises MessageError when it is not one, ConfigError when a key is wrong.
+    Raises MessageError for a text that is no config, and ConfigError for a wrong key.
     """
     try:
         return RunConfig.from_mapping(json.loads(task))
@@ -92,7 +100,7 @@ def config_of_task(task: str) -> RunConfig:
 
 
 class _Task:
-    """A data set whose training rows stand shard by shard, so that a shard is a view and not a copy."""
+    """A data set with its training rows in the order of the shards: a shard is a view and not a copy."""
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config

@@ -13,7 +13,7 @@ __all__ = ["TlsFiles", "check_loopback", "check_plain_text", "read_tls"]
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """PEM texts: the authority's certificate, this side's certificate and its key."""
+    """PEM texts: certificate of the authority, certificate and key of this side."""
 
     authority: bytes
     certificate: bytes
@@ -21,9 +21,9 @@ class TlsFiles:
 
 
 def read_tls(folder: Path, side: str) -> TlsFiles:
-    """Read ca.crt, ``side``.crt and ``side``.key of a folder; side is server or client.
+    """Read ca.crt, ``side``.crt and ``side``.key of a folder; ``side`` is server or client.
 
-    Raises DataError naming the missing file.
+    Raises DataError with the name of the missing file.
     """
     texts = []
     for name in ("ca.crt", f"{side}.crt", f"{side}.key"):
@@ -38,7 +38,7 @@ def read_tls(folder: Path, side: str) -> TlsFiles:
 
 
 def check_plain_text(address: str, insecure: bool, tls_dir: Path | None) -> None:
-    """Raise ConfigError unless there is TLS, or plain text was asked for by name."""
+    """Raise ConfigError unless either --tls-dir or --insecure is given."""
     if tls_dir is not None and insecure:
         raise ConfigError(["--insecure and --tls-dir exclude each other; leave one out"])
     if tls_dir is None and not insecure:
@@ -46,7 +46,7 @@ def check_plain_text(address: str, insecure: bool, tls_dir: Path | None) -> None
         raise ConfigError(
             [
                 f"--tls-dir DIR is needed for {address}{where}; `zofedht-server make-certs` makes the certificates"
-                " (--insecure sends x, Q and every answer as plain text that anybody may read and change)"
+                " (--insecure sends all messages as plain text that anybody may read and change)"
             ]
         )
 
@@ -58,7 +58,7 @@ def check_loopback(option: str, address: str) -> None:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether HOST:PORT stays on this machine."""
+    """Return whether HOST:PORT is a loopback address."""
     host = address.rpartition(":")[0].strip("[]")
     if host == "localhost":
         return True

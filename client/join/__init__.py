@@ -1,0 +1,1 @@
+"""The resident client of a gRPC server; ``command`` runs it."""

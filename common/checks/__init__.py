@@ -1,0 +1,1 @@
+"""Checks of an objective before a run; ``check`` makes all of them."""

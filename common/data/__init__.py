@@ -1,0 +1,1 @@
+"""Data sets: readers, preprocessing, labels and partitions; ``loading`` joins them."""

@@ -1,0 +1,1 @@
+"""Objectives: the base class, how they are loaded, scaled and compared between clients."""

@@ -1,0 +1,1 @@
+"""Runs that compare step-size and subspace-weight ``auto`` with a grid."""

@@ -1,0 +1,1 @@
+"""Figures, tables and claims from the folders of a study."""

@@ -1,0 +1,1 @@
+"""Table I, Theorem 1 and Lemmas 1 to 3, checked by numbers."""

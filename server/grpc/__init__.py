@@ -1,0 +1,1 @@
+"""The server of resident clients: transport, admission, roster and certificates; ``serve`` runs it."""

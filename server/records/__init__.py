@@ -1,0 +1,1 @@
+"""The files of a run: its folder, checkpoints, history, summary and pictures."""

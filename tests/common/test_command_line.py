@@ -14,13 +14,13 @@ def test_an_address_is_a_host_and_a_port(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "8080", ":8080", "host:", "host:x", "127.0.0.1:99999", "host:-1"])
-def test_what_is_no_address_is_named_with_its_option(address: str) -> None:
+def test_a_wrong_address_is_named_with_its_option(address: str) -> None:
     with pytest.raises(ConfigError, match=r"--server must be HOST:PORT with a port up to 65535, got ") as caught:
         check_address("--server", address)
     assert repr(address) in str(caught.value)
 
 
-def test_an_error_is_one_sentence_on_standard_error_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_one_sentence_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     def action() -> int:
         raise DataError("the file is gone")
 
@@ -28,7 +28,7 @@ def test_an_error_is_one_sentence_on_standard_error_and_exit_code_2(capsys: pyte
     assert capsys.readouterr().err == "prog: error: the file is gone\n"
 
 
-def test_an_interrupt_ends_with_130_and_our_own_mistake_is_not_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_exits_with_130(capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted() -> int:
         raise KeyboardInterrupt
 

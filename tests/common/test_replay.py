@@ -56,14 +56,14 @@ def test_a_replay_is_the_move_of_the_steps(asked: Broadcast, basis: Matrix | Non
 
 
 @pytest.mark.parametrize(("asked", "basis"), CASES)
-def test_the_sums_are_those_of_the_directions(asked: Broadcast, basis: Matrix | None) -> None:
+def test_the_sums_are_sums_of_the_directions(asked: Broadcast, basis: Matrix | None) -> None:
     sums = replayed(asked, basis, _SLOPES).sums
     assert sums.shape == (_K, PARTS)
     np.testing.assert_array_equal(sums, [sketch(v) for v in directions(asked, basis)])
     np.testing.assert_allclose(sums.sum(axis=1), directions(asked, basis).sum(axis=1), rtol=1e-12)
 
 
-def test_no_bit_of_an_isotropic_replay_depends_on_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_isotropic_replay_ignores_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = replayed(_PLAIN, None, _SLOPES)
     monkeypatch.setattr(law, "BLOCK_BYTES", 8 * _N * 3)
     parts = replayed(_PLAIN, None, _SLOPES)
@@ -108,7 +108,7 @@ def test_a_client_with_another_basis_does_not_agree() -> None:
 
 
 @pytest.mark.parametrize("k", [0, _K - 1])
-def test_one_wrong_slope_or_one_wrong_coordinate_does_not_agree(k: int) -> None:
+def test_one_wrong_number_does_not_agree(k: int) -> None:
     again = replayed(_PLAIN, None, _SLOPES)
     changed = _SLOPES.copy()
     changed[k] *= 1 + 1e-6
@@ -123,19 +123,19 @@ def test_the_rounding_of_a_large_x_is_no_other_direction() -> None:
     assert agrees(sketch(stepped(far, None)), _SLOPES, far, replayed(far, None, _SLOPES).sums)
 
 
-def test_slopes_that_overflow_agree_with_nothing_and_warn_of_nothing() -> None:
+def test_overflowing_slopes_agree_with_nothing() -> None:
     huge = np.full(_K, 1e308)
     again = replayed(replace(_PLAIN, step_size=1e5), None, huge)
     assert not np.all(np.isfinite(again.move))
     assert not agrees(np.zeros(PARTS), huge, replace(_PLAIN, step_size=1e5), again.sums)
 
 
-def test_what_clients_show_is_short_and_steady() -> None:
+def test_the_draw_check_is_short_and_steady() -> None:
     assert draw_check() == draw_check()
     assert len(draw_check()) == 16
 
 
-def test_what_clients_show_depends_on_the_numbers_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_draw_check_depends_on_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = draw_check()
     draw_check.cache_clear()
     monkeypatch.setattr(law, "stream", lambda seed, *rest: stream(seed + 1, *rest))

@@ -39,7 +39,7 @@ def _linear(partition: int, config: RunConfig = _CONFIG) -> LinearObjective:
     return objective
 
 
-def test_clients_are_named_by_their_partition_and_keep_their_own_basis() -> None:
+def test_clients_have_the_number_of_their_shard() -> None:
     assert members_of(RunConfig(num_clients=3)) == [Member("0", 0, "0"), Member("1", 1, "1"), Member("2", 2, "2")]
 
 
@@ -58,14 +58,14 @@ def test_shards_are_views_of_one_copy_of_the_data() -> None:
         assert np.shares_memory(_linear(member.partition).features, train.features)
 
 
-def test_training_loss_is_the_mean_over_all_rows_of_all_shards() -> None:
+def test_training_loss_is_the_mean_over_all_rows() -> None:
     shards = [_linear(member.partition) for member in members_of(_CONFIG)]
     losses = [shard.evaluate(_X)["loss"] for shard in shards]
     mean = np.average(losses, weights=[len(shard) for shard in shards])
     assert train_objective(_CONFIG).evaluate(_X)["loss"] == pytest.approx(mean, rel=1e-13)
 
 
-def test_test_rows_are_not_those_of_any_shard() -> None:
+def test_no_shard_holds_test_rows() -> None:
     held_out = held_out_objective(_CONFIG)
     _, test = load_dataset(DataSpec(train_rows=600, seed=4))
     assert isinstance(held_out, LinearObjective)
@@ -73,7 +73,7 @@ def test_test_rows_are_not_those_of_any_shard() -> None:
     assert held_out.l2 == 0.1
 
 
-def test_the_objective_of_a_client_is_kept_until_another_task_comes() -> None:
+def test_objectives_are_kept_until_another_task() -> None:
     first = _linear(2)
     assert _linear(2) is first
     other = _linear(2, _CONFIG.replace(seed=5))
@@ -82,7 +82,7 @@ def test_the_objective_of_a_client_is_kept_until_another_task_comes() -> None:
     np.testing.assert_array_equal(again.features, first.features)
 
 
-def test_the_task_says_which_model_and_how() -> None:
+def test_the_task_decides_the_model_and_its_options() -> None:
     config = _CONFIG.replace(model="mlp", hidden_units=3, mlp_bias=True)
     objective = objective_of(config.task, 0)
     assert isinstance(objective, MlpObjective)
@@ -90,7 +90,7 @@ def test_the_task_says_which_model_and_how() -> None:
 
 
 @pytest.mark.parametrize("preprocess", ["bias,unit-norm", "unit-norm,bias", "bias", "none"])
-def test_the_network_starts_at_the_same_point_for_every_client_and_for_the_server(preprocess: str) -> None:
+def test_the_network_starts_at_one_point_everywhere(preprocess: str) -> None:
     config = _CONFIG.replace(model="mlp", hidden_units=3, mlp_bias=True, preprocess=preprocess, partition="sorted")
     everywhere = [objective_of(config.task, member.partition) for member in members_of(config)]
     everywhere += [lone_objective(config, 2), train_objective(config), held_out_objective(config)]
@@ -102,7 +102,7 @@ def test_the_network_starts_at_the_same_point_for_every_client_and_for_the_serve
     assert np.std(points[0][: columns * 3]) == pytest.approx(wanted, rel=5 / np.sqrt(2 * columns * 3))
 
 
-def test_clients_with_rows_of_their_own_start_the_network_at_the_same_point(tmp_path: Path) -> None:
+def test_own_rows_do_not_move_the_networks_start(tmp_path: Path) -> None:
     config = RunConfig(dataset="clients", model="mlp", hidden_units=3, preprocess="bias", positive_labels="1")
     points = []
     for index, scale in enumerate((1.0, 1e6)):
@@ -113,7 +113,7 @@ def test_clients_with_rows_of_their_own_start_the_network_at_the_same_point(tmp_
 
 
 @pytest.mark.parametrize("partition", [6, -1, -6, 2**40])
-def test_a_partition_that_is_not_there_is_refused(partition: int) -> None:
+def test_a_missing_shard_is_refused(partition: int) -> None:
     with pytest.raises(DataError, match=f"there is no partition {partition}: with num-clients = 6 they are 0 to 5"):
         objective_of(_CONFIG.task, partition)
 
@@ -125,7 +125,7 @@ def test_a_task_gives_its_config_back() -> None:
 
 
 @pytest.mark.parametrize("task", ["", "{", "null", "3", "[1]", '"text"'])
-def test_a_task_that_is_no_config_is_refused(task: str) -> None:
+def test_a_malformed_task_is_refused(task: str) -> None:
     with pytest.raises(MessageError, match="the task that came with a question is not a config"):
         objective_of(task, 0)
 
@@ -135,7 +135,7 @@ def test_a_task_of_another_version_is_refused_by_its_keys() -> None:
         objective_of('{"datasett": "digits"}', 0)
 
 
-def test_own_objectives_are_made_for_each_client_and_need_no_data_set(
+def test_a_factory_makes_an_objective_for_each_client(
     write_module: Callable[[str, str], None],
 ) -> None:
     write_module(
@@ -164,7 +164,7 @@ def test_own_objectives_are_made_for_each_client_and_need_no_data_set(
 
 
 @pytest.mark.parametrize("make", [lambda config: objective_of(config.task, 0), train_objective, held_out_objective])
-def test_rows_that_only_clients_hold_are_refused_elsewhere(make: Callable[[RunConfig], object]) -> None:
+def test_clients_rows_need_a_served_run(make: Callable[[RunConfig], object]) -> None:
     with pytest.raises(DataError, match="dataset = clients has rows only where clients join with --data; use it with"):
         make(RunConfig(dataset="clients"))
 
@@ -183,7 +183,7 @@ def _own_file(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("dimension", [0, 4, 9])
-def test_an_own_objective_is_the_configs_model_on_all_rows_of_the_file(tmp_path: Path, dimension: int) -> None:
+def test_an_own_objective_takes_all_rows_of_the_file(tmp_path: Path, dimension: int) -> None:
     """A sparse file may lack its last columns: the server's n says how many there are, the bias among them."""
     config = RunConfig(dataset="clients", l2=0.1)
     own = own_objective(config, _own_file(tmp_path), dimension)
@@ -212,7 +212,7 @@ def test_without_a_bias_all_of_n_are_columns_of_the_file(tmp_path: Path) -> None
     assert own.dim == 5
 
 
-def test_the_n_of_an_mlp_says_nothing_of_the_columns(tmp_path: Path) -> None:
+def test_the_n_of_an_mlp_does_not_decide_columns(tmp_path: Path) -> None:
     config = RunConfig(dataset="clients", model="mlp", hidden_units=3)
     own = own_objective(config, _own_file(tmp_path), 15)
     assert isinstance(own, MlpObjective)
@@ -227,7 +227,7 @@ def test_own_rows_take_labels_and_preprocessing_from_the_config(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("keys", [{}, {"partition": "thirds", "train-rows": 300, "seed": 3}, {"preprocess": "none"}])
-def test_a_share_held_alone_is_the_share_of_the_whole(keys: dict[str, Any]) -> None:
+def test_a_shard_alone_equals_the_shard_of_the_set(keys: dict[str, Any]) -> None:
     config = RunConfig.from_mapping({"num-clients": 4} | keys)
     for partition in range(4):
         alone, dealt = lone_objective(config, partition), objective_of(config.task, partition)
