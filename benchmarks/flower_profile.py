@@ -25,8 +25,8 @@ import numpy as np
 
 from zofedht.client.flower.numpy_client import ZofedhtClient
 from zofedht.client.steps.worker import BasisStore
-from zofedht.common.config.files import parse_assignments
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.texts import parse_assignments
 from zofedht.common.shards import members_of, objective_of
 from zofedht.common.wire.codec import decode_update, encode_broadcast
 from zofedht.server.core.coordinator import Coordinator

@@ -22,7 +22,7 @@ import numpy as np
 
 from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig, Scalar
-from zofedht.common.directions.probes import PROBES
+from zofedht.common.directions.probes import LAWS
 from zofedht.common.shards import train_objective
 from zofedht.experiments.study.pool import prepare
 from zofedht.server.core.record import RoundRecord
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for algorithm in ("zofedht", "zofedavg-sgd"):
             runs = {
                 probe: [follow(_config(args.data_dir, model, algorithm, probe, args.rounds, seed)) for seed in seeds]
-                for probe in PROBES
+                for probe in LAWS
             }
             found = _table(runs)
             result |= {f"{model}/{algorithm}/{probe}": row for probe, row in found.items()}

@@ -10,8 +10,8 @@ from pathlib import Path
 from zofedht.client.cli import parser
 from zofedht.common.checks.report import check
 from zofedht.common.command_line import guarded
-from zofedht.common.config.files import parse_assignments
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.texts import parse_assignments
 from zofedht.common.objective.base import Shard
 
 __all__ = ["main"]

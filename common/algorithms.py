@@ -7,13 +7,11 @@ To add one, add a row here, and at most one function (a law of v in ``directions
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-__all__ = ["ALGORITHMS", "UPLINKS", "Algorithm", "Uplink"]
+from zofedht.common.choices import UPLINKS
 
-Uplink = Literal["move", "slopes"]
-UPLINKS: tuple[Uplink, ...] = get_args(Uplink)
-"""What a client sends: where its steps led, n numbers, or the K slopes that they were taken with."""
+__all__ = ["ALGORITHMS", "Algorithm"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Algorithm:
     law: Literal["isotropic", "trajectory"]
     data: Literal["minibatch", "shard"]
     summary: str
-    uplinks: tuple[Uplink, ...] = UPLINKS
+    uplinks: tuple[str, ...] = UPLINKS
 
     @property
     def follows_trajectory(self) -> bool:

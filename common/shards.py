@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from zofedht.common.config.run_config import CLIENTS_HOLD_DATA, RunConfig
+from zofedht.common.choices import CLIENTS_HOLD_DATA, parse_steps
+from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.loading import DataSpec, load_dataset, load_own_rows, load_rows
 from zofedht.common.data.partition import split
-from zofedht.common.data.preprocessing import parse_steps
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.objective.base import Objective, Shard

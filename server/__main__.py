@@ -10,9 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from zofedht.common.choices import CLIENTS_HOLD_DATA
 from zofedht.common.command_line import check_address, guarded
-from zofedht.common.config.files import load_toml, parse_assignments
-from zofedht.common.config.run_config import CLIENTS_HOLD_DATA, RunConfig
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.texts import load_toml, parse_assignments
 from zofedht.common.errors import ConfigError
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.server.cli import parser
@@ -126,7 +127,7 @@ def _resume(args: argparse.Namespace) -> int:
 
 def _refuse_what_clients_hold(config: RunConfig, folder: RunFolder) -> None:
     """Raise ConfigError where a served run would go on with something else than its clients' data."""
-    if config.dataset != CLIENTS_HOLD_DATA and not config.objective:
+    if config.server_has_rows:
         return
     what = "rows" if config.dataset == CLIENTS_HOLD_DATA else f"objective, {config.objective},"
     raise ConfigError(

@@ -17,7 +17,7 @@ from scipy.optimize import OptimizeResult
 
 from zofedht.common.checks.finding import Case
 from zofedht.common.checks.radius import flat_advice, noise_advice
-from zofedht.common.config.rules import AUTO
+from zofedht.common.choices import AUTO, UNSAID
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
 from zofedht.common.objective.base import Bounds, Objective
@@ -123,7 +123,7 @@ def _looked_at(message: str, case: Case, done: Result) -> str:
 def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
     """Return the message, and whether the run did what it was to do."""
     rounds, search = done.state.round, done.state.stepping
-    spent = bool(config.budget) and done.state.totals.evaluations >= config.budget
+    spent = config.is_spent(done.state.totals.evaluations)
     if search is not None and (search.searching != "done" or search.began >= rounds):
         return (
             f"the search for a step (step_size = auto) took the whole run, {rounds} round{'s' if rounds > 1 else ''};"
@@ -185,9 +185,9 @@ def _config(
     given = {dashed(name): value for name, value in options.items()}
     if isinstance(objective, str):
         given["objective"] = objective
-    if default and objective is not None:
-        given.setdefault("step-size", AUTO)  # nobody knows the scale of somebody else's function
     if objectives is not None:
+        if given.get("step-size", config.step_size) == UNSAID:
+            given["step-size"] = AUTO  # as for an objective that the config names
         count = len(objectives)
         if given.get("num-clients", count) != count:
             raise ConfigError([f"num_clients must be {count}, the number of objectives, got {given['num-clients']}"])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from zofedht.client.cli import parser as client_parser
-from zofedht.common.config.files import markdown_table
 from zofedht.common.config.run_config import RunConfig, dashed
+from zofedht.common.config.texts import markdown_table
 from zofedht.server.cli import parser as server_parser
 from zofedht.server.core.record import RoundRecord
 

@@ -92,3 +92,11 @@ def test_what_needs_no_flower_does_not_load_it():
     script = f"import sys, {modules_of_in_process}; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_config_loads_no_machinery():
+    """It is read by commands that answer at once, and on devices that only join."""
+    heavy = {"scipy", "sklearn", "numba", "flwr", "zofedht.common.models", "zofedht.common.data"}
+    script = f"import sys, zofedht.common.config.run_config; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

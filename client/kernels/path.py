@@ -11,7 +11,7 @@ from zofedht.client.kernels import linear as compiled_linear
 from zofedht.client.kernels import mlp as compiled_mlp
 from zofedht.client.kernels.losses import CODES
 from zofedht.client.kernels.runs import rows_of
-from zofedht.common.directions.slopes import SLOPES
+from zofedht.common.directions.slopes import ENDS
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.objective.base import Objective
@@ -56,7 +56,7 @@ def steps(objective: LinearObjective | MlpObjective, x: Vector, plan: Plan) -> t
 
     After a slope that is not finite the rest is zero.
     """
-    upper, lower = (end * plan.radius for end in SLOPES[plan.slope])
+    upper, lower = (end * plan.radius for end in ENDS[plan.slope])
     rules = (upper, lower, plan.step_size, objective.l2)
     slopes, losses = np.zeros(plan.steps), np.zeros(plan.steps)
     drawn = plan.drawn(len(objective))

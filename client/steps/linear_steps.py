@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from zofedht.common.directions.slopes import SLOPES
+from zofedht.common.directions.slopes import ENDS
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.typing import Indices, Matrix, Vector
 
@@ -37,7 +37,7 @@ def linear_steps(
     slope: str,
 ) -> tuple[Vector, Vector, Vector]:
     """Return the move (n,), the slopes (K,) and the mean losses of the probes (K,)."""
-    upper, lower = (end * radius for end in SLOPES[slope])
+    upper, lower = (end * radius for end in ENDS[slope])
     slopes, losses = np.empty(len(batches)), np.empty(len(batches))
     scores = objective.features @ x  # a: (rows,), kept up to date step by step
     w = x.copy()

@@ -10,37 +10,49 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from zofedht.common.data.labels import parse_labels
-from zofedht.common.data.preprocessing import parse_steps
+from zofedht.common.choices import AUTO, parse_labels, parse_steps
 from zofedht.common.errors import DataError
 
-__all__ = ["AUTO", "UNSAID", "Rule", "at_least", "auto_or", "between", "labels", "one_of", "positive", "preprocessing"]
+__all__ = [
+    "Rule",
+    "at_least",
+    "auto_or",
+    "between",
+    "choices_of",
+    "labels",
+    "one_of",
+    "positive",
+    "preprocessing",
+    "words_of",
+]
 
 Rule = Callable[[Any], str | None]
 
-AUTO = "auto"
-"""The value of a key under which the run finds a number by itself."""
-
-UNSAID = "default"
-"""The value of a key whose number, or auto, follows from other keys."""
-
 
 @dataclass(frozen=True)
-class AutoOr:
+class _AutoOr:
     """The value is one of the words, or a number that keeps the rule."""
 
     rule: Rule
     words: tuple[str, ...]
 
     def __call__(self, value: Any) -> str | None:
-        if value in self.words:
-            return None
-        return self.rule(value)
+        return None if value in self.words else self.rule(value)
+
+
+def words_of(rule: Rule | None) -> tuple[str, ...]:
+    """Return the words that may stand in the place of a number."""
+    return rule.words if isinstance(rule, _AutoOr) else ()
+
+
+def choices_of(rule: Rule | None) -> tuple[str, ...]:
+    """Return the names that the value must be one of; none where any text will do."""
+    return rule.choices if isinstance(rule, _OneOf) else ()
 
 
 def auto_or(rule: Rule, *words: str) -> Rule:
     """The value is ``auto``, another of the words, or a number that keeps the rule."""
-    return AutoOr(rule, (AUTO, *words))
+    return _AutoOr(rule, (AUTO, *words))
 
 
 @dataclass(frozen=True)
@@ -92,7 +104,7 @@ def _readable(parse: Callable[[str], Any], free: str = "") -> Rule:
 
 def labels() -> Rule:
     """The value is ``auto`` or a list of labels."""
-    return _readable(parse_labels, free="auto")
+    return _readable(parse_labels, free=AUTO)
 
 
 def preprocessing() -> Rule:

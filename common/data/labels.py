@@ -1,54 +1,20 @@
-"""Positive labels: the text of the run config, the rule "auto", and the binary target."""
+"""Positive labels: the rule "auto", and the binary target."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zofedht.common.choices import AUTO
 from zofedht.common.errors import DataError
 from zofedht.common.typing import Indices, Vector
 
-__all__ = ["AUTO", "binary_target", "check_both_classes", "choose_positive", "parse_labels", "whole_labels"]
+__all__ = ["binary_target", "check_both_classes", "choose_positive", "whole_labels"]
 
-AUTO = "auto"
-_ITEM = re.compile(r"([+-]?[0-9]{1,15})(?:-([+-]?[0-9]{1,15}))?")
-_WIDEST = 10_000  # labels in one range; more is a typing error and would fill the memory
 _EXACT = 2.0**53  # beyond it float64 no longer tells whole numbers apart
 _SHOWN = 10
-
-
-def parse_labels(text: str) -> frozenset[int]:
-    """Return the labels that a text names: numbers and ranges joined by commas.
-
-    "auto" gives the empty set, which stands for the rule in ``choose_positive``. Raises DataError for any other text,
-    for a range that runs backwards, and for a range of more than 10,000 labels.
-
-    Examples
-    --------
-    >>> sorted(parse_labels("5-7, -1"))
-    [-1, 5, 6, 7]
-    """
-    if text.strip() == AUTO:
-        return frozenset()
-    labels: set[int] = set()
-    for item in text.split(","):
-        match = _ITEM.fullmatch(item.strip())
-        if match is None:
-            raise DataError(
-                f"positive-labels must be '{AUTO}' or whole numbers and ranges such as '5-9' or '1,3,5',"
-                f" got '{item.strip()}' in '{text}'"
-            )
-        first, last = int(match[1]), int(match[2] or match[1])
-        if not 0 <= last - first < _WIDEST:
-            raise DataError(
-                f"positive-labels must have ranges that run upwards over at most {_WIDEST} labels, got"
-                f" '{item.strip()}'; write the smaller label first, as in '5-9'"
-            )
-        labels.update(range(first, last + 1))
-    return frozenset(labels)
 
 
 def whole_labels(labels: NDArray[Any], source: str) -> Indices:

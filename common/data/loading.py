@@ -9,18 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
+from zofedht.common.choices import AUTO, parse_labels, parse_steps
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.files import read_file
 from zofedht.common.data.labels import (
-    AUTO,
     binary_target,
     check_both_classes,
     choose_positive,
-    parse_labels,
     whole_labels,
 )
 from zofedht.common.data.named_sets import NAMED_SETS, read_named
-from zofedht.common.data.preprocessing import parse_steps, preprocess
+from zofedht.common.data.preprocessing import preprocess
 from zofedht.common.data.reading import Part
 from zofedht.common.errors import DataError
 from zofedht.common.random.streams import stream

@@ -1,6 +1,6 @@
 """Which rows go to which client: every row to exactly one.
 
-A partition is a row of PARTITIONS. It is a function of the labels and the seed, so each client can compute its own
+A partition is a row of DEALERS. It is a function of the labels and the seed, so each client can compute its own
 shard.
 """
 
@@ -16,7 +16,7 @@ from zofedht.common.errors import DataError
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Indices, Vector
 
-__all__ = ["PARTITIONS", "Deal", "split"]
+__all__ = ["DEALERS", "Deal", "split"]
 
 _EVEN = 1e6  # an alpha whose shares are even to 1 part in 1000; far beyond it the gamma draws overflow
 
@@ -48,7 +48,7 @@ def split(
     target : (rows,) float64
         The binary target, 0.0 or 1.0.
     name : str
-        The partition, a key of PARTITIONS.
+        The partition, a key of DEALERS.
     clients, seed : int
     dirichlet_alpha : float
         Of the partition "dirichlet": 0.1 is skewed, 100 is nearly even.
@@ -64,15 +64,15 @@ def split(
         For an unknown partition, more clients than rows, or a client without rows.
     """
     rows = len(dataset_labels)
-    if name not in PARTITIONS:
-        raise DataError(f"partition must be one of {', '.join(PARTITIONS)}, got '{name}'")
+    if name not in DEALERS:
+        raise DataError(f"partition must be one of {', '.join(DEALERS)}, got '{name}'")
     if not 1 <= clients <= rows:
         raise DataError(
             f"num-clients must be between 1 and the number of training rows, {rows}, got {clients};"
             " use fewer clients or more train-rows"
         )
     deal = Deal(dataset_labels, target, clients, stream(seed, "partition"), dirichlet_alpha)
-    shards = PARTITIONS[name](deal)
+    shards = DEALERS[name](deal)
     empty = next((client for client, shard in enumerate(shards) if not len(shard)), None)
     if empty is not None:
         larger = " or a larger dirichlet-alpha" if name == "dirichlet" else ""
@@ -125,7 +125,7 @@ def _slices(order: Indices, clients: int) -> list[Indices]:
     return list(np.array_split(order, clients))
 
 
-PARTITIONS: dict[str, Callable[[Deal], list[Indices]]] = {
+DEALERS: dict[str, Callable[[Deal], list[Indices]]] = {
     "iid": _iid,
     "sorted": _sorted,
     "sorted-binary": _sorted_binary,

@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from zofedht.common.errors import DataError
 from zofedht.common.typing import Features, Matrix, Vector
 
-__all__ = ["NONE", "STEPS", "Step", "parse_steps", "preprocess"]
+__all__ = ["STEPS", "Step", "preprocess"]
 
-NONE = "none"
 _SAFE = (1e-200, 1e200)  # sums of squares in this range have neither over- nor underflowed
 
 
@@ -34,21 +32,6 @@ class Step:
     appends: int
     dense: Callable[[Matrix, int], None]
     sparse: Callable[[Any], Any]
-
-
-def parse_steps(text: str) -> tuple[str, ...]:
-    """Return the steps in a comma-separated text; "none" gives an empty tuple. Raises DataError for unknown steps."""
-    names = tuple(name.strip() for name in text.split(","))
-    if names == (NONE,):
-        return ()
-    for place, name in enumerate(names):
-        if name not in STEPS:
-            raise DataError(
-                f"preprocess must name steps among {', '.join(STEPS)}, or be '{NONE}' alone, got '{name}' in '{text}'"
-            )
-        if name in names[:place]:
-            raise DataError(f"preprocess must name each step once, got '{name}' twice in '{text}'; drop one")
-    return names
 
 
 def preprocess(features: Any, steps: tuple[str, ...], divisor: float = 1.0) -> Features:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from zofedht.common.directions.probes import PROBES
+from zofedht.common.directions.probes import LAWS
 from zofedht.common.random.source import Source
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Matrix
@@ -48,7 +48,7 @@ class Directions:
 
     def block(self, source: Source, coefficients: Source, steps: int) -> Matrix:
         """Draw ``steps`` directions as the rows of a (steps, n) array."""
-        draw = PROBES[self.probe]
+        draw = LAWS[self.probe]
         v = draw(source, steps, self.dimension)
         if not self.follows_basis or self.basis is None:
             return v

@@ -10,7 +10,7 @@ import numpy as np
 from zofedht.common.random.source import Source
 from zofedht.common.typing import Matrix
 
-__all__ = ["PROBES"]
+__all__ = ["LAWS"]
 
 
 def _gaussian(source: Source, rows: int, columns: int) -> Matrix:
@@ -30,7 +30,7 @@ def _sphere(source: Source, rows: int, columns: int) -> Matrix:
     return v
 
 
-PROBES: dict[str, Callable[[Source, int, int], Matrix]] = {
+LAWS: dict[str, Callable[[Source, int, int], Matrix]] = {
     "gaussian": _gaussian,
     "rademacher": _rademacher,
     "sphere": _sphere,

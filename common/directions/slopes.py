@@ -13,9 +13,9 @@ from typing import NamedTuple
 from zofedht.common.objective.base import ExactObjective, Objective, checked_loss
 from zofedht.common.typing import Indices, Vector
 
-__all__ = ["SLOPES", "Probe", "probe"]
+__all__ = ["ENDS", "Probe", "probe"]
 
-SLOPES = {"central": (1.0, -1.0), "forward": (1.0, 0.0)}
+ENDS = {"central": (1.0, -1.0), "forward": (1.0, 0.0)}
 """Ends of the two-point difference, in units of the radius."""
 
 
@@ -31,7 +31,7 @@ def probe(objective: Objective, w: Vector, v: Vector, radius: float, batch: Indi
 
     Raises ObjectiveError when a black box raises, or returns anything but a finite float64 number.
     """
-    upper, lower = (end * radius for end in SLOPES[kind])
+    upper, lower = (end * radius for end in ENDS[kind])
     if isinstance(objective, ExactObjective):
         difference, low = objective.difference(w, v, upper, lower, batch)
     else:

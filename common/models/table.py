@@ -12,7 +12,7 @@ from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import ExactObjective
 
-__all__ = ["MODELS", "ModelOptions", "build_model"]
+__all__ = ["BUILDERS", "ModelOptions", "build_model"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def _mlp(data: Dataset, options: ModelOptions) -> MlpObjective:
     return MlpObjective(data, options.hidden_units, options.mlp_bias, options.l2, unit_rows=options.unit_rows)
 
 
-MODELS: dict[str, Callable[[Dataset, ModelOptions], ExactObjective]] = {
+BUILDERS: dict[str, Callable[[Dataset, ModelOptions], ExactObjective]] = {
     "logistic": lambda data, options: LinearObjective(data, LOGISTIC, options.l2),
     "svm-hinge": lambda data, options: LinearObjective(data, HINGE, options.l2),
     "svm-squared-hinge": lambda data, options: LinearObjective(data, SQUARED_HINGE, options.l2),
@@ -41,4 +41,4 @@ MODELS: dict[str, Callable[[Dataset, ModelOptions], ExactObjective]] = {
 
 def build_model(name: str, data: Dataset, options: ModelOptions | None = None) -> ExactObjective:
     """Return the built-in objective ``name`` on the rows of ``data``."""
-    return MODELS[name](data, options or ModelOptions())
+    return BUILDERS[name](data, options or ModelOptions())

@@ -10,9 +10,7 @@ import importlib.util
 
 from zofedht.common.errors import ConfigError
 
-__all__ = ["KERNELS", "runs_compiled"]
-
-KERNELS = ("auto", "numpy", "compiled")
+__all__ = ["runs_compiled"]
 
 
 @functools.cache

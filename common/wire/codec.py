@@ -14,19 +14,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from zofedht.common.algorithms import UPLINKS
-from zofedht.common.directions.probes import PROBES
-from zofedht.common.directions.slopes import SLOPES
+from zofedht.common.choices import KERNELS, ON_ERROR, PROBES, SLOPES, UPLINKS, WIRE_DTYPES
 from zofedht.common.errors import MessageError, ObjectiveError
 from zofedht.common.objective.agreement import DIGEST_BYTES
-from zofedht.common.random.kernels import KERNELS
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.message_size import fit_ins_size, fit_res_size
 from zofedht.common.wire.messages import (
     NO_BASIS,
-    ON_ERROR,
     OWN_ROWS,
-    WIRE_DTYPES,
     Broadcast,
     Hello,
     Question,

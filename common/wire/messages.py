@@ -13,10 +13,8 @@ from zofedht.common.typing import Matrix, Vector
 __all__ = [
     "MISSING",
     "NO_BASIS",
-    "ON_ERROR",
     "OWN_ROWS",
     "PROTOCOL",
-    "WIRE_DTYPES",
     "Broadcast",
     "Hello",
     "Member",
@@ -38,18 +36,12 @@ Status = Literal["ok", "basis-missing", "x-missing", "failed", "stopped"]
 MISSING: tuple[Status, ...] = ("basis-missing", "x-missing")
 """What a client answers that has lost what the work needs; it is then sent that, within the round."""
 
-ON_ERROR = ("drop-slot", "skip-step", "stop")
-"""What a failing evaluation costs: its slot, its step (slope 0), or the run."""
-
 
 def basis_digest(basis: Matrix | None) -> str:
     """Return the sha256 of Q's little-endian float64 bytes, row by row; empty without a basis."""
     if basis is None:
         return ""
     return hashlib.sha256(np.ascontiguousarray(basis, dtype="<f8").tobytes()).hexdigest()
-
-
-WIRE_DTYPES = ("float64", "float32")
 
 
 def rounded(array: Matrix, dtype: str) -> Matrix:
@@ -120,7 +112,7 @@ class Broadcast:
     rank: int = 0  # tau', columns of Q
     basis: Matrix | None = None  # Q: (n, tau'), only to those who do not hold it
     task: str = ""  # what the client builds its objective from, as JSON
-    on_error: str = "drop-slot"  # one of ON_ERROR
+    on_error: str = "drop-slot"  # what a failing evaluation costs: drop-slot | skip-step | stop
     units: str = ""  # digest of the scale and bounds that x is searched in, where the objective has some
     probe: str = "gaussian"  # law of the isotropic part
     kernel: str = "auto"  # auto | numpy | compiled

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from zofedht.common.algorithms import ALGORITHMS
-from zofedht.common.config.rules import AUTO
+from zofedht.common.choices import AUTO
 from zofedht.common.config.run_config import START_WEIGHT, RunConfig
 from zofedht.common.errors import DataError
 from zofedht.experiments.auto.tables import AutoResult, page

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from zofedht.common.config.rules import AUTO
+from zofedht.common.choices import AUTO
 from zofedht.common.config.run_config import START_WEIGHT
 from zofedht.experiments.report.markdown import table
 from zofedht.experiments.study.cells import Panel

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zofedht.common.algorithms import ALGORITHMS
+from zofedht.common.choices import PARTITIONS
 from zofedht.common.config.run_config import RunConfig, Scalar
-from zofedht.common.data.partition import PARTITIONS
 from zofedht.experiments.study.presets import COMMON, EPOCHS, TRAIN_ROWS, Preset
 
 __all__ = ["DATASETS", "MODELS", "NON_IID", "PARTITION_NAMES", "Cell", "Grid", "Panel", "cell_config", "label"]

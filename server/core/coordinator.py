@@ -73,8 +73,7 @@ class Coordinator:
         return self._finished(self.state)
 
     def _finished(self, state: ServerState) -> bool:
-        spent = self.config.budget > 0 and state.totals.evaluations >= self.config.budget
-        return spent or (self.config.rounds > 0 and state.round >= self.config.rounds)
+        return self.config.is_over(state.round, state.totals.evaluations)
 
     def ask(self, members: Sequence[Member]) -> list[Broadcast]:
         """Return this attempt's broadcasts, each as its client must be sent it.
@@ -232,8 +231,7 @@ class Coordinator:
         return Totals(totals.evaluations, totals.bytes_up + up, totals.bytes_down + down, totals.seconds + elapsed)
 
     def _evaluation_is_due(self, state: ServerState) -> bool:
-        # A black box's evaluations are the user's: between the first and the last round the probes must do.
-        every = 0 if self.config.objective else self.config.evaluate_every
+        every = self.config.evaluates_every
         return self._finished(state) or (every > 0 and state.round % every == 0)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import numpy as np
 
 from zofedht.common.blas import one_thread
-from zofedht.common.config.run_config import CLIENTS_HOLD_DATA, RunConfig
+from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import held_out_objective, train_objective
@@ -52,9 +52,7 @@ class CentralEvaluator:
 
 def central_evaluator(config: RunConfig) -> CentralEvaluator | None:
     """Return the evaluator, or None where only the clients have rows or the objective."""
-    if config.objective or config.dataset == CLIENTS_HOLD_DATA:
-        return None
-    return CentralEvaluator(config)
+    return CentralEvaluator(config) if config.server_has_rows else None
 
 
 def mean_over_clients(answers: Iterable[Metrics]) -> Metrics:

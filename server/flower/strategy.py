@@ -16,11 +16,12 @@ from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
 
+from zofedht.common.choices import WIRE_DTYPES
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import MessageError
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import decode_update, encode_basis, encode_broadcast, encode_question
-from zofedht.common.wire.messages import MISSING, WIRE_DTYPES, Broadcast, Member, Question, Update
+from zofedht.common.wire.messages import MISSING, Broadcast, Member, Question, Update
 from zofedht.common.wire.npy import decode_vectors
 from zofedht.server.core.aggregation import Failure
 from zofedht.server.core.coordinator import Coordinator

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from flwr.common import GetPropertiesIns
 
-from zofedht.common.config.files import load_toml
-from zofedht.common.config.run_config import CLIENTS_HOLD_DATA, RunConfig
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.texts import load_toml
 from zofedht.common.objective.agreement import MOST_TOLD_UNITS, told_units
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import encode_question
@@ -178,7 +178,7 @@ class _Service:
 
     @property
     def _clients_hold_data(self) -> bool:
-        return bool(self._config.objective) or self._config.dataset == CLIENTS_HOLD_DATA
+        return not self._config.server_has_rows
 
     def wait(self, clients: int, settle: float) -> None:
         """Wait, for as long as it takes, until so many clients are connected and nobody has come for a while.

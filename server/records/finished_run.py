@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from zofedht.common.config.files import load_toml
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import DataError
 from zofedht.common.typing import Vector
 from zofedht.server.records.checkpoint import load_newest

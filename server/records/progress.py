@@ -110,12 +110,7 @@ def _lines(config: RunConfig, write: Callable[[str], None]) -> Observer:
 
 
 def _done(config: RunConfig, state: ServerState) -> float:
-    shares = [0.0]
-    if config.rounds:
-        shares.append(state.round / config.rounds)
-    if config.budget:
-        shares.append(state.totals.evaluations / config.budget)
-    return min(1.0, max(shares))
+    return min(1.0, config.progress(state.round, state.totals.evaluations))
 
 
 def _of(config: RunConfig, state: ServerState) -> str:

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from zofedht.common.config.files import dump_toml, load_toml
 from zofedht.common.config.run_config import FREE_KEYS, RunConfig
+from zofedht.common.config.texts import dump_toml, load_toml
 from zofedht.common.errors import CheckpointError, ConfigError, DataError, MissingExtraError
 from zofedht.common.typing import Vector
 from zofedht.common.versions import version_of

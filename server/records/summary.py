@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zofedht.common.config.rules import AUTO
+from zofedht.common.config.run_config import RunConfig
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["comparison_text", "summary_text"]
@@ -77,7 +77,7 @@ def _advice(summary: Mapping[str, Any]) -> list[str]:
         return []
     if before is None or (after is not None and after <= before):  # JSON has no NaN: None is one
         return []
-    if summary["config"].get("step-size") == AUTO:
+    if RunConfig.from_mapping(summary["config"]).step_is_auto:
         return [
             "                it rose: a larger radius where evaluations are noisy, or step-size as a number, may help"
         ]

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.probe_laws import follow, main
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.directions.probes import PROBES
+from zofedht.common.directions.probes import LAWS
 from zofedht.server.inprocess import run
 
 
@@ -25,7 +25,7 @@ def test_every_law_has_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     out = tmp_path / "laws.json"
     assert main(["--models", "logistic", "--rounds", "7", "--seeds", "0", "--json", str(out)]) == 0
     found = json.loads(out.read_text())
-    rows = {f"logistic/{a}/{p}" for a in ("zofedht", "zofedavg-sgd") for p in PROBES}
+    rows = {f"logistic/{a}/{p}" for a in ("zofedht", "zofedavg-sgd") for p in LAWS}
     assert set(found) == rows
     assert len({row["loss"] for row in found.values()}) == len(rows)  # Q is there from round 5 on
     assert "rademacher" in capsys.readouterr().out

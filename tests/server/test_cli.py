@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import SMALL, black_box, small
-from zofedht.common.config.files import load_toml
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.texts import load_toml
 from zofedht.server import inprocess
 from zofedht.server.__main__ import main
 from zofedht.server.inprocess import run as run_in_process

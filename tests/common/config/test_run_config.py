@@ -244,13 +244,36 @@ def test_step_size_and_weight_may_be_auto() -> None:
 
 def test_the_step_size_is_measured_for_an_objective_of_ones_own_unless_it_is_given() -> None:
     own = {"objective": "valve:make"}
-    assert RunConfig().step_size == RunConfig.from_mapping({"step-size": "default"}).step_size == 1.0
-    for mapping in (own, own | {"step-size": "default"}):
-        assert RunConfig.from_mapping(mapping).step_is_auto
-    assert RunConfig.from_mapping(own | {"step-size": 1}).step_size == 1.0
-    assert RunConfig.from_mapping(RunConfig(objective="valve:make").to_mapping()).step_is_auto
+    assert RunConfig().first_step == RunConfig.from_mapping({"step-size": "default"}).first_step == 1.0
+    for config in (RunConfig(**own), RunConfig.from_mapping(own | {"step-size": "default"})):
+        assert config.step_is_auto
+        assert RunConfig.from_mapping(config.to_mapping()).step_is_auto
+    assert RunConfig.from_mapping(own | {"step-size": 1}).first_step == 1.0
     (found,) = _problems(objective="valve:make", on_error="stop")
     assert found.endswith("or give step-size as a number)")
+
+
+def test_a_config_keeps_what_was_said() -> None:
+    assert RunConfig().step_size == RunConfig(objective="a:b").step_size == "default"
+    assert RunConfig().replace(objective="a:b") == RunConfig(objective="a:b")
+    assert RunConfig(objective="a:b").replace(objective="").first_step == 1.0
+
+
+def test_full_evaluations_of_a_black_box_are_the_first_and_the_last() -> None:
+    assert RunConfig(evaluate_every=3).evaluates_every == 3
+    assert RunConfig(evaluate_every=3, objective="a:b").evaluates_every == 0
+
+
+@pytest.mark.parametrize(("keys", "rows"), [({}, True), ({"dataset": "clients"}, False), ({"objective": "a:b"}, False)])
+def test_the_server_has_rows_unless_clients_hold_what_is_trained(keys: dict[str, str], rows: bool) -> None:
+    assert RunConfig(**keys).server_has_rows is rows
+
+
+def test_a_run_is_over_when_rounds_or_budget_are_used_up() -> None:
+    config = RunConfig(rounds=10, budget=1000)
+    assert [config.is_over(*at) for at in ((9, 999), (10, 0), (0, 1000))] == [False, True, True]
+    assert not config.replace(budget=0).is_over(9, 10**9)
+    assert not config.replace(rounds=0).is_over(10**9, 999)
 
 
 @pytest.mark.parametrize(

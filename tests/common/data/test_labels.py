@@ -1,50 +1,12 @@
-"""The text of positive-labels, the rule "auto", and the binary target."""
+"""The rule "auto" of positive-labels, and the binary target."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from zofedht.common.data.labels import binary_target, check_both_classes, choose_positive, parse_labels, whole_labels
+from zofedht.common.data.labels import binary_target, check_both_classes, choose_positive, whole_labels
 from zofedht.common.errors import DataError
-
-
-@pytest.mark.parametrize(
-    ("text", "labels"),
-    [
-        ("2", {2}),
-        ("1,3,5", {1, 3, 5}),
-        ("5-9", {5, 6, 7, 8, 9}),
-        ("-1", {-1}),
-        ("+1", {1}),
-        ("-3--1", {-3, -2, -1}),
-        ("-1-1", {-1, 0, 1}),
-        (" 7 , 0-2,7 ", {0, 1, 2, 7}),
-        ("4-4", {4}),
-        ("auto", set()),
-    ],
-)
-def test_labels_are_numbers_ranges_and_lists(text: str, labels: set[int]) -> None:
-    assert parse_labels(text) == labels
-
-
-@pytest.mark.parametrize("text", ["", ",", "1,", "a", "1.5", "1 2", "5-", "--1", "1-2-3", "٣", "1e3", "9" * 16])
-def test_nonsense_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(DataError, match=r"positive-labels must be 'auto' or .*such as '5-9'.*got '"):
-        parse_labels(text)
-
-
-@pytest.mark.parametrize("text", ["9-5", "0-999999999999", "-1--3"])
-def test_backward_and_endless_ranges_are_refused(text: str) -> None:
-    with pytest.raises(DataError, match=f"ranges that run upwards.*'{text}'.*smaller label first"):
-        parse_labels(text)
-
-
-def test_every_range_equals_its_list() -> None:
-    for first in range(-4, 5):
-        for last in range(first, 5):
-            listed = ",".join(map(str, range(first, last + 1)))
-            assert parse_labels(f"{first}-{last}") == parse_labels(listed)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from zofedht.common.data.partition import PARTITIONS, split
+from zofedht.common.data.partition import DEALERS, split
 from zofedht.common.errors import DataError
 from zofedht.common.typing import Indices, Matrix
 
@@ -19,7 +19,7 @@ def _split(name: str, clients: int = 20, seed: int = 1, alpha: float = 10.0) -> 
     return split(_LABELS, _TARGET, name, clients, seed, alpha)
 
 
-@pytest.mark.parametrize("name", PARTITIONS)
+@pytest.mark.parametrize("name", DEALERS)
 @pytest.mark.parametrize("clients", [1, 7, 20])
 def test_every_row_goes_to_exactly_one_client(name: str, clients: int) -> None:
     shards = _split(name, clients)
@@ -28,7 +28,7 @@ def test_every_row_goes_to_exactly_one_client(name: str, clients: int) -> None:
     np.testing.assert_array_equal(np.sort(np.concatenate(shards)), np.arange(len(_LABELS)))
 
 
-@pytest.mark.parametrize("name", PARTITIONS)
+@pytest.mark.parametrize("name", DEALERS)
 def test_a_partition_is_a_function_of_labels_and_seed(name: str) -> None:
     for first, second in zip(_split(name), _split(name), strict=True):
         np.testing.assert_array_equal(first, second)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.common.samples import orthonormal
 from zofedht.common.directions.law import Directions, slot_directions
-from zofedht.common.directions.probes import PROBES
+from zofedht.common.directions.probes import LAWS
 from zofedht.common.random.source import Source
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Matrix
@@ -17,10 +17,10 @@ _N = 7
 
 def _drawn(probe: str, rows: int, columns: int = _N, blocks: int = 1) -> Matrix:
     source = Source(stream(1, "directions", 2, 3), "auto")
-    return np.concatenate([PROBES[probe](source, rows // blocks, columns) for _ in range(blocks)])
+    return np.concatenate([LAWS[probe](source, rows // blocks, columns) for _ in range(blocks)])
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", LAWS)
 def test_second_moment_is_the_identity(probe: str) -> None:
     """Five standard errors, of at most sqrt(2/count) for each of 28 entries; the seed is fixed."""
     count = 20_000
@@ -29,7 +29,7 @@ def test_second_moment_is_the_identity(probe: str) -> None:
     assert np.all(np.abs(v.mean(axis=0)) <= 5 / np.sqrt(count))
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", LAWS)
 @pytest.mark.parametrize("columns", [1, 64, 65, 200])
 def test_the_size_of_a_block_changes_nothing(probe: str, columns: int) -> None:
     whole = _drawn(probe, 12, columns)
@@ -42,7 +42,7 @@ def test_signs_and_spheres_have_the_norm_of_n() -> None:
     assert set(np.unique(_drawn("rademacher", 50))) == {-1.0, 1.0}
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", LAWS)
 def test_directions_of_every_law_have_the_stated_covariance(probe: str) -> None:
     q, count = orthonormal(_N, 2), 40_000
     law = Directions(_N, q, 0.4, _N / 2, probe)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.common.samples import MODEL_CASES, BlackBox, model
-from zofedht.common.directions.slopes import SLOPES, probe
+from zofedht.common.directions.slopes import ENDS, probe
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
@@ -37,7 +37,7 @@ def _point(dim: int, seed: int = 0) -> tuple[Vector, Vector]:
     return rng.standard_normal(dim), rng.standard_normal(dim)
 
 
-@pytest.mark.parametrize("kind", SLOPES)
+@pytest.mark.parametrize("kind", ENDS)
 def test_slope_of_a_linear_function_is_exact(kind: str) -> None:
     # Small whole numbers and a radius that is a power of two: float64 makes no rounding at all.
     rng = np.random.default_rng(1)
@@ -72,7 +72,7 @@ def test_built_in_quadratic_is_exact_at_any_radius(radius: float, l2: float) -> 
 
 @pytest.mark.parametrize(("name", "bias", "l2"), MODEL_CASES)
 @pytest.mark.parametrize("features", ["dense", "sparse"])
-@pytest.mark.parametrize("kind", SLOPES)
+@pytest.mark.parametrize("kind", ENDS)
 @pytest.mark.parametrize("radius", [1e-4, 0.05, 3.0])
 def test_exact_slopes_and_losses_equal_naive_ones(
     name: str, bias: bool, l2: float, features: str, kind: str, radius: float
@@ -89,7 +89,7 @@ def test_exact_slopes_and_losses_equal_naive_ones(
 
 @pytest.mark.parametrize(("name", "bias", "l2"), MODEL_CASES)
 @pytest.mark.parametrize("features", ["dense", "sparse"])
-@pytest.mark.parametrize("kind", SLOPES)
+@pytest.mark.parametrize("kind", ENDS)
 @pytest.mark.parametrize("radius", [1e3, 1e7])
 def test_large_steps_do_not_overflow(name: str, bias: bool, l2: float, features: str, kind: str, radius: float) -> None:
     objective = model(name, features, bias=bias, l2=l2)
@@ -101,7 +101,7 @@ def test_large_steps_do_not_overflow(name: str, bias: bool, l2: float, features:
     assert exact.loss == pytest.approx(naive.loss, rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", SLOPES)
+@pytest.mark.parametrize("kind", ENDS)
 @pytest.mark.parametrize("name", ["logistic", "svm-hinge", "svm-squared-hinge"])
 def test_exact_slopes_survive_a_radius_at_which_naive_ones_drown(name: str, kind: str) -> None:
     objective = model(name)
@@ -120,7 +120,7 @@ def test_exact_slopes_survive_a_radius_at_which_naive_ones_drown(name: str, kind
     assert probe(BlackBox(objective), w, v, radius, _ALL, kind).slope != pytest.approx(slope, rel=1e-4)
 
 
-@pytest.mark.parametrize("kind", SLOPES)
+@pytest.mark.parametrize("kind", ENDS)
 def test_loss_is_the_mean_of_both_ends(kind: str) -> None:
     found = probe(_Function(1, lambda x: float(x[0] ** 3)), np.ones(1), np.ones(1), 0.5, _ALL, kind)
     assert found.loss == pytest.approx((1.5**3 + (1.0 if kind == "forward" else 0.5**3)) / 2, rel=1e-15)
@@ -143,7 +143,7 @@ def test_a_black_box_of_cheaper_pairs_is_asked_for_a_pair() -> None:
     assert probe(Paired(1, lambda x: 0.0), np.ones(1), np.ones(1), 0.5, _ALL, "central") == (2.0, 4.0)
 
 
-@pytest.mark.parametrize("kind", SLOPES)
+@pytest.mark.parametrize("kind", ENDS)
 @pytest.mark.parametrize("exact", [True, False])
 def test_probing_changes_neither_w_nor_v(kind: str, exact: bool) -> None:
     objective = model("mlp", bias=True)
@@ -153,7 +153,7 @@ def test_probing_changes_neither_w_nor_v(kind: str, exact: bool) -> None:
     np.testing.assert_array_equal((w, v), before)
 
 
-@pytest.mark.parametrize("kind", SLOPES)
+@pytest.mark.parametrize("kind", ENDS)
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), np.float32(1.0), np.ones(1), None])
 def test_a_black_box_that_gives_no_loss_is_refused(kind: str, bad: object) -> None:
     box = _Function(1, lambda x: bad)  # type: ignore[arg-type, return-value]

@@ -11,7 +11,7 @@ from tests.common.samples import MODEL_CASES, model, samples
 from zofedht.common.models.losses import HINGE, LOGISTIC, SQUARED_HINGE, ScoreLoss, softplus
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.models.quadratic import QuadraticObjective
-from zofedht.common.models.table import MODELS, ModelOptions, build_model
+from zofedht.common.models.table import BUILDERS, ModelOptions, build_model
 from zofedht.common.typing import Matrix, Vector
 
 _BATCH = np.array([3, 0, 3, 21, 39])
@@ -139,7 +139,7 @@ def test_what_the_hidden_units_see_first_is_of_order_one(columns: int, unit_rows
 
 
 def test_every_model_can_be_built_without_options() -> None:
-    for name in MODELS:
+    for name in BUILDERS:
         objective = build_model(name, samples())
         assert np.isfinite(objective.value(objective.zeros(), slice(None)))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zofedht.common.directions.slopes import SLOPES, probe
+from zofedht.common.directions.slopes import ENDS, probe
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import starting_point
@@ -59,7 +59,7 @@ def test_a_scale_changes_nothing_but_the_units() -> None:
     scale = np.array([1.0, 10.0, 100.0, 1e3, 1e-3])
     objective = in_search_units(_Linear(scale=scale))
     z, v = np.full(5, 0.5), np.arange(1.0, 6.0)
-    for kind in SLOPES:
+    for kind in ENDS:
         found = probe(objective, z, v, 1e-3, slice(None), kind).slope
         assert found == pytest.approx(float(_Linear.slopes @ (scale * v)), rel=1e-9)
 
@@ -84,7 +84,7 @@ _POINTS = st.lists(st.floats(-1e3, 1e3), min_size=5, max_size=5)
 
 
 @settings(max_examples=200, deadline=None)
-@given(z=_POINTS, v=_POINTS, radius=st.sampled_from([1e-8, 1e-3, 1.0]), kind=st.sampled_from(sorted(SLOPES)))
+@given(z=_POINTS, v=_POINTS, radius=st.sampled_from([1e-8, 1e-3, 1.0]), kind=st.sampled_from(sorted(ENDS)))
 def test_no_evaluation_is_outside_the_bounds(z: list[float], v: list[float], radius: float, kind: str) -> None:
     objective = _Linear(scale=[3.0, 0.1, 7.0, 1.0, 1.0], bounds=_BOUNDS)
     searched, units = in_search_units(objective), units_of(objective)
@@ -97,7 +97,7 @@ def test_no_evaluation_is_outside_the_bounds(z: list[float], v: list[float], rad
         assert np.all(x <= units.upper)
 
 
-@pytest.mark.parametrize("kind", sorted(SLOPES))
+@pytest.mark.parametrize("kind", sorted(ENDS))
 def test_linear_slopes_are_exact_at_a_bound(kind: str) -> None:
     objective = in_search_units(_Linear(bounds=[(-1.0, 1.0), (0.0, None), (None, 5.0), (-2.0, 2.0), (None, None)]))
     units = units_of(objective)
@@ -183,7 +183,7 @@ class _Meeting(_Linear):
         return super().value(x, batch)
 
 
-@pytest.mark.parametrize("kind", sorted(SLOPES))
+@pytest.mark.parametrize("kind", sorted(ENDS))
 def test_both_ends_of_a_probe_run_at_once(kind: str) -> None:
     z, v = np.zeros(5), np.arange(1.0, 6.0)
     measured = probe(_Meeting(), z, v, 1e-3, slice(None), kind)

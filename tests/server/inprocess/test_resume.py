@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.helpers import quadratics, small
-from zofedht.common.config.files import load_toml
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import CheckpointError, ConfigError, DataError
 from zofedht.server.conduct import Result
 from zofedht.server.core.record import RoundRecord

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import quadratics, small
-from zofedht.common.config.files import load_toml
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import DataError
 from zofedht.server.conduct import Result
 from zofedht.server.inprocess import run

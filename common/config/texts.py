@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from zofedht.common.config.rules import Rule
-from zofedht.common.config.run_config import RunConfig, Scalar, dashed
+from zofedht.common.config.keys import Scalar, dashed, kind_of
+from zofedht.common.config.rules import Rule, choices_of
+from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
 
 __all__ = ["dump_toml", "key_table", "load_toml", "markdown_table", "parse_assignments"]
@@ -21,7 +22,6 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
 
     Raises ConfigError for a text without ``=``. Keys and ranges are checked by ``from_mapping``.
     """
-    defaults: dict[str, Scalar] = RunConfig().to_mapping()
     result: dict[str, Any] = {}
     problems = []
     for text in assignments:
@@ -29,16 +29,16 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
         if not equals or not key:
             problems.append(f"--set takes key=value, got {text!r}")
             continue
-        result[key] = _read_value(value, defaults.get(key, ""))
+        result[key] = _read_value(value, kind_of(key))
     if problems:
         raise ConfigError(problems)
     return result
 
 
-def _read_value(text: str, default: Scalar) -> Any:
-    if isinstance(default, str):
+def _read_value(text: str, kind: type | None) -> Any:
+    if kind in (str, None):
         return text[1:-1] if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'" else text
-    if isinstance(default, bool):
+    if kind is bool:
         return {"true": True, "false": False}.get(text.lower(), text)
     for kind in (int, float):
         try:
@@ -95,5 +95,5 @@ def key_table() -> list[dict[str, str]]:
 
 
 def _choices(rule: Rule | None) -> str:
-    names = getattr(rule, "choices", ())
+    names = choices_of(rule)
     return ": " + ", ".join(f"`{name}`" for name in names) if names else ""

@@ -1,0 +1,112 @@
+"""The names that run config keys choose among, and the two texts that choose several.
+
+Each tuple is named as its key, in the plural. What a name stands for is in the module that uses it, so that a config
+can be checked without loading any of them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from zofedht.common.errors import DataError
+
+__all__ = [
+    "AUTO",
+    "CLIENTS_HOLD_DATA",
+    "COVARIANCES",
+    "DIRECTIONS",
+    "DOWNLINKS",
+    "INITS",
+    "KERNELS",
+    "MODELS",
+    "ON_ERROR",
+    "PARTITIONS",
+    "PREPROCESS",
+    "PROBES",
+    "SAMPLINGS",
+    "SLOPES",
+    "STEP_SCHEDULES",
+    "UNSAID",
+    "UPLINKS",
+    "WEIGHTINGS",
+    "WIRE_DTYPES",
+    "parse_labels",
+    "parse_steps",
+]
+
+AUTO = "auto"
+"""The value of a key under which the run, or the objective, decides."""
+
+UNSAID = "default"
+"""The value of a key whose number, or auto, follows from other keys."""
+
+CLIENTS_HOLD_DATA = "clients"
+"""The value of ``dataset`` under which the server has no rows."""
+
+PREPROCESS = ("bias", "unit-norm")
+PARTITIONS = ("iid", "sorted", "sorted-binary", "thirds", "dirichlet")
+MODELS = ("logistic", "svm-hinge", "svm-squared-hinge", "mlp", "quadratic")
+COVARIANCES = ("trace", "paper")
+SLOPES = ("central", "forward")
+PROBES = ("gaussian", "rademacher", "sphere")
+STEP_SCHEDULES = (AUTO, "inverse-sqrt", "linear", "constant")
+INITS = (AUTO, "zeros", "ones", "random")
+SAMPLINGS = ("with-replacement", "without-replacement")
+WEIGHTINGS = ("uniform", "examples")
+KERNELS = (AUTO, "numpy", "compiled")
+UPLINKS = ("move", "slopes")
+DIRECTIONS = ("per-slot", "shared")
+DOWNLINKS = ("x", "slopes")
+WIRE_DTYPES = ("float64", "float32")
+ON_ERROR = ("drop-slot", "skip-step", "stop")
+
+_NO_STEPS = "none"
+_ITEM = re.compile(r"([+-]?[0-9]{1,15})(?:-([+-]?[0-9]{1,15}))?")
+_WIDEST = 10_000  # labels in one range; more is a typing error and would fill the memory
+
+
+def parse_steps(text: str) -> tuple[str, ...]:
+    """Return the steps in a comma-separated text; "none" gives an empty tuple. Raises DataError for unknown steps."""
+    names = tuple(name.strip() for name in text.split(","))
+    if names == (_NO_STEPS,):
+        return ()
+    for place, name in enumerate(names):
+        if name not in PREPROCESS:
+            raise DataError(
+                f"preprocess must name steps among {', '.join(PREPROCESS)}, or be '{_NO_STEPS}' alone, got '{name}' in"
+                f" '{text}'"
+            )
+        if name in names[:place]:
+            raise DataError(f"preprocess must name each step once, got '{name}' twice in '{text}'; drop one")
+    return names
+
+
+def parse_labels(text: str) -> frozenset[int]:
+    """Return the labels that a text names: numbers and ranges joined by commas.
+
+    "auto" gives the empty set: the labels of the data decide. Raises DataError for any other text, for a range that
+    runs backwards, and for a range of more than 10,000 labels.
+
+    Examples
+    --------
+    >>> sorted(parse_labels("5-7, -1"))
+    [-1, 5, 6, 7]
+    """
+    if text.strip() == AUTO:
+        return frozenset()
+    labels: set[int] = set()
+    for item in text.split(","):
+        match = _ITEM.fullmatch(item.strip())
+        if match is None:
+            raise DataError(
+                f"positive-labels must be '{AUTO}' or whole numbers and ranges such as '5-9' or '1,3,5',"
+                f" got '{item.strip()}' in '{text}'"
+            )
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not 0 <= last - first < _WIDEST:
+            raise DataError(
+                f"positive-labels must have ranges that run upwards over at most {_WIDEST} labels, got"
+                f" '{item.strip()}'; write the smaller label first, as in '5-9'"
+            )
+        labels.update(range(first, last + 1))
+    return frozenset(labels)

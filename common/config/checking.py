@@ -1,0 +1,62 @@
+"""A mapping of run config keys: values in the type of their key, and a problem for each that is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from zofedht.common.config.keys import Keys, Scalar, dashed, kind_of
+from zofedht.common.config.rules import words_of
+
+__all__ = ["Problem", "checked"]
+
+_WANTED = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a text"}
+
+
+class Problem(NamedTuple):
+    """A key, and one sentence that says what is wrong with it and how to mend it."""
+
+    key: str
+    sentence: str
+
+
+def checked(mapping: Mapping[str, Any]) -> tuple[dict[str, Scalar], list[Problem]]:
+    """Return the values that are right, by field name, and a problem for each key that is unknown or wrong."""
+    fields = {dashed(field.name): field for field in dataclasses.fields(Keys)}
+    values: dict[str, Scalar] = {}
+    problems = []
+    for key, given in mapping.items():
+        kind = kind_of(key)
+        if kind is None:
+            problems.append(Problem(key, _unknown(key, fields)))
+            continue
+        field, rule = fields[key], fields[key].metadata["rule"]
+        words = words_of(rule)
+        value = given if isinstance(given, str) and given in words else _typed(given, kind)
+        if value is None:
+            wanted = " or ".join([_WANTED[kind], *words])
+            problems.append(Problem(key, f"{key} must be {wanted}, got {given!r}"))
+        elif rule and (complaint := rule(value)):
+            problems.append(Problem(key, f"{key} {complaint}"))
+        else:
+            values[field.name] = value
+    return values, problems
+
+
+def _unknown(key: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(key.replace("_", "-"), known, n=1, cutoff=0.5)
+    return f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else "; docs/config.md lists every key")
+
+
+def _typed(value: Any, kind: type) -> Scalar | None:
+    """Return the value as a bool, int, float or str; None where it is not one."""
+    if kind in (bool, str):
+        return value if isinstance(value, kind) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if kind is int:
+        return int(value) if isinstance(value, int) or value.is_integer() else None
+    return float(value) if abs(value) <= sys.float_info.max else None

@@ -1,0 +1,85 @@
+"""Values of run config keys that do not go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from zofedht.common.config.checking import Problem
+
+if TYPE_CHECKING:
+    from zofedht.common.config.run_config import RunConfig
+
+__all__ = ["contradictions"]
+
+_LEAST_LOCAL_STEPS = 5
+"""Of fewer local steps, the mean loss of a slot says next to nothing about where they lead: too few for auto."""
+
+
+def contradictions(config: RunConfig) -> Iterator[Problem]:
+    """Yield a problem for each rule between keys that the config breaks."""
+    if config.sampling == "without-replacement" and config.clients_per_round > config.num_clients:
+        yield Problem(
+            "clients-per-round",
+            f"clients-per-round must be at most num-clients = {config.num_clients} when drawn without replacement,"
+            f' got {config.clients_per_round} (sampling = "with-replacement" lifts this)',
+        )
+    if config.downlink == "slopes" and (config.uplink, config.directions) != ("slopes", "shared"):
+        yield Problem(
+            "downlink",
+            "downlink must be x unless uplink is slopes and directions are shared, got 'slopes' with uplink ="
+            f" {config.uplink} and directions = {config.directions}: only then mean slopes tell where x went",
+        )
+    if config.downlink == "slopes" and config.wire_dtype != "float64":
+        yield Problem(
+            "wire-dtype",
+            f"wire-dtype must be float64 where downlink is slopes, got {config.wire_dtype!r}: a client then keeps the"
+            " server's x to the last bit, and is sent it once",
+        )
+    if config.uplink not in config.row.uplinks:
+        allowed = " or ".join(config.row.uplinks)
+        yield Problem("uplink", f"uplink must be {allowed} with {config.algorithm}, got {config.uplink!r}")
+    if config.min_replies > config.clients_per_round:
+        yield Problem(
+            "min-replies",
+            f"min-replies must be at most clients-per-round = {config.clients_per_round}, got {config.min_replies}",
+        )
+    if config.rounds == 0 and config.budget == 0:
+        yield Problem(
+            "rounds",
+            "rounds must be at least 1 when there is no budget, got 0 (or set budget to a number of evaluations)",
+        )
+    if config.step_is_auto:
+        yield from _of_auto_steps(config)
+    if config.weight_is_auto:
+        yield from _of_auto_weight(config)
+
+
+def _of_auto_steps(config: RunConfig) -> Iterator[Problem]:
+    if config.local_steps < _LEAST_LOCAL_STEPS:
+        yield Problem(
+            "local-steps",
+            f"local-steps must be at least {_LEAST_LOCAL_STEPS} when step-size is auto, which sees how a slot's loss"
+            f" falls, got {config.local_steps} (or give step-size as a number)",
+        )
+    if config.on_error == "stop":
+        yield Problem(
+            "on-error",
+            "on-error must not be 'stop' when step-size is auto, which tries steps that are too long, got 'stop'"
+            ' ("drop-slot" leaves them out; or give step-size as a number)',
+        )
+
+
+def _of_auto_weight(config: RunConfig) -> Iterator[Problem]:
+    if config.clients_per_round < 2:
+        yield Problem(
+            "clients-per-round",
+            "clients-per-round must be at least 2 when subspace-weight is auto, which compares clients, got"
+            f" {config.clients_per_round} (or give subspace-weight as a number)",
+        )
+    if config.covariance != "trace":
+        yield Problem(
+            "covariance",
+            f"covariance must be 'trace' when subspace-weight is auto, got {config.covariance!r} (without the scale"
+            " n/tau' there is nothing to steer; or give subspace-weight as a number)",
+        )

@@ -1,0 +1,244 @@
+"""Every key of the run config with its default, meaning, unit, symbol and rule."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from zofedht.common.algorithms import ALGORITHMS
+from zofedht.common.choices import (
+    AUTO,
+    COVARIANCES,
+    DIRECTIONS,
+    DOWNLINKS,
+    INITS,
+    KERNELS,
+    MODELS,
+    ON_ERROR,
+    PARTITIONS,
+    PROBES,
+    SAMPLINGS,
+    SLOPES,
+    STEP_SCHEDULES,
+    UNSAID,
+    UPLINKS,
+    WEIGHTINGS,
+    WIRE_DTYPES,
+)
+from zofedht.common.config.rules import (
+    Rule,
+    at_least,
+    auto_or,
+    between,
+    labels,
+    one_of,
+    positive,
+    preprocessing,
+    words_of,
+)
+
+__all__ = ["FREE_KEYS", "STEP_KEYS", "TASK_KEYS", "Keys", "Scalar", "dashed", "kind_of"]
+
+Scalar = str | int | float | bool
+
+
+def _key(default: Any, meaning: str, *, symbol: str = "-", unit: str = "-", rule: Rule | None = None) -> Any:
+    """A config field; the metadata feeds the checks, the table of docs/config.md and pyproject.toml's test."""
+    return dataclasses.field(
+        default=default, metadata={"meaning": meaning, "symbol": symbol, "unit": unit, "rule": rule}
+    )
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The values as they were given; what follows from several of them are properties of ``RunConfig``."""
+
+    # data
+    dataset: str = _key(
+        "digits",
+        "data set by name (digits, mnist, fashion-mnist, rcv1), or a file's path; clients: their own rows (serve)",
+    )
+    data_dir: str = _key("", "folder of the large sets; empty: the user's cache folder", unit="path")
+    train_rows: int = _key(0, "random subset of the training rows; 0: all", unit="rows", rule=at_least(0))
+    positive_labels: str = _key(
+        "auto", "labels of class 1, such as `5-9` or `1,3`; auto: 5-9, or the larger of two", rule=labels()
+    )
+    preprocess: str = _key(
+        "bias,unit-norm",
+        "steps in order: bias (a column of ones), unit-norm (rows), or none",
+        rule=preprocessing(),
+    )
+    partition: str = _key("iid", "how rows are dealt to clients", rule=one_of(PARTITIONS))
+    dirichlet_alpha: float = _key(0.5, "concentration of the dirichlet partition", rule=positive())
+    # objective
+    model: str = _key("logistic", "built-in objective", rule=one_of(MODELS))
+    hidden_units: int = _key(50, "width of the mlp's hidden layer", unit="units", rule=at_least(1))
+    mlp_bias: bool = _key(False, "whether both layers of the mlp have biases")
+    l2: float = _key(0.0, "adds l2/2 |w|^2 to a built-in objective", rule=at_least(0.0))
+    objective: str = _key("", "your own objective as `module:factory`; replaces dataset and model")
+    # algorithm
+    algorithm: str = _key("zofedht", "row of the algorithm table", rule=one_of(ALGORITHMS))
+    covariance: str = _key(
+        "trace",
+        "s of the trajectory part: trace (n/tau') or paper (1)",
+        symbol="s",
+        rule=one_of(COVARIANCES),
+    )
+    subspace_weight: float | str = _key(
+        0.3,
+        "weight of the trajectory part; auto: .3 as long as clients agree along the trajectory, else less",
+        symbol="alpha",
+        rule=auto_or(between(0.0, 1.0, "0 ignores the trajectory")),
+    )
+    memory: int = _key(
+        5,
+        "trajectory length and refresh period; at most n, the number of parameters, is used",
+        symbol="tau",
+        unit="rounds",
+        rule=at_least(1),
+    )
+    slope: str = _key("central", "two-point slope", symbol="c", rule=one_of(SLOPES))
+    probe: str = _key(
+        "gaussian",
+        "law of a direction's parts: gaussian (the paper's), rademacher (signs) or sphere",
+        symbol="v1, v2",
+        rule=one_of(PROBES),
+    )
+    radius: float = _key(1e-4, "smoothing radius", symbol="mu", rule=positive())
+    step_size: float | str = _key(
+        UNSAID,
+        "first step size; auto: measured in the first rounds; default: auto for your own objective, else 1",
+        symbol="eta_0",
+        rule=auto_or(positive(), UNSAID),
+    )
+    step_schedule: str = _key(
+        AUTO,
+        "eta_0/sqrt(r+1), eta_0 (1-p) with p the part of the rounds or the budget that is over, or constant; auto:"
+        " linear where step-size is auto, else inverse-sqrt",
+        symbol="eta_r",
+        rule=one_of(STEP_SCHEDULES),
+    )
+    local_steps: int = _key(50, "steps of a slot", symbol="K", unit="steps", rule=at_least(1))
+    batch_size: int = _key(
+        64,
+        "samples of a step, drawn with replacement; 0: the whole shard",
+        symbol="b",
+        unit="samples",
+        rule=at_least(0),
+    )
+    init: str = _key(
+        "auto",
+        "start: zeros, ones, random (normal, sd 1/sqrt(n)); auto: the objective's own, which the mlp has, else zeros",
+        symbol="x_0",
+        rule=one_of(INITS),
+    )
+    # clients and rounds
+    num_clients: int = _key(20, "logical clients", symbol="N", unit="clients", rule=at_least(1))
+    clients_per_round: int = _key(5, "slots of a round", symbol="M", unit="slots", rule=at_least(1))
+    sampling: str = _key(
+        "with-replacement",
+        "how a round's clients are drawn",
+        symbol="W_r",
+        rule=one_of(SAMPLINGS),
+    )
+    weighting: str = _key("uniform", "weights of the mean over slots", rule=one_of(WEIGHTINGS))
+    rounds: int = _key(100, "rounds to run; 0: until the budget is spent", symbol="R", unit="rounds", rule=at_least(0))
+    budget: int = _key(
+        0,
+        "starts no round once this many evaluations are spent; 0: no limit",
+        unit="evaluations",
+        rule=at_least(0),
+    )
+    seed: int = _key(0, "names every random stream of the run", rule=between(0, 2**63 - 1))
+    kernel: str = _key(
+        "auto",
+        "loops of a local step: numpy, compiled (extra `fast`), or auto: compiled where it is installed",
+        rule=one_of(KERNELS),
+    )
+    # wire
+    uplink: str = _key(
+        "move",
+        "what a client sends: its move (n numbers), or its slopes (K numbers), which the server replays",
+        rule=one_of(UPLINKS),
+    )
+    directions: str = _key(
+        "per-slot",
+        "whose directions a slot takes: its own, or the same in all slots of a round",
+        symbol="v_k",
+        rule=one_of(DIRECTIONS),
+    )
+    downlink: str = _key(
+        "x",
+        "what a client is sent: x, or the mean slopes since the x that it holds (needs shared directions, slopes up)",
+        rule=one_of(DOWNLINKS),
+    )
+    wire_dtype: str = _key(
+        "float64",
+        "type in which x, Q and moves are sent; float32 halves them and rounds them",
+        rule=one_of(WIRE_DTYPES),
+    )
+    # robustness
+    on_error: str = _key(
+        "drop-slot",
+        "what an evaluation that fails costs: its slot, its step (slope 0, w stays), or the run",
+        rule=one_of(ON_ERROR),
+    )
+    min_replies: int = _key(1, "usable replies that a round needs", unit="replies", rule=at_least(1))
+    max_retries: int = _key(3, "times that a failed round is tried again", unit="times", rule=at_least(0))
+    round_timeout: float = _key(300.0, "longest wait for the replies of a round", unit="seconds", rule=positive())
+    # output
+    evaluate_every: int = _key(
+        1,
+        "rounds between full evaluations; 0, and for your own objective: only first and last",
+        unit="rounds",
+        rule=at_least(0),
+    )
+    checkpoint_every: int = _key(
+        10, "rounds between checkpoints; the last round always has one", unit="rounds", rule=at_least(1)
+    )
+    out: str = _key("", "result folder of `flwr run .` (the commands take --out)", unit="path")
+
+    def to_mapping(self) -> dict[str, Scalar]:
+        """Return all keys, dashed, in the order of the table."""
+        return {dashed(field.name): getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+TASK_KEYS = (
+    "dataset", "data-dir", "train-rows", "positive-labels", "preprocess", "partition", "dirichlet-alpha", "model",
+    "hidden-units", "mlp-bias", "l2", "objective", "num-clients", "seed",
+)  # fmt: skip
+
+STEP_KEYS = ("algorithm", "probe", "radius", "slope", "local-steps", "batch-size", "kernel")
+
+FREE_KEYS = frozenset(
+    {
+        "rounds",
+        "budget",
+        "evaluate-every",
+        "checkpoint-every",
+        "out",
+        "round-timeout",
+        "max-retries",
+        "on-error",
+        "data-dir",
+        "downlink",
+    }
+)
+"""Keys that may change when a run is resumed: they enter no number of the rounds that were run.
+
+Rounds and budget enter those to come where the step schedule is linear: with more of them it is longer.
+"""
+
+
+def kind_of(key: str) -> type | None:
+    """Return the type of a key's values: bool, int, float, or str; None for an unknown key."""
+    fields = {dashed(field.name): field for field in dataclasses.fields(Keys)}
+    if key not in fields:
+        return None
+    return float if words_of(fields[key].metadata["rule"]) else type(fields[key].default)
+
+
+def dashed(name: str) -> str:
+    """Return the key of a field's name."""
+    return name.replace("_", "-")
