@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zofedht.common.directions.probes import PROBES
+from zofedht.common.directions.probes import LAWS
 from zofedht.common.random.source import Source
 from zofedht.common.random.streams import stream
 
@@ -37,7 +37,7 @@ def measured(kernels: Sequence[str], probes: Sequence[str]) -> Machine:
     big = np.ones(2**23)  # 64 MB: more than the caches hold
 
     def drawing(kernel: str, probe: str) -> Callable[[], object]:
-        return lambda: PROBES[probe](Source(stream(0, "directions"), kernel), 50, 785)
+        return lambda: LAWS[probe](Source(stream(0, "directions"), kernel), 50, 785)
 
     return Machine(
         flops=2.0 * 480 * 785 * 50 / _best(lambda: a @ b),
