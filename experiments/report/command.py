@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from zofedht.experiments.report.claims import TIE, judge, winner
-from zofedht.experiments.report.figures import draw_panels, save_figure
 from zofedht.experiments.report.markdown import page, table
+from zofedht.experiments.report.pictures import draw_panels, save_figure
 from zofedht.experiments.study.cells import Panel
 from zofedht.experiments.study.published import PUBLISHED, PUBLISHED_ROWS
 from zofedht.experiments.study.results import Chosen, Study, lowest, read_study

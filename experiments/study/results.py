@@ -108,8 +108,8 @@ def choose(outcomes: Iterable[Outcome], selection: Selection) -> Chosen:
     def score(key: tuple[float, float | None]) -> tuple[float, float, float]:
         repeats = candidates[key]
         losses = [repeats[index].loss for index in sorted(common or repeats)]
-        figure = min(losses) if selection == "best" else float(np.mean(losses))
-        return figure, key[0], key[1] or 0.0
+        loss = min(losses) if selection == "best" else float(np.mean(losses))
+        return loss, key[0], key[1] or 0.0
 
     eta, alpha = min(candidates, key=score)
     repeats = candidates[eta, alpha]

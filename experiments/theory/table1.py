@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from zofedht.common.typing import Vector
-from zofedht.experiments.report.figures import save_figure
+from zofedht.experiments.report.pictures import save_figure
 from zofedht.server.records.files import cannot_write, replace_file
 
 __all__ = ["AS_PRINTED", "CORRECTED", "EPSILONS", "PRINTED_ROW", "Setting", "gamma", "table1", "trajectories"]
@@ -110,7 +110,7 @@ def table1(out: Path | None, *, runs: int = 10, seed: int = 0) -> None:
 
 
 def _draw(path: Path, printed: Vector, corrected: Vector, seed: int) -> None:
-    from zofedht.experiments.report.figures import new_figure
+    from zofedht.experiments.report.pictures import new_figure
 
     figure = new_figure((10.0, 4.0))
     left, right = figure.subplots(1, 2)

@@ -13,7 +13,7 @@ from tests.experiments.studies import DIGITS, add, begin, cell
 from zofedht.experiments.__main__ import main
 from zofedht.experiments.report.claims import judge, winner
 from zofedht.experiments.report.command import _anywhere, write_report
-from zofedht.experiments.report.figures import draw_panels
+from zofedht.experiments.report.pictures import draw_panels
 from zofedht.experiments.study.cells import Panel
 from zofedht.experiments.study.results import read_study
 
