@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import re
 from pathlib import Path
@@ -79,10 +80,27 @@ def test_the_files_page_names_every_field_of_a_round() -> None:
     assert sorted(named) == sorted(field.name for field in dataclasses.fields(RoundRecord))
 
 
-def test_the_commands_page_uses_options_that_exist() -> None:
-    lines = re.findall(r"^zofedht-(server|client) (\S+) ?(.*)$", (_DOCS / "commands.md").read_text(), re.MULTILINE)
-    for side, parser in (("server", server_parser()), ("client", client_parser())):
-        commands = next(action.choices for action in parser._actions if action.dest == "command")
-        assert {name for of, name, _ in lines if of == side} == set(commands)
-        for name, options in [line[1:] for line in lines if line[0] == side]:
-            assert set(re.findall(r"--[\w-]+", options)) <= set(commands[name]._option_string_actions), name
+def _commands(page: Path) -> list[str]:
+    """Return the command lines in a page's blocks of code that name one of our programs or a key of the run config."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    lines = "\n".join(text for kind, text in blocks if kind in ("", "sh")).replace("\\\n", " ").splitlines()
+    return [line.partition(" #")[0] for line in lines if re.search(r"zofedht-(server|client) |--run-config ", line)]
+
+
+def _parsers(side: str) -> dict[str, argparse.ArgumentParser]:
+    top = {"server": server_parser, "client": client_parser}[side]()
+    return dict(next(action.choices for action in top._actions if action.dest == "command"))
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_ROOT)))
+def test_commands_use_options_and_keys_that_exist(page: Path) -> None:
+    for line in _commands(page):
+        assert set(re.findall(r"[\s'\"]([a-z][a-z0-9-]*)=", line)) <= set(_KEYS), line
+        for side, name, options in re.findall(r"zofedht-(server|client) ([\w-]+)(.*)", line):
+            assert set(re.findall(r"--[\w-]+", options)) <= set(_parsers(side)[name]._option_string_actions), line
+
+
+def test_the_commands_page_has_every_command() -> None:
+    page = (_DOCS / "commands.md").read_text(encoding="utf-8")
+    found = re.findall(r"^zofedht-(server|client) (\S+)", page, re.MULTILINE)
+    assert sorted(found) == sorted((side, name) for side in ("server", "client") for name in _parsers(side))
