@@ -68,6 +68,41 @@ def test_basis_ignores_directions_never_travelled(extra: np.ndarray, place: int)
     assert_same_span(basis_of(moves), basis_of(MOVES[:2]))
 
 
+def test_reordered_moves_reorder_the_columns():
+    order = [3, 0, 4, 2, 1]
+    np.testing.assert_allclose(basis_of([MOVES[i] for i in order]), basis_of(MOVES)[:, order], atol=1e-14)
+
+
+def test_lengths_do_not_count_and_reversed_moves_reverse_their_columns():
+    factors = np.array([1e-3, -5.0, 1.0, -70.0, 0.2])
+    scaled = [factor * move for factor, move in zip(factors, MOVES, strict=True)]
+    np.testing.assert_allclose(basis_of(scaled), basis_of(MOVES) * np.sign(factors), atol=1e-14)
+
+
+@pytest.mark.parametrize("size", [1e-15, 1e-9, 1e-4])
+@pytest.mark.parametrize(
+    "moves",
+    [
+        pytest.param(MOVES, id="any"),
+        pytest.param(list(np.eye(DIMENSION)[:5]), id="orthogonal"),  # no gap between singular values
+        pytest.param([MOVES[0], MOVES[0] + 0.1 * MOVES[1]], id="nearly parallel"),
+    ],
+)
+def test_a_small_change_of_the_moves_is_a_small_change_of_the_basis(moves: list[np.ndarray], size: float):
+    """At most (2 / (s + s') + 1 / max(s, s')) |change| (Li, 1993), s and s' the smallest singular values."""
+    changed = [move + size * change for move, change in zip(moves, reversed(MOVES), strict=False)]
+    before, after = (np.stack([move / np.linalg.norm(move) for move in side], axis=1) for side in (moves, changed))
+    smallest = [np.linalg.svd(side, compute_uv=False)[-1] for side in (before, after)]
+    bound = (2.0 / sum(smallest) + 1.0 / max(smallest)) * np.linalg.norm(after - before)
+    assert np.linalg.norm(basis_of(changed) - basis_of(moves)) <= bound + 1e-14
+
+
+def test_the_last_bits_of_moves_that_repeat_do_not_turn_the_basis():
+    moves = [np.eye(DIMENSION)[0], np.eye(DIMENSION)[1]] * 2
+    changed = [move + 1e-16 * change for move, change in zip(moves, MOVES, strict=False)]
+    np.testing.assert_allclose(basis_of(changed), basis_of(moves), atol=1e-14)
+
+
 @pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-200, 1e-20, 1e20, 1e200, 1e307])
 def test_basis_is_that_of_the_unscaled_moves_at_any_common_scale(scale: float):
     # Powers of two, so that scaling to a subnormal loses nothing.

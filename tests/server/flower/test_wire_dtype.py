@@ -32,6 +32,14 @@ def test_x_is_near_that_of_double_precision_and_not_equal(changes: dict[str, Any
     assert 0.0 < np.linalg.norm(single - double) < 1e-5 * np.linalg.norm(double)
 
 
+def test_rounding_does_not_grow_in_a_long_run_with_the_trajectory():
+    keys = {"rounds": 225, "local_steps": 5, "batch_size": 4, "memory": 8, "kernel": "numpy", "evaluate_every": 0}
+    single, double = (
+        run(small(train_rows=0, step_size=10.0, wire_dtype=dtype, **keys)).state.x for dtype in ("float32", "float64")
+    )
+    assert np.linalg.norm(single - double) < 1e-5 * np.linalg.norm(double)
+
+
 def test_x_and_q_and_moves_are_rounded_and_the_servers_x_is_not():
     config = small(wire_dtype="float32", memory=2)
     fleet, coordinator = Fleet(quadratics()), Coordinator(config, initial_state(config, np.zeros(12)))

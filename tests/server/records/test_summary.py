@@ -101,7 +101,7 @@ def test_parameters_at_a_bound_are_counted(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / f"{module}.py"
     path.write_text(path.read_text() + BOXED)
     folder = RunFolder(tmp_path / "run")
-    text = finished(folder, objective=f"{module}:Boxed", rounds=10, step_size=0.1)
+    text = finished(folder, objective=f"{module}:Boxed", rounds=10, step_size=0.1, local_steps=50)
     np.testing.assert_array_equal(np.load(folder.vector_file)[[0, 1, 2, 4, 5]], [-1.0, 0.5, 0.0, 2.0, 0.3])
     assert folder.summary()["at_bounds"] == {"parameters": 4, "of": 5}
     assert "bounds          4 of 5 parameters are at a bound\n                where that is a surprise" in text
