@@ -57,7 +57,7 @@ class Keys:
     # data
     dataset: str = _key(
         "digits",
-        "data set by name (digits, mnist, fashion-mnist, rcv1), or a file's path; clients: their own rows (serve)",
+        "data set by name (digits, mnist, fashion-mnist, rcv1), a file's path, or clients: all have their own rows",
     )
     data_dir: str = _key("", "folder of the large sets; empty: the user's cache folder", unit="path")
     train_rows: int = _key(0, "random subset of the training rows; 0: all", unit="rows", rule=at_least(0))
@@ -81,27 +81,32 @@ class Keys:
     algorithm: str = _key("zofedht", "row of the algorithm table", rule=one_of(ALGORITHMS))
     covariance: str = _key(
         "trace",
-        "s of the trajectory part: trace (n/tau') or paper (1)",
+        "gain s of the subspace: trace (n/tau') or paper (1)",
         symbol="s",
         rule=one_of(COVARIANCES),
     )
     subspace_weight: float | str = _key(
         0.3,
-        "weight of the trajectory part; auto: .3 as long as clients agree along the trajectory, else less",
+        "weight of the subspace; auto: .3 while clients agree along the trajectory, else less",
         symbol="alpha",
         rule=auto_or(between(0.0, 1.0, "0 ignores the trajectory")),
     )
     memory: int = _key(
         5,
-        "trajectory length and refresh period; at most n, the number of parameters, is used",
+        "moves in the trajectory, and rounds between refreshes; at most n, the number of parameters, is used",
         symbol="tau",
         unit="rounds",
         rule=at_least(1),
     )
-    slope: str = _key("central", "two-point slope", symbol="c", rule=one_of(SLOPES))
+    slope: str = _key(
+        "central",
+        "ends of a probe: w + mu v and w - mu v (central), or w + mu v and w (forward)",
+        symbol="c",
+        rule=one_of(SLOPES),
+    )
     probe: str = _key(
         "gaussian",
-        "law of a direction's parts: gaussian (the paper's), rademacher (signs) or sphere",
+        "law of both parts of a direction: gaussian (the paper's), rademacher (signs) or sphere",
         symbol="v1, v2",
         rule=one_of(PROBES),
     )
@@ -114,8 +119,8 @@ class Keys:
     )
     step_schedule: str = _key(
         AUTO,
-        "eta_0/sqrt(r+1), eta_0 (1-p) with p the part of the rounds or the budget that is over, or constant; auto:"
-        " linear where step-size is auto, else inverse-sqrt",
+        "inverse-sqrt: eta_0/sqrt(r+1); linear: eta_0 (1-p), p the part of the rounds or the budget that is over;"
+        " constant: eta_0; auto: linear where step-size is auto, else inverse-sqrt",
         symbol="eta_r",
         rule=one_of(STEP_SCHEDULES),
     )
@@ -129,12 +134,12 @@ class Keys:
     )
     init: str = _key(
         "auto",
-        "start: zeros, ones, random (normal, sd 1/sqrt(n)); auto: the objective's own, which the mlp has, else zeros",
+        "start: zeros, ones, random (normal, sd 1/sqrt(n)); auto: the objective's own start if it has one, else zeros",
         symbol="x_0",
         rule=one_of(INITS),
     )
     # clients and rounds
-    num_clients: int = _key(20, "logical clients", symbol="N", unit="clients", rule=at_least(1))
+    num_clients: int = _key(20, "clients", symbol="N", unit="clients", rule=at_least(1))
     clients_per_round: int = _key(5, "slots of a round", symbol="M", unit="slots", rule=at_least(1))
     sampling: str = _key(
         "with-replacement",
@@ -142,7 +147,9 @@ class Keys:
         symbol="W_r",
         rule=one_of(SAMPLINGS),
     )
-    weighting: str = _key("uniform", "weights of the mean over slots", rule=one_of(WEIGHTINGS))
+    weighting: str = _key(
+        "uniform", "slot weights of the mean: all equal, or the samples of the client's shard", rule=one_of(WEIGHTINGS)
+    )
     rounds: int = _key(100, "rounds to run; 0: until the budget is spent", symbol="R", unit="rounds", rule=at_least(0))
     budget: int = _key(
         0,
@@ -150,7 +157,7 @@ class Keys:
         unit="evaluations",
         rule=at_least(0),
     )
-    seed: int = _key(0, "names every random stream of the run", rule=between(0, 2**63 - 1))
+    seed: int = _key(0, "part of every address: another seed gives other random numbers", rule=between(0, 2**63 - 1))
     kernel: str = _key(
         "auto",
         "loops of a local step: numpy, compiled (extra `fast`), or auto: compiled where it is installed",
@@ -164,13 +171,13 @@ class Keys:
     )
     directions: str = _key(
         "per-slot",
-        "whose directions a slot takes: its own, or the same in all slots of a round",
+        "each slot draws its own directions, or all slots of a round share them",
         symbol="v_k",
         rule=one_of(DIRECTIONS),
     )
     downlink: str = _key(
         "x",
-        "what a client is sent: x, or the mean slopes since the x that it holds (needs shared directions, slopes up)",
+        "what a client is sent: x, or the trail from the x that it holds (needs shared directions and slopes up)",
         rule=one_of(DOWNLINKS),
     )
     wire_dtype: str = _key(
@@ -181,7 +188,7 @@ class Keys:
     # robustness
     on_error: str = _key(
         "drop-slot",
-        "what an evaluation that fails costs: its slot, its step (slope 0, w stays), or the run",
+        "what a failed evaluation costs: its slot, its step (slope 0, w stays), or the run",
         rule=one_of(ON_ERROR),
     )
     min_replies: int = _key(1, "usable replies that a round needs", unit="replies", rule=at_least(1))
@@ -190,7 +197,7 @@ class Keys:
     # output
     evaluate_every: int = _key(
         1,
-        "rounds between full evaluations; 0, and for your own objective: only first and last",
+        "rounds between full evaluations; 0, and for your own objective: only of the first and the last x",
         unit="rounds",
         rule=at_least(0),
     )
