@@ -48,7 +48,7 @@ class Fleet:
     folder : path, optional
         Where ``evaluations.csv``, ``candidates.csv`` and ``sites.csv`` go.
     budget : int
-        Evaluations, over all sites, that may be asked for; 0: any number.
+        Site evaluations that may be asked for; 0: any number.
     on_error : {"lost", "stop"}
         What an answer costs that is lost to the end: its place in the mean, or the program.
     max_retries : int
@@ -183,7 +183,7 @@ class Fleet:
 
     @property
     def evaluations(self) -> int:
-        """Evaluations that this program has asked the sites for, replayed ones included."""
+        """Site evaluations that this program has asked for, replayed ones included."""
         return self._campaign.begin().questions.evaluations
 
     @property

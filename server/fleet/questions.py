@@ -72,7 +72,7 @@ class Questions:
             wanted = len(names) * len(points)
             if self._budget and self.evaluations + wanted > self._budget:
                 raise BudgetError(
-                    f"the budget of {self._budget} evaluations has {self._budget - self.evaluations} left, and"
+                    f"the budget of {self._budget} site evaluations has {self._budget - self.evaluations} left, and"
                     f" {len(points)} x {len(names)} are wanted (points x sites)"
                 )
             digests = tuple(vector_digest(point) for point in points)

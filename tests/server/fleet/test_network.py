@@ -175,7 +175,7 @@ def test_sites_must_call_their_parameters_the_same(site: Site):
 def test_the_budget_ends_the_search_and_sends_the_sites_home(site: Site):
     fleet = listening(site, budget=7)
     clients = [join(site, f"c{index}") for index in range(3)]
-    wanted = "the budget of 7 evaluations has 1 left, and 1 x 3 are wanted"
+    wanted = "the budget of 7 site evaluations has 1 left, and 1 x 3 are wanted"
     with pytest.raises(BudgetError, match=wanted), fleet:
         list(map(fleet, [FAR, [0.5, 50.0], FAR]))
     assert fleet.best is not None
