@@ -16,11 +16,11 @@ from zofedht.common.random.streams import stream
 from zofedht.common.replay import landed
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, Update, basis_digest, rounded
-from zofedht.server.auto import step_rule, weight_rule
+from zofedht.server.auto import step_size, subspace_weight
 from zofedht.server.auto.interventions import Intervention
-from zofedht.server.auto.step_rule import StepState
-from zofedht.server.auto.step_trials import Trial
-from zofedht.server.auto.weight_rule import Pull, WeightState
+from zofedht.server.auto.step_size import StepState
+from zofedht.server.auto.subspace_weight import Pull, WeightState
+from zofedht.server.auto.trials import Trial
 from zofedht.server.core.aggregation import Failure, Skipped, diverged, mean_move, screen, skipped_steps
 from zofedht.server.core.replays import Replays
 from zofedht.server.core.selection import select
@@ -121,7 +121,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         config.clients_per_round,
         config.sampling,
         seed=config.seed,
-        round_=state.round if state.stepping is None else step_rule.drawn_as(state.stepping, state.round),
+        round_=state.round if state.stepping is None else step_size.drawn_as(state.stepping, state.round),
         attempt=attempt,
     )
     weight = weight_now(state, config)
@@ -164,7 +164,7 @@ def weight_now(state: ServerState, config: RunConfig) -> float:
         return 0.0
     if state.weighing is None:
         return config.weight
-    return weight_rule.weight_of_stretch(state.weighing, state.x.shape[0], state.rank)
+    return subspace_weight.weight_of_stretch(state.weighing, state.x.shape[0], state.rank)
 
 
 def _races(state: ServerState) -> bool:
@@ -180,7 +180,7 @@ def _steps(state: ServerState, config: RunConfig, slots: int) -> list[float]:
     if state.stepping is None:
         return [config.step(state.round, state.totals.evaluations)] * slots
     fully = _at_full_weight(state, config)
-    return step_rule.steps(state.stepping, config, state.round, slots, fully, _progress(state, config))
+    return step_size.steps(state.stepping, config, state.round, slots, fully, _progress(state, config))
 
 
 def _progress(state: ServerState, config: RunConfig) -> float:
@@ -261,14 +261,14 @@ def _learn(
     lost: Sequence[Failure],
     asked: Mapping[int, Broadcast],
     config: RunConfig,
-) -> step_rule.Findings:
+) -> step_size.Findings:
     if state.stepping is None:
-        return step_rule.Findings(StepState(), math.inf)
+        return step_size.Findings(StepState(), math.inf)
     trials = {update.slot: _trial(update, asked[update.slot]) for update in usable}
     trials |= {failure.slot: Trial(asked[failure.slot].step_size, math.inf, client=failure.client) for failure in lost}
     in_order = [trials[slot] for slot in sorted(trials)]
     fully = _at_full_weight(state, config)
-    return step_rule.learn(state.stepping, config, state.round, state.x, in_order, fully, _progress(state, config))
+    return step_size.learn(state.stepping, config, state.round, state.x, in_order, fully, _progress(state, config))
 
 
 def _trial(update: Update, asked: Broadcast) -> Trial:
@@ -295,9 +295,9 @@ def _remember(
     weighing = state.weighing
     pulls = [Pull(u.client, u.move / asked[u.slot].step_size) for u in usable if u.move is not None]
     if weighing is not None:
-        weighing = weight_rule.hear(weighing, loss)
+        weighing = subspace_weight.hear(weighing, loss)
     if weighing is not None and state.basis is not None:
-        weighing = weight_rule.observe(weighing, state.basis, pulls)
+        weighing = subspace_weight.observe(weighing, state.basis, pulls)
     window = state.window if move is None else (*state.window, move)[-config.memory :]
     state = replace(state, window=window, weighing=weighing)
     if state.round % config.memory or not window:
@@ -306,6 +306,6 @@ def _remember(
     changes: tuple[Intervention, ...] = ()
     if weighing is not None:
         if state.basis is None:  # nothing was seen along it yet but this round, of which it is made
-            weighing = weight_rule.observe(weighing, basis, pulls)
-        weighing, changes = weight_rule.refreshed(weighing, state.x.shape[0], state.rank, int(basis.shape[1]))
+            weighing = subspace_weight.observe(weighing, basis, pulls)
+        weighing, changes = subspace_weight.refreshed(weighing, state.x.shape[0], state.rank, int(basis.shape[1]))
     return replace(state, basis=basis, version=state.round, weighing=weighing), changes

@@ -18,9 +18,9 @@ from zofedht.common.config.run_config import FREE_KEYS, RunConfig
 from zofedht.common.errors import CheckpointError
 from zofedht.common.objective.scaling import Units
 from zofedht.common.typing import Vector
-from zofedht.server.auto.step_state import Race, StepState
-from zofedht.server.auto.step_trials import Trial
-from zofedht.server.auto.weight_rule import WeightState
+from zofedht.server.auto.state import Race, StepState
+from zofedht.server.auto.subspace_weight import WeightState
+from zofedht.server.auto.trials import Trial
 from zofedht.server.core.rounds import ServerState, Totals
 from zofedht.server.records.files import replace_file
 

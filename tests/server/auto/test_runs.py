@@ -21,10 +21,10 @@ from zofedht.common.objective.base import Objective
 from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Member
-from zofedht.server.auto.step_rule import drawn_as
-from zofedht.server.auto.step_state import Race, StepState
-from zofedht.server.auto.step_trials import Trial
-from zofedht.server.auto.weight_rule import WeightState
+from zofedht.server.auto.state import Race, StepState
+from zofedht.server.auto.step_size import drawn_as
+from zofedht.server.auto.subspace_weight import WeightState
+from zofedht.server.auto.trials import Trial
 from zofedht.server.core.record import RoundRecord
 from zofedht.server.core.rounds import ServerState, ask, initial_state
 from zofedht.server.inprocess import run

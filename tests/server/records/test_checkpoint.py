@@ -13,8 +13,8 @@ import pytest
 
 from tests.helpers import small
 from zofedht.common.errors import CheckpointError, DataError
-from zofedht.server.auto.step_state import StepState
-from zofedht.server.auto.step_trials import Trial
+from zofedht.server.auto.state import StepState
+from zofedht.server.auto.trials import Trial
 from zofedht.server.core.rounds import ServerState, Totals
 from zofedht.server.records import checkpoint
 from zofedht.server.records.checkpoint import (

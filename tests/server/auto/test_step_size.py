@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.server.auto.step_race import FIRST
-from zofedht.server.auto.step_rule import Findings, StepState, learn, steps
-from zofedht.server.auto.step_trials import Trial
+from zofedht.server.auto.race import FIRST
+from zofedht.server.auto.step_size import Findings, StepState, learn, steps
+from zofedht.server.auto.trials import Trial
 
 CONFIG = RunConfig(step_size="auto", clients_per_round=10, local_steps=50, rounds=99)  # too short for a race
 Slot = Callable[[float, int], Trial]

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.server.auto.step_race import FIRST, begin_race, race_length
-from zofedht.server.auto.step_rule import drawn_as, learn, steps
-from zofedht.server.auto.step_state import Findings, StepState
-from zofedht.server.auto.step_trials import Trial
+from zofedht.server.auto.race import FIRST, begin_race, race_length
+from zofedht.server.auto.state import Findings, StepState
+from zofedht.server.auto.step_size import drawn_as, learn, steps
+from zofedht.server.auto.trials import Trial
 
 CONFIG = RunConfig(step_size="auto", clients_per_round=4, rounds=225)
 LENGTH, OWN, LOOKS = 11, 5, 2  # rounds of a turn, and of those the ones of its own step and the looks

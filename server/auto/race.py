@@ -18,8 +18,8 @@ from statistics import fmean, stdev
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.typing import Vector
 from zofedht.server.auto.interventions import Intervention
-from zofedht.server.auto.step_state import Findings, Judged, Race, StepState, thrown
-from zofedht.server.auto.step_trials import Trial
+from zofedht.server.auto.state import Findings, Judged, Race, StepState, thrown
+from zofedht.server.auto.trials import Trial
 
 __all__ = ["FIRST", "after_race", "begin_race", "race_length", "raced_step"]
 

@@ -18,9 +18,9 @@ from statistics import fmean, pstdev
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.auto.interventions import Intervention
-from zofedht.server.auto.step_race import FIRST, begin_race, race_length
-from zofedht.server.auto.step_state import Findings, StepState
-from zofedht.server.auto.step_trials import (
+from zofedht.server.auto.race import FIRST, begin_race, race_length
+from zofedht.server.auto.state import Findings, StepState
+from zofedht.server.auto.trials import (
     Rung,
     Trial,
     evened,

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zofedht.server.auto.step_trials import Trial, evened, hurting, level_of, rungs_of, throws_about
+from zofedht.server.auto.trials import Trial, evened, hurting, level_of, rungs_of, throws_about
 
 STARTS = [3.0, 9.0, 1.0, 5.0, 7.0]  # of five clients, at one x
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from zofedht.common.typing import Vector
 from zofedht.server.auto.interventions import Intervention
-from zofedht.server.auto.step_trials import Trial
+from zofedht.server.auto.trials import Trial
 
 __all__ = ["Findings", "Judged", "Race", "StepState", "shortened", "thrown"]
 

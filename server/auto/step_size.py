@@ -3,8 +3,8 @@
 Nothing is evaluated beyond the rounds' own probes; all that is known of a slot is the mean loss of its probes, which
 falls as it fits its own rows, and the loss of its first one, where x is still the round's.
 
-1. *Coarse* and 2. *fine* (``step_search``): steps of a ladder on single slots, from the same x.
-3. *Race* (``step_race``), in runs that are long enough: steps, each for some rounds from the same x.
+1. *Coarse* and 2. *fine* (``ladder``): steps of a ladder on single slots, from the same x.
+3. *Race* (``race``), in runs that are long enough: steps, each for some rounds from the same x.
 4. *Again*, in the first round with a basis at its full weight: directions are then longer inside the subspace, and the
    step is shortened to the longest one whose slots do not end clearly above where they began.
 5. *Steady*: the step falls as step-schedule says. If the losses at the rounds' x, by their median over several rounds,
@@ -24,10 +24,10 @@ from typing import Literal
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.typing import Vector
 from zofedht.server.auto.interventions import Intervention
-from zofedht.server.auto.step_race import after_race, raced_step
-from zofedht.server.auto.step_search import after_coarse, after_fine, coarse_steps, fine_steps
-from zofedht.server.auto.step_state import Findings, StepState, shortened, thrown
-from zofedht.server.auto.step_trials import Rung, Trial, risen, rungs_of, spread_within
+from zofedht.server.auto.ladder import after_coarse, after_fine, coarse_steps, fine_steps
+from zofedht.server.auto.race import after_race, raced_step
+from zofedht.server.auto.state import Findings, StepState, shortened, thrown
+from zofedht.server.auto.trials import Rung, Trial, risen, rungs_of, spread_within
 
 __all__ = ["Findings", "StepState", "drawn_as", "learn", "steps"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zofedht.common.config.run_config import START_WEIGHT
-from zofedht.server.auto.weight_rule import Pull, WeightState, hear, observe, refreshed, weight_of_stretch
+from zofedht.server.auto.subspace_weight import Pull, WeightState, hear, observe, refreshed, weight_of_stretch
 
 DIMENSION, RANK, SLOTS = 300, 5, 10
 BASIS = np.linalg.qr(np.random.default_rng(1).standard_normal((DIMENSION, RANK)))[0]
