@@ -30,7 +30,7 @@ from zofedht.common.config.texts import parse_assignments
 from zofedht.common.shards import members_of, objective_of
 from zofedht.common.wire.codec import decode_update, encode_broadcast
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.rounds import initial_state
+from zofedht.server.core.state import initial_state
 from zofedht.server.flower.simulation import run_simulation
 from zofedht.server.flower.strategy import ZofedhtStrategy
 from zofedht.server.inprocess import InProcessEngine

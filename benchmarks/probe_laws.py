@@ -26,7 +26,7 @@ from zofedht.common.directions.probes import LAWS
 from zofedht.common.shards import train_objective
 from zofedht.experiments.study.pool import prepare
 from zofedht.server.core.record import RoundRecord
-from zofedht.server.core.rounds import ServerState
+from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run
 
 __all__ = ["Curve", "follow", "main"]

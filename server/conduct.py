@@ -11,12 +11,12 @@ from typing import Any, Protocol
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError, ObjectiveError
 from zofedht.common.typing import Vector
-from zofedht.server.auto.interventions import Intervention
+from zofedht.server.auto import Intervention
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.figures import Evaluation, Metrics, who_is_missing
 from zofedht.server.core.record import Observer
-from zofedht.server.core.rounds import ServerState, initial_state, initial_vector
 from zofedht.server.core.start import Start
+from zofedht.server.core.state import ServerState, initial_state, initial_vector
 from zofedht.server.records.checkpoint import check_dimension, check_units
 from zofedht.server.records.progress import progress
 from zofedht.server.records.run_folder import RunFolder

@@ -24,8 +24,8 @@ from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.evaluation import Answer, central_evaluator, evaluate_clients
 from zofedht.server.core.figures import Evaluation, Metrics
 from zofedht.server.core.record import Observer
-from zofedht.server.core.rounds import ServerState
 from zofedht.server.core.start import Start, agreed
+from zofedht.server.core.state import ServerState
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["InProcessEngine", "run"]

@@ -28,7 +28,7 @@ from zofedht.common.objective.user_traceback import raised
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.figures import comparable, evaluation_notes
 from zofedht.server.core.record import RoundRecord
-from zofedht.server.core.rounds import ServerState, initial_state, initial_vector
+from zofedht.server.core.state import ServerState, initial_state, initial_vector
 from zofedht.server.inprocess import InProcessEngine
 from zofedht.server.records.run_folder import RunFolder
 
@@ -122,9 +122,10 @@ def _looked_at(message: str, case: Case, done: Result) -> str:
 
 def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
     """Return the message, and whether the run did what it was to do."""
-    rounds, search = done.state.round, done.state.stepping
+    rounds, rules = done.state.round, done.state.auto
+    found = rules.step_found(rounds)
     spent = config.is_spent(done.state.totals.evaluations)
-    if search is not None and (search.searching != "done" or search.began >= rounds):
+    if rules.measures_steps and found is None:
         return (
             f"the search for a step (step_size = auto) took the whole run, {rounds} round{'s' if rounds > 1 else ''};"
             " as a rule it takes 5 to 10 where a round has one slot, and 2 to 5 where it has more, so give the run"
@@ -141,8 +142,8 @@ def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
         ), False
     if not after < before:  # NaN too
         step, way_out = "", "a smaller step_size"
-        if search is not None:
-            step = f" with the step that step_size = auto found, {search.step:g}"
+        if found is not None:
+            step = f" with the step that step_size = auto found, {found:g}"
             way_out = "a number below that, or a larger radius where the function is noisy,"
         return f"the loss went from {before:g} to {after:g}{step}; {way_out} usually cures this", False
     if spent:

@@ -19,7 +19,7 @@ from zofedht.experiments.study.cells import Cell, Grid, Panel, cell_config, labe
 from zofedht.experiments.study.pool import Job, run_jobs
 from zofedht.experiments.study.presets import PRESETS
 from zofedht.experiments.study.progress import StudyProgress
-from zofedht.server.auto.interventions import count_interventions
+from zofedht.server.auto import count_interventions
 from zofedht.server.records.files import cannot_write, replace_file
 
 __all__ = ["STEPS", "AutoGrid", "run_auto"]

@@ -15,7 +15,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError, RoundError
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.server.core.record import RoundRecord
-from zofedht.server.core.rounds import ServerState
+from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run
 from zofedht.server.records.files import replace_file
 from zofedht.server.records.history import HistoryWriter

@@ -11,7 +11,7 @@ from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.typing import Matrix, Vector
 from zofedht.experiments.theory.bounds import Problem, Work
 from zofedht.server.core.record import RoundRecord
-from zofedht.server.core.rounds import ServerState
+from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run
 
 __all__ = ["Quadratic", "make_quadratic", "mean_squared_gradient"]

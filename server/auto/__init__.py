@@ -1,0 +1,24 @@
+"""Step sizes and the subspace weight: as the run config says, or found by the run where a key is ``auto``.
+
+Other folders use the names below and import no module of this folder. A round is asked with ``drawn_as``, ``weight``
+and ``steps``; ``learn`` says what its replies teach, ``renew`` what a new Q changes. ``AutoState`` is all that the
+rules remember, and part of the checkpoint. An ``Intervention`` is a change that nobody asked for by a number.
+"""
+
+from zofedht.server.auto.interventions import Intervention, count_interventions
+from zofedht.server.auto.rules import AutoState, Learnt, Now, Replies, begin, drawn_as, learn, renew, steps, weight
+
+__all__ = [
+    "AutoState",
+    "Intervention",
+    "Learnt",
+    "Now",
+    "Replies",
+    "begin",
+    "count_interventions",
+    "drawn_as",
+    "learn",
+    "renew",
+    "steps",
+    "weight",
+]

@@ -20,14 +20,15 @@ from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import broadcast_bytes, update_bytes
 from zofedht.common.wire.messages import Broadcast, Member, Update
-from zofedht.server.auto.interventions import Intervention
+from zofedht.server.auto import Intervention
 from zofedht.server.core.aggregation import Failure, screen
 from zofedht.server.core.attempt import Attempt
 from zofedht.server.core.figures import Evaluation
 from zofedht.server.core.holdings import Holdings
 from zofedht.server.core.record import Observer, RoundRecord, record_round
-from zofedht.server.core.rounds import Outcome, ServerState, Totals, ask, given_to, tell
+from zofedht.server.core.rounds import Outcome, ask, given_to, tell
 from zofedht.server.core.selection import redraw
+from zofedht.server.core.state import ServerState, Totals
 from zofedht.server.core.traffic import Traffic
 
 __all__ = ["Coordinator"]
@@ -215,7 +216,7 @@ class Coordinator:
             interventions=(*self._changes, *outcome.interventions),
         )
         others = self._holdings.fallbacks.take()
-        record = record_round(previous, self.config, self._attempt, outcome, totals, evaluation, others)
+        record = record_round(previous, self._attempt, outcome, totals, evaluation, others)
         self._holdings.moved(next(iter(self._attempt.asked.values())), outcome.lengths, following.x)
         self._attempt, self._failures, self._changes = Attempt(), [], ()
         for observer in self.observers:

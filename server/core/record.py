@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from zofedht.common.config.run_config import RunConfig
 from zofedht.server.core.aggregation import Failure
 from zofedht.server.core.attempt import Attempt
 from zofedht.server.core.figures import Evaluation
-from zofedht.server.core.rounds import Outcome, ServerState, Totals, weight_now
+from zofedht.server.core.rounds import Outcome
+from zofedht.server.core.state import ServerState, Totals
 
 __all__ = ["Observer", "RoundRecord", "record_round"]
 
@@ -47,7 +47,6 @@ Observer = Callable[[ServerState, RoundRecord], None]
 
 def record_round(
     state: ServerState,
-    config: RunConfig,
     attempt: Attempt,
     outcome: Outcome,
     totals: Totals,
@@ -60,7 +59,8 @@ def record_round(
     the x that follows, where the round has one.
     """
     figures = None if evaluation is None else evaluation.figures or None
-    steps = {broadcast.step_size for broadcast in attempt.asked.values()}
+    asked = list(attempt.asked.values())
+    steps = {broadcast.step_size for broadcast in asked}
     return RoundRecord(
         round=state.round,
         evaluations=totals.evaluations,
@@ -77,7 +77,7 @@ def record_round(
         seconds=totals.seconds,
         failures=[asdict(failure) for failure in outcome.failures],
         skipped=[asdict(skipped) for skipped in outcome.skipped],
-        subspace_weight=weight_now(state, config),
+        subspace_weight=asked[0].weight,
         interventions=[asdict(change) for change in outcome.interventions],
         fallbacks=[asdict(slot) for slot in fallbacks],
         start_loss=outcome.start_loss,

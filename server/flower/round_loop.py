@@ -32,9 +32,9 @@ from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.evaluation import Answer, central_evaluator, evaluate_clients
 from zofedht.server.core.figures import Evaluation, Metrics
-from zofedht.server.core.rounds import ServerState
 from zofedht.server.core.selection import in_turn
 from zofedht.server.core.start import Start, agreed
+from zofedht.server.core.state import ServerState
 from zofedht.server.core.traffic import Traffic
 from zofedht.server.flower.strategy import (
     Instruction,

@@ -20,7 +20,7 @@ from zofedht.client.flower.app import app as client_app
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import MissingExtraError
 from zofedht.server.conduct import Result
-from zofedht.server.core.rounds import ServerState
+from zofedht.server.core.state import ServerState
 from zofedht.server.flower.app import components
 from zofedht.server.flower.round_loop import FlowerRounds
 from zofedht.server.records.run_folder import RunFolder

@@ -7,29 +7,23 @@ import io
 import json
 import struct
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from zofedht.common.config.run_config import FREE_KEYS, RunConfig
-from zofedht.common.errors import CheckpointError
+from zofedht.common.errors import CheckpointError, ConfigError
 from zofedht.common.objective.scaling import Units
-from zofedht.common.typing import Vector
-from zofedht.server.auto.state import Race, StepState
-from zofedht.server.auto.subspace_weight import WeightState
-from zofedht.server.auto.trials import Trial
-from zofedht.server.core.rounds import ServerState, Totals
+from zofedht.server.core.state import ServerState
 from zofedht.server.records.files import replace_file
+from zofedht.server.records.packing import pack, unpack
 
 __all__ = ["CheckpointWriter", "check_dimension", "check_units", "load_newest", "read_checkpoint", "write_checkpoint"]
 
-_MAGIC = b"ZOFEDHT1"
+_MAGIC = b"ZOFEDHT1"  # the number is the version of the format
 _KEEP = 3
 _PATTERN = "round-*.ckpt"
-_STEPPING = frozenset(field.name for field in fields(StepState))
 
 
 def write_checkpoint(folder: Path, state: ServerState, config: RunConfig) -> Path:
@@ -37,24 +31,8 @@ def write_checkpoint(folder: Path, state: ServerState, config: RunConfig) -> Pat
 
     Layout: magic, length of the header, header (JSON), arrays (.npz), sha256 of all before it.
     """
-    header = {
-        "round": state.round,
-        "version": state.version,
-        "window": len(state.window),
-        "has_basis": state.basis is not None,
-        "dimension": state.x.shape[0],
-        "totals": asdict(state.totals),
-        "stepping": None if state.stepping is None else _stepping_header(state.stepping),
-        "weighing": None if state.weighing is None else asdict(state.weighing),
-        "config": config.to_mapping(),
-    }
-    arrays = {"x": state.x} | {f"move{i}": move for i, move in enumerate(state.window)}
-    if state.basis is not None:
-        arrays["basis"] = state.basis
-    if state.units is not None:
-        arrays |= {"scale": state.units.scale, "lower": state.units.lower, "upper": state.units.upper}
-    if state.stepping is not None:
-        arrays |= _stepping_arrays(state.stepping)
+    tree, arrays = pack(state)
+    header = {"state": tree, "config": config.to_mapping()}
     packed = io.BytesIO()
     np.savez(packed, **arrays)  # type: ignore[arg-type]
     text = json.dumps(header, sort_keys=True).encode()
@@ -70,7 +48,7 @@ def write_checkpoint(folder: Path, state: ServerState, config: RunConfig) -> Pat
 def read_checkpoint(path: Path) -> tuple[ServerState, RunConfig]:
     """Read a checkpoint back, bit for bit.
 
-    Raises CheckpointError when the file is missing, truncated, altered or no checkpoint.
+    Raises CheckpointError when the file is missing, truncated, altered, no checkpoint, or another version's.
     """
     try:
         content = path.read_bytes()
@@ -85,57 +63,11 @@ def read_checkpoint(path: Path) -> tuple[ServerState, RunConfig]:
     (length,) = struct.unpack("<Q", body[len(_MAGIC) : start])
     header: dict[str, Any] = json.loads(body[start : start + length])
     with np.load(io.BytesIO(body[start + length :]), allow_pickle=False) as arrays:
-        state = ServerState(
-            round=header["round"],
-            x=arrays["x"],
-            window=tuple(arrays[f"move{i}"] for i in range(header["window"])),
-            basis=arrays["basis"] if header["has_basis"] else None,
-            version=header["version"],
-            totals=Totals(**header["totals"]),
-            units=Units(arrays["scale"], arrays["lower"], arrays["upper"]) if "scale" in arrays else None,
-            stepping=_stepping(header.get("stepping"), arrays),
-            weighing=WeightState(**header["weighing"]) if header.get("weighing") else None,
-        )
-    return state, RunConfig.from_mapping(header["config"])
-
-
-def _stepping_header(state: StepState) -> dict[str, Any]:
-    """All but the vectors; JSON keeps every bit of a finite number, and Python's knows Infinity."""
-    plain = asdict(replace(state, best_x=None, race=None))
-    if state.race is not None:
-        plain["race"] = asdict(replace(state.race, start=None, best_x=None))
-    return plain
-
-
-def _stepping_arrays(state: StepState) -> dict[str, Vector]:
-    race = state.race
-    vectors = {
-        "best_x": state.best_x,
-        "race_start": None if race is None else race.start,
-        "race_best_x": None if race is None else race.best_x,
-    }
-    return {name: vector for name, vector in vectors.items() if vector is not None}
-
-
-def _stepping(header: dict[str, Any] | None, arrays: Mapping[str, Vector]) -> StepState | None:
-    if header is None:
-        return None
-    # Versions before remember more of a search and race otherwise: what they measured is kept, their race begins anew.
-    header = {name: value for name, value in header.items() if name in _STEPPING}
-    race = header.get("race")
-    if race is not None and "seen" not in race:
-        race = Race(race["began"])
-    elif race is not None:
-        losses = {name: tuple((r, client, loss) for r, client, loss in race[name]) for name in ("seen", "least")}
-        race = Race(**(race | losses | {"start": arrays.get("race_start"), "best_x": arrays.get("race_best_x")}))
-    rest = {
-        "tried": tuple(Trial(**trial) for trial in header["tried"]),
-        "recent": tuple(header["recent"]),
-        "rises": tuple(tuple(rises) for rises in header.get("rises", ())),  # versions before had none
-        "best_x": arrays.get("best_x"),
-        "race": race,
-    }
-    return StepState(**(header | rest))
+        try:
+            state = unpack(ServerState, header["state"], dict(arrays))
+            return state, RunConfig.from_mapping(header["config"])
+        except (KeyError, TypeError, ValueError, ConfigError) as error:
+            raise CheckpointError(f"{path} was written by another version of this program ({error})") from error
 
 
 def load_newest(folder: Path, config: RunConfig) -> ServerState:

@@ -11,7 +11,7 @@ from typing import Any
 
 from zofedht.common.errors import DataError
 from zofedht.server.core.record import RoundRecord
-from zofedht.server.core.rounds import ServerState
+from zofedht.server.core.state import ServerState
 from zofedht.server.records.files import cannot_write, replace_file
 
 __all__ = ["HistoryWriter", "read_history", "truncate_history"]

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.core.figures import Unevaluated, who_is_missing
 from zofedht.server.core.record import Observer, RoundRecord
-from zofedht.server.core.rounds import ServerState
+from zofedht.server.core.state import ServerState
 
 __all__ = ["progress"]
 

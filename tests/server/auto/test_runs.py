@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,14 @@ from zofedht.common.objective.base import Objective
 from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Member
+from zofedht.server.auto import AutoState
 from zofedht.server.auto.state import Race, StepState
-from zofedht.server.auto.step_size import drawn_as
 from zofedht.server.auto.subspace_weight import WeightState
 from zofedht.server.auto.trials import Trial
 from zofedht.server.core.record import RoundRecord
-from zofedht.server.core.rounds import ServerState, ask, initial_state
+from zofedht.server.core.rounds import ask
+from zofedht.server.core.state import ServerState, initial_state
 from zofedht.server.inprocess import run
-from zofedht.server.records import checkpoint
 from zofedht.server.records.checkpoint import read_checkpoint, write_checkpoint
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder
@@ -90,15 +90,17 @@ def test_few_clients_that_differ_get_somewhere_whatever_the_magnitude_of_their_l
 def test_a_step_that_makes_the_run_diverge_is_cut_until_it_does_not() -> None:
     objectives = clients(0.1)
     begun = replace(
-        initial_state(config(), np.zeros(DIMENSION)), stepping=StepState("done", step=0.6, level=190.0, best_loss=190.0)
+        initial_state(config(), np.zeros(DIMENSION)),
+        auto=AutoState(StepState("done", step=0.6, level=190.0, best_loss=190.0)),
     )
     rows: list[RoundRecord] = []
     result = run(config(rounds=60), objectives, state=begun, observers=[lambda _, row: rows.append(row)])
     assert loss(objectives, result.state.x) < 0.2 * loss(objectives, np.zeros(DIMENSION))
     changes = [change for row in rows for change in row.interventions]
     assert any(change["what"] == "step-size" for change in changes)
-    assert result.state.stepping is not None
-    assert result.state.stepping.step < 0.3
+    found = result.state.auto.step_found(result.state.round)
+    assert found is not None
+    assert found < 0.3
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
 def test_interventions_are_in_the_history_and_counted_in_the_summary(tmp_path: Path) -> None:
     folder, wanted = RunFolder(tmp_path / "run"), config(subspace_weight="auto")
     folder.begin(wanted, "in-process")
-    result = run(wanted, clients(3.0), folder=folder)
+    run(wanted, clients(3.0), folder=folder)
     rows = read_history(folder.history_file)
     changes = [change for row in rows for change in row["interventions"]]
     assert all(set(change) == {"what", "before", "after", "why"} for change in changes)
@@ -139,7 +141,6 @@ def test_interventions_are_in_the_history_and_counted_in_the_summary(tmp_path: P
     assert rows[0]["step_size"] is None  # its slots tried several
     found = next(row for row in rows if row["interventions"])["interventions"][0]
     assert (found["what"], found["before"]) == ("step-size", None)
-    assert result.state.stepping is not None
     assert rows[-1]["step_size"] <= found["after"]
 
 
@@ -150,7 +151,7 @@ def test_numbers_leave_nothing_to_intervene_in(tmp_path: Path) -> None:
     assert result.summary["interventions"] == {}
     rows = read_history(folder.history_file)
     assert [row["subspace_weight"] for row in rows] == [0.0] * 3 + [START_WEIGHT] * 27
-    assert (result.state.stepping, result.state.weighing) == (None, None)
+    assert result.state.auto == AutoState()
 
 
 @pytest.mark.parametrize(("stretch", "steps"), [(1.0, 1), (1.5, 1), (5.0, 4)])
@@ -163,8 +164,7 @@ def test_the_step_is_looked_at_again_when_the_weight_is_full_and_not_at_its_firs
         np.zeros(DIMENSION),
         basis=np.eye(DIMENSION)[:, :3],
         version=6,
-        stepping=StepState("done", step=0.1),
-        weighing=WeightState(stretch),
+        auto=AutoState(StepState("done", step=0.1), WeightState(stretch)),
     )
     wanted = config(subspace_weight="auto")
     asked = ask(begun, wanted, [Member(str(i), i) for i in range(8)])
@@ -191,7 +191,7 @@ def test_clients_with_other_minima_lose_the_trajectory_and_clients_alike_keep_it
 
 
 def test_what_the_rules_remember_is_in_the_checkpoint_bit_for_bit(tmp_path: Path) -> None:
-    stepping = StepState(
+    step = StepState(
         "fine",
         3,
         -7,
@@ -203,58 +203,38 @@ def test_what_the_rules_remember_is_in_the_checkpoint_bit_for_bit(tmp_path: Path
         True,
         (0.1, 1e300),
         0.7,
+        rises=((0.1, -1e-300), (), (7.0,)),
     )
     wanted = config(subspace_weight="auto")
-    state = ServerState(4, np.zeros(3), stepping=stepping, weighing=WeightState(1 / 3, 0.1, -0.0, 5e-324))
-    read, _ = read_checkpoint(write_checkpoint(tmp_path, state, wanted))
-    # As text: no number equals nan, and 0 equals -0.
-    assert (repr(read.stepping), repr(read.weighing)) == (repr(state.stepping), repr(state.weighing))
+    rules = AutoState(step, WeightState(1 / 3, 0.1, -0.0, 5e-324))
+    read, _ = read_checkpoint(write_checkpoint(tmp_path, ServerState(4, np.zeros(3), auto=rules), wanted))
+    assert repr(read.auto) == repr(rules)  # as text: no number equals nan, and 0 equals -0
     best = np.array([np.pi, -0.0, 5e-324])
-    with_best = replace(state, stepping=replace(stepping, best_loss=0.1, best_x=best))
-    read, _ = read_checkpoint(write_checkpoint(tmp_path, with_best, wanted))
-    assert read.stepping is not None
-    assert read.stepping.best_x is not None
-    assert read.stepping.best_x.tobytes() == best.tobytes()
+    with_best = AutoState(replace(step, best_loss=0.1, best_x=best))
+    read, _ = read_checkpoint(write_checkpoint(tmp_path, ServerState(4, np.zeros(3), auto=with_best), wanted))
+    assert read.auto.step is not None
+    assert read.auto.step.best_x is not None
+    assert read.auto.step.best_x.tobytes() == best.tobytes()
 
 
 def test_a_race_is_in_the_checkpoint_bit_for_bit(tmp_path: Path) -> None:
     start, end = np.array([0.1, -0.0]), np.array([np.pi, 5e-324])
     race = Race(2, 225, start, -1, 3, 4, ((8, "a", 1 / 3), (8, "b", 1e300)), 0, ((8, "a", 0.1),), end)
-    stepping = StepState("race", step=0.3, race=race)
-    state = ServerState(4, np.zeros(2), stepping=stepping)
-    read, _ = read_checkpoint(write_checkpoint(tmp_path, state, config()))
-    assert read.stepping is not None
-    kept = read.stepping.race
-    assert kept is not None
-    assert kept.start is not None
-    assert kept.best_x is not None
-    assert (kept.start.tobytes(), kept.best_x.tobytes()) == (start.tobytes(), end.tobytes())
-    assert replace(kept, start=None, best_x=None) == replace(race, start=None, best_x=None)
-    before = replace(state, stepping=replace(stepping, race=replace(race, start=None, best_x=None)))
-    read, _ = read_checkpoint(write_checkpoint(tmp_path, before, config()))
-    assert read.stepping == before.stepping
-    first = replace(before, stepping=replace(stepping, race=Race(2)))
-    read, _ = read_checkpoint(write_checkpoint(tmp_path, first, config()))
-    assert read.stepping == first.stepping
 
+    def kept(race: Race) -> Race:
+        rules = AutoState(StepState("race", step=0.3, race=race))
+        read, _ = read_checkpoint(write_checkpoint(tmp_path, ServerState(4, np.zeros(2), auto=rules), config()))
+        assert read.auto.step is not None
+        assert read.auto.step.race is not None
+        return read.auto.step.race
 
-def test_a_race_of_the_version_before_begins_anew_with_the_clients_of_the_round_it_began_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = StepState("race", 3, -7, step=0.3, began=9, level=2.5, best_loss=2.5, race=Race(11))
-    losses = [[8, "a", 0.5], [8, "b", 0.25]]
-    race = {"began": 11, "runner": 1, "turns": 2, "judge": 0, "rounds": 4, "losses": losses, "best": 0}
-    header = asdict(now) | {"measured": 0.3, "hold": 3.0, "most": 4.0, "raced": False}
-    header = {name: value for name, value in header.items() if name not in ("begun", "best_x")}
-    header["race"] = race | {"best_losses": losses}
-    monkeypatch.setattr(checkpoint, "_stepping_header", lambda stepping: header)
-    state = ServerState(18, np.zeros(2), stepping=replace(now, race=Race(11, start=np.ones(2), best_x=np.ones(2))))
-    read, _ = read_checkpoint(write_checkpoint(tmp_path, state, config()))
-    assert read.stepping == now
-    assert drawn_as(now, 18) == 11
-    header |= {"race": None, "searching": "done", "raced": True}
-    read, _ = read_checkpoint(write_checkpoint(tmp_path, replace(state, stepping=now), config()))
-    assert read.stepping == replace(now, race=None, searching="done")
+    again = kept(race)
+    assert again.start is not None
+    assert again.best_x is not None
+    assert (again.start.tobytes(), again.best_x.tobytes()) == (start.tobytes(), end.tobytes())
+    without = replace(race, start=None, best_x=None)
+    assert replace(again, start=None, best_x=None) == kept(without) == without
+    assert kept(Race(2)) == Race(2)
 
 
 @pytest.mark.parametrize("rounds", [30, 100])

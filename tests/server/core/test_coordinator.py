@@ -18,7 +18,7 @@ from zofedht.server.core.aggregation import Failure
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.figures import Evaluation, Unevaluated
 from zofedht.server.core.record import RoundRecord
-from zofedht.server.core.rounds import initial_state
+from zofedht.server.core.state import initial_state
 
 EVERYBODY = {"num_clients": 4, "clients_per_round": 4, "sampling": "without-replacement"}
 

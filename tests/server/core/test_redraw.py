@@ -11,8 +11,8 @@ from tests.helpers import Fleet, quadratics, small
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.wire.messages import Member
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.rounds import initial_state
 from zofedht.server.core.selection import redraw
+from zofedht.server.core.state import initial_state
 
 MEMBERS = [Member(str(index), index, str(index)) for index in range(12)]
 CONFIG = small(num_clients=12, clients_per_round=4, memory=2, max_retries=3)

@@ -14,7 +14,8 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
 from zofedht.common.shards import members_of
 from zofedht.common.wire.messages import NO_BASIS, basis_digest
-from zofedht.server.core.rounds import ServerState, ask, initial_state, initial_vector, tell
+from zofedht.server.core.rounds import ask, tell
+from zofedht.server.core.state import ServerState, initial_state, initial_vector
 
 DIMENSION = 6
 MEMBERS = members_of(small())
@@ -185,8 +186,8 @@ def test_the_rule_of_the_step_is_told_the_start_loss_and_a_loss_without_end_is_a
     asked = {b.slot: b for b in ask(start(config), config, MEMBERS)}
     state, _ = tell(start(config), [reply(b, [1.0] * 6, **losses) for b in asked.values()], asked, config)
     assert state is not None
-    assert state.stepping is not None
-    assert {(trial.loss, trial.start_loss) for trial in state.stepping.tried} == {told}
+    assert state.auto.step is not None
+    assert {(trial.loss, trial.start_loss) for trial in state.auto.step.tried} == {told}
 
 
 def test_a_trajectory_longer_than_x_is_refused():

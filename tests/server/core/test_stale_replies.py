@@ -10,7 +10,7 @@ import pytest
 from tests.helpers import Fleet, quadratics, small
 from zofedht.common.wire.messages import Member, Update
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.rounds import initial_state
+from zofedht.server.core.state import initial_state
 
 CONFIG = small(memory=2, rounds=6, num_clients=4, clients_per_round=3, sampling="without-replacement")
 

@@ -12,7 +12,7 @@ from tests.server.flower.loopback import fit, nodes
 from zofedht.common.errors import ConfigError
 from zofedht.common.wire.messages import rounded
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.rounds import initial_state
+from zofedht.server.core.state import initial_state
 from zofedht.server.inprocess import run
 from zofedht.server.records.run_folder import x_digest
 

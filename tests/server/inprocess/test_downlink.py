@@ -17,7 +17,7 @@ from zofedht.common.objective.scaling import Units, in_search_units
 from zofedht.common.wire.codec import decode_broadcast, encode_broadcast
 from zofedht.common.wire.messages import Broadcast, Update, vector_digest
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.rounds import initial_state
+from zofedht.server.core.state import initial_state
 from zofedht.server.inprocess import run
 from zofedht.server.records.run_folder import RunFolder
 

@@ -12,7 +12,7 @@ from tests.helpers import Fleet, black_box, broadcast, quadratics, reply, small
 from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.record import RoundRecord
-from zofedht.server.core.rounds import initial_state
+from zofedht.server.core.state import initial_state
 from zofedht.server.inprocess import run
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder

@@ -17,7 +17,7 @@ from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import CheckpointError, ConfigError, DataError
 from zofedht.server.conduct import Result
 from zofedht.server.core.record import RoundRecord
-from zofedht.server.core.rounds import ServerState
+from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder

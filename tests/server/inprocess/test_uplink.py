@@ -21,7 +21,7 @@ from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
 from zofedht.server.core.record import RoundRecord
 from zofedht.server.core.replays import OTHER_DIRECTIONS
-from zofedht.server.core.rounds import initial_state
+from zofedht.server.core.state import initial_state
 from zofedht.server.inprocess import run
 from zofedht.server.records.run_folder import RunFolder
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import errno
-import math
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,7 @@ import pytest
 
 from tests.helpers import small
 from zofedht.common.errors import CheckpointError, DataError
-from zofedht.server.auto.state import StepState
-from zofedht.server.auto.trials import Trial
-from zofedht.server.core.rounds import ServerState, Totals
+from zofedht.server.core.state import ServerState, Totals
 from zofedht.server.records import checkpoint
 from zofedht.server.records.checkpoint import (
     CheckpointWriter,
@@ -24,6 +21,7 @@ from zofedht.server.records.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from zofedht.server.records.packing import pack
 
 CONFIG = small()
 
@@ -151,26 +149,12 @@ def test_the_observer_writes_every_so_many_rounds(tmp_path: Path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["round-00000003.ckpt", "round-00000006.ckpt"]
 
 
-def test_a_checkpoint_from_before_the_start_losses_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    now = StepState(tried=(Trial(0.1, 0.5, 0.2, "a", 0.75),))
-    before = {"step": 0.1, "loss": 0.5, "explained": 0.2, "client": "a"}
-    header = asdict(replace(now, best_x=None)) | {"tried": [before]}
-    monkeypatch.setattr(checkpoint, "_stepping_header", lambda stepping: header)
-    read, _ = read_checkpoint(write_checkpoint(tmp_path, replace(state_of(3), stepping=now), CONFIG))
-    assert read.stepping == StepState(tried=(Trial(0.1, 0.5, 0.2, "a", math.inf),))
-
-
-def test_rises_of_slots_come_back_as_they_were_and_a_checkpoint_from_before_them_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    now = StepState(searching="done", rises=((0.1, -1e-300), (), (7.0,)))
-    read, _ = read_checkpoint(write_checkpoint(tmp_path / "now", replace(state_of(3), stepping=now), CONFIG))
-    assert read.stepping == now
-    header = asdict(replace(now, best_x=None))
-    del header["rises"]
-    monkeypatch.setattr(checkpoint, "_stepping_header", lambda stepping: header)
-    read, _ = read_checkpoint(write_checkpoint(tmp_path / "before", replace(state_of(3), stepping=now), CONFIG))
-    assert read.stepping == replace(now, rises=())
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tree, arrays = pack(state_of(3))
+    monkeypatch.setattr(checkpoint, "pack", lambda state: (tree | {"totals": {}}, arrays))
+    path = write_checkpoint(tmp_path, state_of(3), CONFIG)
+    with pytest.raises(CheckpointError, match="was written by another version of this program"):
+        read_checkpoint(path)
 
 
 def test_a_full_disk_leaves_the_old_files_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch):

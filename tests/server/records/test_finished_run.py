@@ -16,7 +16,7 @@ from zofedht import load_run
 from zofedht.common.errors import CheckpointError, DataError
 from zofedht.server.__main__ import main
 from zofedht.server.conduct import Result
-from zofedht.server.core.rounds import ServerState
+from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run
 from zofedht.server.records.finished_run import EXPORTS, export
 from zofedht.server.records.run_folder import RunFolder

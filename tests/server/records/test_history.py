@@ -12,7 +12,7 @@ import pytest
 
 from zofedht.common.errors import DataError
 from zofedht.server.core.record import RoundRecord
-from zofedht.server.core.rounds import ServerState
+from zofedht.server.core.state import ServerState
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
 
 RECORD = RoundRecord(

@@ -13,7 +13,7 @@ import pytest
 from tests.helpers import small
 from tests.server.records.test_history import RECORD
 from zofedht.common.config.run_config import RunConfig
-from zofedht.server.core.rounds import ServerState, Totals
+from zofedht.server.core.state import ServerState, Totals
 from zofedht.server.records.progress import progress
 
 

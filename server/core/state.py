@@ -1,0 +1,73 @@
+"""The server's state: all that the next round depends on, and what it is before round 0."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.objective.scaling import Units
+from zofedht.common.random.streams import stream
+from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.messages import NO_BASIS
+from zofedht.server.auto import AutoState, begin
+
+__all__ = ["ServerState", "Totals", "initial_state", "initial_vector"]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What the run has cost so far; a round depends on nothing of it but the evaluations, by budget and schedule."""
+
+    evaluations: int = 0  # single-sample evaluations that the algorithm asked for
+    bytes_up: int = 0
+    bytes_down: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """All that the next round depends on. It is the checkpoint; nothing random is in it."""
+
+    round: int  # r, the next round, 0-based
+    x: Vector  # x_r: (n,)
+    window: tuple[Vector, ...] = ()  # Delta_{r-tau}..Delta_{r-1}, the newest last
+    basis: Matrix | None = None  # Q: (n, tau')
+    version: int = NO_BASIS  # round in which Q was made
+    totals: Totals = field(default_factory=Totals)
+    units: Units | None = None  # of a black box that has a scale or bounds: x, moves and Q are in these
+    auto: AutoState = field(default_factory=AutoState)  # what the rules for step sizes and the weight remember
+
+    @property
+    def user_x(self) -> Vector:
+        """x in the user's units, (n,): what is exported."""
+        return self.x if self.units is None else self.units.to_user(self.x)
+
+    @property
+    def rank(self) -> int:
+        """tau', the number of columns of Q."""
+        return 0 if self.basis is None else int(self.basis.shape[1])
+
+
+def initial_vector(config: RunConfig, dimension: int, own: Vector | None) -> Vector:
+    """Return x_0, (n,). ``own`` is what the objective's ``initial`` gave, used by init = auto."""
+    match config.init:
+        case "ones":
+            return np.ones(dimension)
+        case "random":
+            return stream(config.seed, "initial").standard_normal(dimension) / math.sqrt(dimension)
+        case "auto" if own is not None:
+            return np.array(own, dtype=np.float64)
+        case _:
+            return np.zeros(dimension)
+
+
+def initial_state(config: RunConfig, x: Vector, units: Units | None = None) -> ServerState:
+    """Return the state before round 0; x is projected onto the bounds where there are some.
+
+    Raises ConfigError when the trajectory is longer than x.
+    """
+    config.check_dimension(x.shape[0])
+    return ServerState(round=0, x=x if units is None else units.project(x), units=units, auto=begin(config))
