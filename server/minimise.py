@@ -25,6 +25,7 @@ from zofedht.common.objective.function import as_objective
 from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.scaling import given_start
 from zofedht.common.objective.user_traceback import raised
+from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.figures import comparable, evaluation_notes
 from zofedht.server.core.record import RoundRecord
@@ -32,11 +33,30 @@ from zofedht.server.core.state import ServerState, initial_state, initial_vector
 from zofedht.server.inprocess import InProcessEngine
 from zofedht.server.records.run_folder import RunFolder
 
-__all__ = ["run"]
+__all__ = ["RunResult", "run"]
 
 _WORTH_A_LOOK = 2_000  # evaluations: noise is looked for by three, and some hundred more where there is some
 
 Target = Objective | Callable[..., float]
+
+
+class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
+    """The result of ``run``: a mapping whose keys are attributes, as in scipy.optimize."""
+
+    x: Vector
+    fun: float
+    nfev: int
+    nit: int
+    success: bool
+    status: int
+    message: str
+    history: list[dict[str, Any]]
+    figures: dict[str, float]
+
+    def __repr__(self) -> str:
+        # SciPy's own text would hold every round, and fails for empty figures.
+        shown = self | {"history": f"{len(self.history)} rounds"}
+        return "\n".join(f"{name:>7}: {value}".replace("\n", "\n" + " " * 9) for name, value in shown.items())
 
 
 def run(
@@ -51,7 +71,7 @@ def run(
     callback: Callable[[dict[str, Any]], object] | None = None,
     show_progress: bool = False,
     **options: Any,
-) -> OptimizeResult:
+) -> RunResult:
     """Minimise the mean of the clients' objectives and return a result like scipy.optimize's.
 
     ``objective`` is a function f(x), a function f(x, batch) of ``samples`` samples, an Objective, a list of these (one
@@ -202,9 +222,9 @@ def _config(
 
 def _result(
     state: ServerState, history: list[dict[str, Any]], figures: dict[str, float], message: str, *, success: bool
-) -> OptimizeResult:
+) -> RunResult:
     last = history[-1]["train_loss"] if history else math.nan
-    return OptimizeResult(
+    return RunResult(
         x=state.user_x,
         fun=figures.get("train_loss", last),
         nfev=state.totals.evaluations,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from zofedht.common.objective.base import Objective, Shard
     from zofedht.server.classifier import ZOFedClassifier
     from zofedht.server.fleet.fleet import Fleet
-    from zofedht.server.minimise import run
+    from zofedht.server.minimise import RunResult, run
     from zofedht.server.records.finished_run import FinishedRun, load_run
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "ObjectiveError",
     "RoundError",
     "RunConfig",
+    "RunResult",
     "Shard",
     "ZOFedClassifier",
     "ZofedhtError",
@@ -72,6 +73,7 @@ _HOMES = {
     "Fleet": "server.fleet.fleet",
     "Objective": "common.objective.base",
     "RunConfig": "common.config.run_config",
+    "RunResult": "server.minimise",
     "Shard": "common.objective.base",
     "ZOFedClassifier": "server.classifier",
     "check": "common.checks.report",

@@ -11,8 +11,9 @@ from zofedht.common.errors import ObjectiveError
 
 __all__ = ["raised", "raised_by_objective", "user_place", "user_traceback"]
 
-_ROOT = Path(__file__).resolve().parents[2]
-_OURS = tuple(f"{_ROOT / package}/" for package in ("zofedht", "common", "client", "server"))
+# The top of a checkout, or site-packages/zofedht. Frames name files as they were found, so links are not resolved.
+_TOP = Path(__file__).parents[2]
+_OURS = tuple(f"{_TOP / wing}/" for wing in ("zofedht", "common", "client", "server", "experiments"))
 _STANDARD = sysconfig.get_path("stdlib")
 # Frames between ours and the user's: they say nothing about the failure.
 _CARRIERS = ("<frozen importlib", f"{_STANDARD}/concurrent/", f"{_STANDARD}/importlib/")
