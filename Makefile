@@ -5,7 +5,7 @@ OUT ?= runs/digits-$(shell date +%Y%m%d-%H%M%S)
 STUDY ?= runs/study$(if $(QUICK),-quick)
 MLP_ROUNDS = $(if $(QUICK),8,225)
 FEWER = $(if $(QUICK),--repeats 1 --etas 1 $(1))
-STUDY_RUN = $(BIN)/python -m experiments study --jobs 2 $(if $(DATA),--data-dir $(DATA))
+STUDY_RUN = $(BIN)/python -m zofedht.experiments study --jobs 2 $(if $(DATA),--data-dir $(DATA))
 
 .PHONY: run test check bench study format up down clean
 
@@ -48,13 +48,13 @@ bench: .venv/.installed  ## the local step, and a round of every engine (half an
 	$(BIN)/python -m benchmarks.rounds
 
 study: .venv/.installed  ## the paper's studies and their report: hours; QUICK=--quick is a part in minutes; DATA=DIR holds the large sets; PAGE=FILE.md gets the report
-	$(BIN)/python -m experiments table1 --out $(STUDY)/page
-	$(BIN)/python -m experiments theory $(QUICK) --out $(STUDY)/page
+	$(BIN)/python -m zofedht.experiments table1 --out $(STUDY)/page
+	$(BIN)/python -m zofedht.experiments theory $(QUICK) --out $(STUDY)/page
 	for preset in authors paper; do $(STUDY_RUN) --preset $$preset --model logistic svm $(QUICK) --out $(STUDY)/$$preset || exit; done
 	$(STUDY_RUN) --preset authors --dataset mnist fashion-mnist --model svm-hinge --alphas .1 $(QUICK) $(call FEWER,.1) --out $(STUDY)/authors
 	$(STUDY_RUN) --preset authors --dataset mnist fashion-mnist --model logistic svm svm-hinge --partition sorted --alphas .1 $(QUICK) $(call FEWER,.1) --out $(STUDY)/authors
 	$(STUDY_RUN) --preset authors --dataset mnist fashion-mnist --model mlp --partition iid thirds sorted --etas 1 --alphas .5 $(QUICK) $(call FEWER) --rounds $(MLP_ROUNDS) --out $(STUDY)/authors-mlp
-	$(BIN)/python -m experiments report $(STUDY)/authors $(STUDY)/authors-mlp $(STUDY)/paper --out $(STUDY)/page $(if $(PAGE),--page $(PAGE))
+	$(BIN)/python -m zofedht.experiments report $(STUDY)/authors $(STUDY)/authors-mlp $(STUDY)/paper --out $(STUDY)/page $(if $(PAGE),--page $(PAGE))
 
 up:  ## train in containers, one server and five clients, into runs/compose; see docs/compose.md
 	docker compose up --build

@@ -1,4 +1,4 @@
-"""``python -m experiments``: table1, study, report, auto, theory."""
+"""``python -m zofedht.experiments``: table1, study, report, auto, theory."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _study(args: argparse.Namespace) -> int:
         first_seed=args.seed,
     )
     run_study(grid, args.out.expanduser(), workers=args.jobs, repeat_all=args.repeat_all)
-    print(f"finished; draw it with: python -m experiments report {args.out}")
+    print(f"finished; draw it with: python -m zofedht.experiments report {args.out}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The command line of ``python -m experiments``."""
+"""The command line of ``python -m zofedht.experiments``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ __all__ = ["parser"]
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser; each command's ``command`` attribute is its name."""
-    top = argparse.ArgumentParser(prog="experiments", description="The paper's studies, each as one command.")
+    top = argparse.ArgumentParser(
+        prog="python -m zofedht.experiments", description="The paper's studies, each as one command."
+    )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     table1 = commands.add_parser("table1", help="Table I: the two-dimensional study, as printed and as corrected")

@@ -58,6 +58,11 @@ def test_commands_find_the_users_own_folders(tmp_path: Path, path: str) -> None:
     np.testing.assert_allclose(np.load(folder / "out" / "x.npy"), OPTIMUM, atol=0.1)
 
 
+@pytest.mark.parametrize("module", ["zofedht.experiments", "experiments"])
+def test_the_studies_start_from_a_checkout(module: str) -> None:
+    assert "table1" in _python(_ROOT, "-m", module, "--help")
+
+
 def test_the_users_folders_win_from_behind_this_repository(tmp_path: Path) -> None:
     """The working folder is the checkout, as under ``flwr run .``; the user's modules are on PYTHONPATH."""
     folder = own_folders(tmp_path)

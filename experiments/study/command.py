@@ -98,7 +98,7 @@ def _claim(grid: Grid, out: Path) -> None:
         except OSError as error:
             raise cannot_write(out, error) from error
         about = {**settings, "commands": []}
-    command = " ".join(["python -m experiments", *sys.argv[1:]])
+    command = " ".join(["python -m zofedht.experiments", *sys.argv[1:]])
     if command not in about["commands"]:
         about["commands"].append(command)
     about["machine"] = (

@@ -152,7 +152,8 @@ def read_study(folder: Path) -> Study:
         raise DataError(f"{folder} holds no study: {MANIFEST} is missing or not readable ({error})") from error
     outcomes = [found for found in map(_outcome, sorted(folder.iterdir())) if found is not None]
     if not outcomes:
-        raise DataError(f"{folder} has no finished cell yet; run `python -m experiments study --out {folder}` first")
+        command = f"python -m zofedht.experiments study --out {folder}"
+        raise DataError(f"{folder} has no finished cell yet; run `{command}` first")
     return Study(folder, preset, about, tuple(outcomes))
 
 

@@ -21,7 +21,7 @@ def commands(*variables: str) -> list[list[str]]:
     done = subprocess.run(
         [make, "--dry-run", "study", *variables], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    found = re.findall(r"-m experiments (.*?)(?= \|\| |; |$)", done.stdout, flags=re.MULTILINE)
+    found = re.findall(r"-m zofedht.experiments (.*?)(?= \|\| |; |$)", done.stdout, flags=re.MULTILINE)
     presets = ("authors", "paper")
     return [
         line.replace("$preset", name).split() for line in found for name in presets if "$" in line or name == "paper"

@@ -177,5 +177,5 @@ def test_a_page_gets_the_report_between_its_marks(folder: Path, tmp_path: Path, 
 
 
 def test_commands_are_shown_without_the_folders_of_the_machine_they_ran_on() -> None:
-    shown = _anywhere("python -m experiments study --data-dir /srv/sets --jobs 2 --out /srv/runs/paper")
-    assert shown == "python -m experiments study --data-dir DIR --jobs 2 --out runs/paper"
+    shown = _anywhere("python -m zofedht.experiments study --data-dir /srv/sets --jobs 2 --out /srv/runs/paper")
+    assert shown == "python -m zofedht.experiments study --data-dir DIR --jobs 2 --out runs/paper"

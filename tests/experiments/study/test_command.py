@@ -36,7 +36,17 @@ def outcome(folder: Path) -> dict[str, object]:
 
 
 def start(out: Path, rounds: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "experiments", "study", *TWO_CELLS, "--rounds", str(rounds), "--out", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "zofedht.experiments",
+        "study",
+        *TWO_CELLS,
+        "--rounds",
+        str(rounds),
+        "--out",
+        str(out),
+    ]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
