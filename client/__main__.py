@@ -20,13 +20,20 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     args = parser().parse_args(argv)
-    return guarded("zofedht-client", lambda: {"check": _check, "join": _join}[args.command](args))
+    return guarded("zofedht-client", lambda: {"check": _check, "join": _join, "ledger": _ledger}[args.command](args))
 
 
 def _join(args: argparse.Namespace) -> int:
     from zofedht.client.join.command import join
 
     return join(args)
+
+
+def _ledger(args: argparse.Namespace) -> int:
+    from zofedht.client.join.ledger import ledger_text
+
+    print(ledger_text(args.file.expanduser()))
+    return 0
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -35,6 +35,8 @@ def parser() -> argparse.ArgumentParser:
         help="run config keys of the run that it is for: radius, batch-size, local-steps, rounds, seed",
     )
     _join(commands)
+    ledger = commands.add_parser("ledger", help="sum up what a client has sent", description="Sum up a ledger.")
+    ledger.add_argument("file", metavar="FILE", type=Path, help="the file of join --ledger")
     return top
 
 
@@ -62,6 +64,9 @@ def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         " file; unless given, a named set whose files are here",
     )
     command.add_argument("--objective", default="", metavar="MODULE:FACTORY", help="this client's own objective")
+    command.add_argument(
+        "--ledger", type=Path, metavar="FILE", help="file that receives every message in plain numbers before it leaves"
+    )
     command.add_argument("--data-dir", default="", metavar="DIR", help="folder of the large sets on this machine")
     command.add_argument("--tls-dir", type=Path, metavar="DIR", help="folder with ca.crt, client.crt and client.key")
     command.add_argument(

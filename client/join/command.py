@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 
 from zofedht.client.join.health import Health
+from zofedht.client.join.ledger import Ledger
 from zofedht.client.join.resident import Holdings, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.common.command_line import check_address
@@ -54,7 +55,9 @@ def join(args: argparse.Namespace) -> int:
         if health is not None:
             health.show(connected=now)
 
-    stay_joined(connection, client.to_client(), report=_say, connected=connected)
+    ledger = Ledger(args.ledger.expanduser()) if args.ledger else None
+    sent = ledger.sent if ledger else lambda message: None
+    stay_joined(connection, client.to_client(), report=_say, connected=connected, sent=sent)
     _say("the run is over")
     return 0
 

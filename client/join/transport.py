@@ -62,11 +62,13 @@ def stay_joined(
     *,
     report: Callable[[str], None],
     connected: Callable[[bool], None],
+    sent: Callable[[ClientMessage], None] = lambda message: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Answer the server until it says that the run is over; reconnect with growing, jittered waits.
 
-    ``connected`` hears when the server admits this client and when the line goes down. Raises JoinError when the
+    ``connected`` hears when the server admits this client and when the line goes down. ``sent`` hears of each message
+    before it leaves. Raises JoinError when the
     server refuses this client, or when there was no connection for ``max_wait`` seconds.
     """
     patience = Patience(connection.max_wait)
@@ -76,7 +78,7 @@ def stay_joined(
         connected(True)
 
     while True:
-        line = _Line(connection, client, welcome, report)
+        line = _Line(connection, client, welcome, report, sent)
         try:
             line.answer_until_over()
         except grpc.RpcError as error:
@@ -100,10 +102,15 @@ class _Line:
     """One connection, from the first message to the last."""
 
     def __init__(
-        self, connection: Connection, client: Client, welcome: Callable[[], None], report: Callable[[str], None]
+        self,
+        connection: Connection,
+        client: Client,
+        welcome: Callable[[], None],
+        report: Callable[[str], None],
+        sent: Callable[[ClientMessage], None],
     ) -> None:
         self._connection = connection
-        self._report = report
+        self._report, self._sent = report, sent
         self._client = client
         self._welcome = welcome
         self._introduced = False
@@ -132,7 +139,9 @@ class _Line:
                         self._welcome()
                         continue
                     self._introduced = True
-                    answers.put(_answer(self._client, kind, message, self._report))
+                    answer = _answer(self._client, kind, message, self._report)
+                    self._sent(answer)
+                    answers.put(answer)
                 raise _StreamEndedError
             finally:
                 answers.put(None)

@@ -1,0 +1,81 @@
+"""What a client has sent is in its ledger, in plain numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, serde
+from flwr.proto.transport_pb2 import ClientMessage
+
+from zofedht.client.__main__ import main
+from zofedht.client.join.ledger import Ledger, total
+from zofedht.common.errors import DataError
+
+
+def _slot(move: np.ndarray, slopes: np.ndarray, reason: str = "") -> ClientMessage:
+    metrics = {
+        "round": 3,
+        "slopes": slopes.astype("<f8").tobytes(),
+        "draws": b"\x01\x02",
+        "evaluations": 40,
+        "loss": 0.5,
+    }
+    metrics |= {"reason": reason} if reason else {}
+    result = FitRes(Status(Code.OK, "Success"), ndarrays_to_parameters([move]), 8, metrics)
+    return ClientMessage(fit_res=serde.fit_res_to_proto(result))
+
+
+def test_a_line_holds_the_numbers_that_leave(tmp_path: Path):
+    move, slopes = np.array([0.1, -1e-300, 3.0]), np.array([1 / 3, 2.0])
+    message = _slot(move, slopes)
+    Ledger(tmp_path / "sent.jsonl").sent(message)
+    line = json.loads((tmp_path / "sent.jsonl").read_text())
+    assert line["kind"] == "slot"
+    assert line["bytes"] == message.ByteSize()
+    assert line["arrays"] == [move.tolist()], "every bit: JSON's numbers read back as the same float64"
+    assert line["slopes"] == slopes.tolist()
+    assert (line["draws"], line["round"], line["loss"], line["examples"]) == ("0102", 3, 0.5, 8)
+
+
+def test_a_ledger_is_continued_and_readable_by_its_owner_alone(tmp_path: Path):
+    path = tmp_path / "sent.jsonl"
+    for _ in range(2):
+        Ledger(path).sent(_slot(np.zeros(3), np.zeros(2)))
+    assert path.stat().st_mode & 0o777 == 0o600
+    found = total(path)
+    assert (found.messages, found.numbers, found.evaluations) == ({"slot": 2}, 10, 80)
+
+
+def test_the_command_sums_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "sent.jsonl"
+    ledger = Ledger(path)
+    ledger.sent(_slot(np.zeros(3), np.zeros(2)))
+    ledger.sent(_slot(np.zeros(3), np.zeros(2), reason="round 3, step 1: the objective raised ValueError"))
+    path.write_text(path.read_text() + '{"kind": "sl')  # cut short by a kill
+    assert main(["ledger", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "2 messages" in out
+    assert "1 x round 3, step 1: the objective raised ValueError" in out
+
+
+def test_what_is_no_ledger_is_refused(tmp_path: Path):
+    path = tmp_path / "other.jsonl"
+    path.write_text('{"a": 1}\n{"b": 2}\n')
+    with pytest.raises(DataError, match="line 1 of .* is not a ledger's JSON object"):
+        total(path)
+    with pytest.raises(DataError, match="cannot be read"):
+        total(tmp_path / "nothing")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_nothing_is_sent_that_cannot_be_written():
+    with pytest.raises(DataError, match="so nothing more is sent; make room and join again"):
+        Ledger(Path("/dev/full")).sent(_slot(np.zeros(3), np.zeros(2)))
+
+
+def test_a_folder_is_no_ledger(tmp_path: Path):
+    with pytest.raises(DataError, match="--ledger .* cannot be written"):
+        Ledger(tmp_path)
