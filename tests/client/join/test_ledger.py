@@ -64,7 +64,7 @@ def test_the_command_sums_up(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_what_is_no_ledger_is_refused(tmp_path: Path):
     path = tmp_path / "other.jsonl"
     path.write_text('{"a": 1}\n{"b": 2}\n')
-    with pytest.raises(DataError, match="line 1 of .* is not a ledger's JSON object"):
+    with pytest.raises(DataError, match=r"line 1 of .* is not a ledger's JSON object"):
         total(path)
     with pytest.raises(DataError, match="cannot be read"):
         total(tmp_path / "nothing")
@@ -77,5 +77,5 @@ def test_nothing_is_sent_that_cannot_be_written():
 
 
 def test_a_folder_is_no_ledger(tmp_path: Path):
-    with pytest.raises(DataError, match="--ledger .* cannot be written"):
+    with pytest.raises(DataError, match=r"--ledger .* cannot be written"):
         Ledger(tmp_path)
