@@ -11,6 +11,7 @@ import re
 from zofedht.common.errors import DataError
 
 __all__ = [
+    "AGGREGATIONS",
     "AUTO",
     "CLIENTS_HOLD_DATA",
     "COVARIANCES",
@@ -52,6 +53,7 @@ PROBES = ("gaussian", "rademacher", "sphere")
 STEP_SCHEDULES = (AUTO, "inverse-sqrt", "linear", "constant")
 INITS = (AUTO, "zeros", "ones", "random")
 SAMPLINGS = ("with-replacement", "without-replacement")
+AGGREGATIONS = ("mean", "clipped", "trimmed-mean", "median", "krum", "multi-krum", "centered-clipping")
 WEIGHTINGS = ("uniform", "examples")
 KERNELS = (AUTO, "numpy", "compiled")
 UPLINKS = ("move", "slopes")

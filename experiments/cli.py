@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from zofedht.common.algorithms import ALGORITHMS
+from zofedht.common.choices import UPLINKS
 from zofedht.experiments.study.cells import DATASETS, MODELS, PARTITION_NAMES
 from zofedht.experiments.study.presets import PRESETS
 
@@ -33,6 +34,16 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--page", metavar="FILE.md", type=Path, help="page that gets the report between two marks")
 
     _auto(commands)
+
+    liars = commands.add_parser("liars", help="clients that lie, against every aggregation rule")
+    liars.add_argument("--dataset", choices=("digits", "mnist"), default="digits")
+    liars.add_argument("--partition", choices=("iid", "thirds", "sorted"), default="iid")
+    liars.add_argument("--algorithm", choices=tuple(ALGORITHMS), default="zofedavg-sgd")
+    liars.add_argument("--uplink", choices=UPLINKS, default="move")
+    liars.add_argument("--step-size", metavar="ETA", type=_positive, default=3.0)
+    liars.add_argument("--rounds", metavar="R", type=_at_least(1), default=100)
+    liars.add_argument("--seeds", metavar="N", type=_at_least(1), default=3, help="runs of a cell (3)")
+    liars.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")
 
     theory = commands.add_parser("theory", help="Theorem 1 and Lemmas 1-3 on a quadratic")
     theory.add_argument("--out", metavar="DIR", type=Path, help="receives theory.md and theory.json")

@@ -25,6 +25,7 @@ FLOWER_FACING = {
     "client/flower/app.py",
     "client/join/transport.py",
     "client/join/resident.py",
+    "client/join/ledger.py",
 }
 ON_THE_NETWORK = {
     "server/grpc/transport.py",

@@ -49,10 +49,34 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
             "rounds",
             "rounds must be at least 1 when there is no budget, got 0 (or set budget to a number of evaluations)",
         )
+    if config.aggregation != "mean":
+        yield from _of_aggregation(config)
     if config.step_is_auto:
         yield from _of_auto_steps(config)
     if config.weight_is_auto:
         yield from _of_auto_weight(config)
+
+
+def _of_aggregation(config: RunConfig) -> Iterator[Problem]:
+    rule, slots, tolerated = config.aggregation, config.clients_per_round, config.tolerated
+    if config.weighting != "uniform":
+        yield Problem(
+            "weighting",
+            f"weighting must be uniform when aggregation is {rule}, which knows no weights, got {config.weighting!r}",
+        )
+    if config.step_is_auto:
+        yield Problem(
+            "aggregation",
+            f"aggregation must be mean when step-size is auto, whose slots try different steps, got {rule!r} (or give"
+            " step-size as a number)",
+        )
+    least = {"trimmed-mean": 2 * tolerated + 1, "krum": 2 * tolerated + 3, "multi-krum": 2 * tolerated + 3}.get(rule, 1)
+    if slots < least:
+        yield Problem(
+            "clients-per-round",
+            f"clients-per-round must be at least {least} for {rule} to bear {tolerated} false slots, got {slots}"
+            " (median and centered-clipping need no such number)",
+        )
 
 
 def _of_auto_steps(config: RunConfig) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.choices import (
+    AGGREGATIONS,
     AUTO,
     COVARIANCES,
     DIRECTIONS,
@@ -149,6 +150,18 @@ class Keys:
     )
     weighting: str = _key(
         "uniform", "slot weights of the mean: all equal, or the samples of the client's shard", rule=one_of(WEIGHTINGS)
+    )
+    aggregation: str = _key(
+        "mean",
+        "how the moves of a round become one; all but the mean bear some false moves",
+        rule=one_of(AGGREGATIONS),
+    )
+    tolerate: int = _key(
+        0,
+        "false slots of a round that trimmed-mean, krum and multi-krum bear; 0: three in ten",
+        symbol="f",
+        unit="slots",
+        rule=at_least(0),
     )
     rounds: int = _key(100, "rounds to run; 0: until the budget is spent", symbol="R", unit="rounds", rule=at_least(0))
     budget: int = _key(

@@ -78,6 +78,11 @@ class RunConfig(Keys):
         return START_WEIGHT if isinstance(self.subspace_weight, str) else self.subspace_weight
 
     @property
+    def tolerated(self) -> int:
+        """How many slots of a round may be false: as ``tolerate`` says, or three in ten."""
+        return self.tolerate or 3 * self.clients_per_round // 10
+
+    @property
     def weight_is_auto(self) -> bool:
         """Whether the run steers the weight."""
         return self.row.follows_trajectory and self.subspace_weight == AUTO

@@ -40,6 +40,8 @@ class RoundRecord:
     start_loss: float = math.nan  # clients' mean loss at the x that the round began from, of each slot's first probe
     unevaluated: list[dict[str, object]] = field(default_factory=list)  # clients that a full evaluation lacks, and why
 
+    outliers: list[dict[str, object]] = field(default_factory=list)  # slots whose move is many times as long as usual
+
 
 Observer = Callable[[ServerState, RoundRecord], None]
 """Called after each round with the state that follows it."""
@@ -81,5 +83,6 @@ def record_round(
         interventions=[asdict(change) for change in outcome.interventions],
         fallbacks=[asdict(slot) for slot in fallbacks],
         start_loss=outcome.start_loss,
+        outliers=[asdict(outlier) for outlier in outcome.outliers],
         unevaluated=[] if evaluation is None else [asdict(one) for one in evaluation.missing],
     )

@@ -15,10 +15,10 @@ import numpy as np
 
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["OUTLIER", "RULES", "robust_mean", "times_of_usual", "usual_length"]
+__all__ = ["OUTLIER", "RULES", "lengths_of", "robust_mean", "usual_length"]
 
 OUTLIER = 5.0
-"""A row this many times as long as usual is called an outlier."""
+"""A move more than this many times as long as usual is an outlier; honest moves differ by a factor of two."""
 
 _CLIP = 2.0  # times the usual length that a row may have under ``clipped``
 _PASSES = 3  # of centered clipping: more change nothing that was measured
@@ -44,11 +44,6 @@ def usual_length(medians: Sequence[float], lengths: Sequence[float]) -> tuple[fl
     """
     kept = (*medians, float(np.median(lengths)))[-_ROUNDS:]
     return float(np.median(kept)), kept
-
-
-def times_of_usual(lengths: Sequence[float], usual: float) -> list[float]:
-    """Return how many times as long as usual each row is; 1 where nothing has a length yet."""
-    return [length / usual if usual > 0.0 else 1.0 if length == 0.0 else float("inf") for length in lengths]
 
 
 def robust_mean(rule: str, rows: Matrix, usual: float, tolerated: int) -> Vector:
@@ -107,7 +102,7 @@ def _centered_clipping(rows: Matrix, usual: float, tolerated: int) -> Vector:
     v = np.zeros(rows.shape[1])
     for _ in range(_PASSES):
         apart = rows - v
-        v = v + _mean(_cut(apart, float(np.median(_lengths(apart)))))
+        v = v + _mean(_cut(apart, float(np.median(lengths_of(apart)))))
     return v
 
 
@@ -127,14 +122,16 @@ def _mean(rows: Matrix) -> Vector:
     return mean
 
 
-def _lengths(rows: Matrix) -> Vector:
+def lengths_of(rows: Matrix) -> Vector:
+    """Return the length of each row, (m,)."""
     largest = np.max(np.abs(rows), axis=1)  # divided out: squares of large numbers overflow
     scaled = rows / np.where(largest > 0.0, largest, 1.0)[:, None]
-    return np.asarray(largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))
+    with np.errstate(over="ignore"):
+        return np.asarray(largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))
 
 
 def _cut(rows: Matrix, longest: float) -> Matrix:
-    lengths = _lengths(rows)
+    lengths = lengths_of(rows)
     return rows * np.divide(longest, lengths, out=np.ones_like(lengths), where=lengths > longest)[:, None]
 
 

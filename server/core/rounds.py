@@ -17,6 +17,7 @@ from zofedht.common.wire.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, 
 from zofedht.server import auto
 from zofedht.server.auto import Intervention
 from zofedht.server.core.aggregation import Failure, Skipped, diverged, mean_move, screen, skipped_steps
+from zofedht.server.core.combine import Outlier, combine
 from zofedht.server.core.replays import Part, Replays
 from zofedht.server.core.selection import select
 from zofedht.server.core.state import ServerState
@@ -35,6 +36,7 @@ class Outcome:
     interventions: tuple[Intervention, ...] = ()
     lengths: Vector | None = None  # mean of eta c, where x moved along nothing else: (K,)
     start_loss: float = math.nan  # mean over the usable slots of the loss at x_r, that no local step has touched
+    outliers: tuple[Outlier, ...] = ()
 
 
 def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attempt: int = 0) -> list[Broadcast]:
@@ -115,8 +117,9 @@ def tell(
     replies = auto.Replies(usable, asked, lost)
     learnt = auto.learn(state.auto, _now(state, config), replies)
     counted = [update for update in usable if update.slot in learnt.counts]
-    parts = replays.parts(counted, asked, state.basis, config.weighting)
-    x, move = _moved(state, parts)  # lines 20 and 21: x_{r+1} and Delta_r
+    combined = combine(counted, asked, config, replays, state.basis, state.lengths)  # line 20
+    parts = combined.parts
+    x, move = _moved(state, parts)  # line 21: x_{r+1} and Delta_r
     if not np.all(np.isfinite(x)):
         failures += [Failure(u.slot, u.client, "the mean of the moves overflows; lower step-size") for u in usable]
         return None, Outcome(0, tuple(failures))
@@ -126,6 +129,7 @@ def tell(
         x=x if learnt.x is None else learnt.x,
         totals=replace(state.totals, evaluations=state.totals.evaluations + sum(u.evaluations for u in usable)),
         auto=learnt.state,
+        lengths=combined.medians,
     )
     following, changes = _remember(following, move if learnt.travels else None, config, replies)
     return following, Outcome(
@@ -136,6 +140,7 @@ def tell(
         interventions=learnt.interventions + changes,
         lengths=parts[0].lengths if len(parts) == 1 and learnt.travels else None,
         start_loss=_mean([u.start_loss for u in usable]),
+        outliers=combined.outliers,
     )
 
 

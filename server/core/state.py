@@ -37,6 +37,7 @@ class ServerState:
     basis: Matrix | None = None  # Q: (n, tau')
     version: int = NO_BASIS  # round in which Q was made
     totals: Totals = field(default_factory=Totals)
+    lengths: tuple[float, ...] = ()  # median lengths of moves in the latest rounds, in units of the step size
     units: Units | None = None  # of a black box that has a scale or bounds: x, moves and Q are in these
     auto: AutoState = field(default_factory=AutoState)  # what the rules for step sizes and the weight remember
 

@@ -19,6 +19,7 @@ from zofedht.common.errors import CheckpointError, ConfigError, DataError, Missi
 from zofedht.common.typing import Vector
 from zofedht.common.versions import version_of
 from zofedht.server.auto import count_interventions
+from zofedht.server.core.combine import summed_outliers
 from zofedht.server.core.fallbacks import count_fallbacks
 from zofedht.server.core.figures import Evaluation, evaluation_summary
 from zofedht.server.core.record import Observer
@@ -185,6 +186,7 @@ class RunFolder:
             "seconds": round(state.totals.seconds, 3),
             "interventions": count_interventions(rows),
             "fallbacks": count_fallbacks(rows),
+            "outliers": summed_outliers(rows),
             "losses": count_losses(rows, config.local_steps),
             "at_bounds": _at_bounds(state),
             "x_sha256": x_digest(state.user_x),

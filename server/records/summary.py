@@ -28,6 +28,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         f" {summary['seconds']:.1f} s",
         *_changes(summary.get("interventions", {})),
         *_others(summary.get("fallbacks", {})),
+        *_outliers(summary.get("outliers", {}), summary["config"]),
         *_losses(summary.get("losses", {}), summary["config"]),
         *_bounds(summary.get("at_bounds", {})),
         f"x               sha256 {summary['x_sha256']}",
@@ -94,6 +95,21 @@ def _others(slots: Mapping[str, int]) -> list[str]:
     more = [f"{len(slots) - len(shown)} more"] if len(slots) > len(shown) else []
     text = ", ".join([*shown, *more])
     return [f"other draws     clients (slots): {text}; their moves were taken, why is in the history"] if shown else []
+
+
+def _outliers(clients: Mapping[str, Mapping[str, float]], config: Mapping[str, Any]) -> list[str]:
+    """Return a line for each client whose moves were outliers, and what bears them."""
+    shown = [
+        f"client {client} moved {found['times']:.3g} times as far as the median in {found['slots']:.0f} slots"
+        for client, found in list(clients.items())[:_CLIENTS_SHOWN]
+    ]
+    if not shown:
+        return []
+    if len(clients) > _CLIENTS_SHOWN:
+        shown.append(f"and {len(clients) - _CLIENTS_SHOWN} clients more")
+    if config.get("aggregation") == "mean":
+        shown.append("if that is not to be trusted: aggregation=clipped, median or centered-clipping")
+    return [f"{'outliers' if place == 0 else '':15} {text}" for place, text in enumerate(shown)]
 
 
 def _losses(losses: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:

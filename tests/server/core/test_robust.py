@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zofedht.common.typing import Matrix
-from zofedht.server.core.robust import RULES, robust_mean, times_of_usual, usual_length
+from zofedht.server.core.robust import RULES, robust_mean, usual_length
 
 _HONEST = np.random.default_rng(5).normal(1.0, 0.3, size=(10, 40))  # the mean is ~ 1 in each coordinate
 
@@ -99,11 +99,6 @@ def test_the_usual_length_is_a_median_over_five_rounds():
         usual, medians = usual_length(medians, [length, length, 1e9])
     assert (usual, medians) == (3.0, (1.0, 2.0, 3.0, 4.0, 100.0))
     assert usual_length(medians, [5.0])[1] == (2.0, 3.0, 4.0, 100.0, 5.0)
-
-
-def test_a_row_is_measured_by_the_usual_one():
-    assert times_of_usual([2.0, 31.0], 1.0) == [2.0, 31.0]
-    assert times_of_usual([0.0, 1.0], 0.0) == [1.0, float("inf")]
 
 
 def test_the_order_of_slots_changes_no_more_than_rounding():

@@ -1,0 +1,1 @@
+"""What false clients and curious servers can do: ``liars`` lets clients lie, and measures every aggregation rule."""
