@@ -19,7 +19,8 @@ _OTHER: dict[str, Any] = {
     "subspace_weight": 0.1, "memory": 9, "slope": "forward", "probe": "sphere",
     "kernel": "numpy", "radius": 1e-05, "step_size": 1e22,
     "step_schedule": "constant", "local_steps": 3, "batch_size": 0, "init": "ones", "num_clients": 100,
-    "clients_per_round": 10, "sampling": "without-replacement", "weighting": "examples", "aggregation": "median", "tolerate": 2, "rounds": 0,
+    "clients_per_round": 10, "sampling": "without-replacement", "weighting": "examples", "rounds": 0,
+    "aggregation": "median", "tolerate": 2,
     "budget": 10**12, "seed": 2**63 - 1, "uplink": "slopes", "directions": "shared", "downlink": "slopes",
     "wire_dtype": "float32",
     "min_replies": 2, "max_retries": 0, "round_timeout": 0.1,
@@ -44,8 +45,9 @@ def test_toml_round_trip_keeps_every_key(tmp_path: Path) -> None:
     assert set(_OTHER) == set(fields)
     assert not any(_OTHER[name] == default for name, default in fields.items())
     assert _reread(RunConfig(), tmp_path) == RunConfig()
-    for downlink, dtype in (("x", "float32"), ("slopes", "float64")):  # one does not go with the other
-        config = RunConfig(**(_OTHER | {"downlink": downlink, "wire_dtype": dtype}))
+    apart = ({"downlink": "x", "weighting": "uniform"}, {"wire_dtype": "float64", "aggregation": "mean"})
+    for changes in apart:  # what does not go with another key's value
+        config = RunConfig(**(_OTHER | changes))
         assert _reread(config, tmp_path) == config
 
 
