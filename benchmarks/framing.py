@@ -26,6 +26,7 @@ from benchmarks.rounds import write_rows
 from benchmarks.wire import WAYS
 from zofedht.client.join.resident import Holdings, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
+from zofedht.common.errors import ZofedhtError
 from zofedht.common.tls import TlsFiles, read_tls
 from zofedht.server.core.traffic import Traffic
 from zofedht.server.grpc.certificates import make_certificates
@@ -107,16 +108,27 @@ def counted(keys: dict[str, Any], dimension: int, clients: int, rounds: int, *, 
                 proxy.target = port
                 for index, name in enumerate(names):
                     shown = read_tls(folder / "clients" / name, "client") if tls else None
-                    holdings = Holdings(name, uuid.uuid4().hex, index, clients)
-                    threading.Thread(target=_client, args=(holdings, proxy.port, shown), daemon=True).start()
+                    holdings = Holdings(name, uuid.uuid4().hex, index, clients, dataset=everything["dataset"])
+                    threading.Thread(target=client, args=(holdings, shown), daemon=True).start()
 
+            def client(holdings: Holdings, tls: TlsFiles | None) -> None:
+                try:
+                    _stay_joined(holdings, proxy.port, tls)
+                except ZofedhtError as error:
+                    ended.append(error)
+
+            def report(text: str) -> None:
+                if ended:  # the server would wait for this client for ever
+                    raise ended[0]
+
+            ended: list[ZofedhtError] = []
             with redirect_stderr(io.StringIO()):  # the rounds are not to stand between the lines of the table
-                result, _ = serve(options, everything, report=lambda text: None, listening=start_clients)
+                result, _ = serve(options, everything, report=report, listening=start_clients)
         totals = result.state.totals
         return Counted((totals.bytes_up, totals.bytes_down), proxy.traffic.take())
 
 
-def _client(holdings: Holdings, port: int, tls: TlsFiles | None) -> None:
+def _stay_joined(holdings: Holdings, port: int, tls: TlsFiles | None) -> None:
     client = ResidentClient(holdings, lambda text: None).to_client()
     connection = Connection(f"127.0.0.1:{port}", tls)
     stay_joined(connection, client, report=lambda text: None, connected=lambda up: None)

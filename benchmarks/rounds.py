@@ -99,10 +99,8 @@ def _started(engine: str, folder: Path, clients: int, keys: dict[str, object]) -
             server = _spawn(stack, [*command, "--out", out, "--set", *assignments])
             port = _port(server)
             share = [range(first, clients, _CLIENT_PROCESSES) for first in range(min(_CLIENT_PROCESSES, clients))]
-            hosts = [
-                _spawn(stack, [sys.executable, "-m", "benchmarks.many_clients", port, str(clients), *map(str, indices)])
-                for indices in share
-            ]
+            host = [sys.executable, "-m", "benchmarks.many_clients", port, str(keys["dataset"]), str(clients)]
+            hosts = [_spawn(stack, [*host, *map(str, indices)]) for indices in share]
             yield [server, *hosts]
         else:
             yield [_spawn(stack, [_SERVER, "run", "--engine", engine, "--out", out, "--set", *assignments])]
