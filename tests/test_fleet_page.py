@@ -65,7 +65,7 @@ def test_the_page_s_network_runs_as_written(tmp_path: Path) -> None:
             os.killpg(shell.pid, signal.SIGKILL)
             shell.wait()
     assert shell.returncode == 0, said
-    found = re.search(r"\('north', 'south'\) \[ *([\d.]+) +([\d.]+)\]", said)
+    found = re.search(r"\('north', 'south'\) \[ *([\d.]+) +([\d.]+) *\]", said)
     assert found, said
     assert float(found[1]) == pytest.approx(0.4, abs=1e-3)
     assert float(found[2]) == pytest.approx(55.0, abs=0.1)

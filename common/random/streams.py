@@ -23,6 +23,9 @@ Purpose = Literal[
     "initial",  # x_0
     "check",  # probes of check_objective
     "redraw",  # who takes over a lost slot
+    "candidates",  # normal numbers of a generation of CMA-ES
+    "sites",  # the order in which sites take their turns
+    "restart",  # where a search begins anew
 ]
 _CODES = {purpose: code for code, purpose in enumerate(get_args(Purpose), start=1)}
 """The number that a purpose is in a name."""

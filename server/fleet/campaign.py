@@ -12,11 +12,10 @@ import numpy as np
 from zofedht.common.errors import FleetError
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.typing import Matrix, Vector
-from zofedht.server.fleet.candidates import Best, Candidates
+from zofedht.server.fleet.candidates import Best, Candidates, site_rows
 from zofedht.server.fleet.folder import About, FleetFolder
 from zofedht.server.fleet.ledger import Ledger
 from zofedht.server.fleet.questions import ON_LOSS, Questions
-from zofedht.server.fleet.report import site_rows
 from zofedht.server.fleet.sites import Sites
 
 __all__ = ["Campaign", "Rules", "checked_points"]
@@ -86,6 +85,11 @@ class Campaign:
     def best(self) -> Best | None:
         """The best x so far."""
         return self.begin().candidates.best
+
+    @property
+    def left(self) -> int | None:
+        """Site evaluations that are left of the budget; None where there is none."""
+        return self._rules.budget - self.begin().questions.evaluations if self._rules.budget else None
 
     def ask(self, points: Any, sites: Sequence[str] | None = None) -> tuple[Matrix, Vector]:
         """Return the table of one batch, (sites, points), and its means, (points,). Raises as ``Fleet.many`` does."""

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from zofedht.common.errors import BudgetError, FleetError
+from zofedht.common.errors import BudgetError
 from zofedht.common.objective.base import Bounds
-from zofedht.common.typing import Matrix, Vector
-from zofedht.server.fleet.campaign import Campaign, Rules, checked_points
-from zofedht.server.fleet.candidates import Best
-from zofedht.server.fleet.compare import Comparison, comparison
+from zofedht.server.fleet.campaign import Campaign, Rules
 from zofedht.server.fleet.folder import About
-from zofedht.server.fleet.gathering import Gathering, gathered_map
+from zofedht.server.fleet.function import SiteFunction
 from zofedht.server.fleet.local import LocalSites, Target
 from zofedht.server.fleet.sites import Sites
 
 __all__ = ["Fleet"]
 
 
-class Fleet:
+class Fleet(SiteFunction):
     """The mean of F over sites as a function of x, each evaluation on a site's whole shard.
 
     Clients join by ``zofedht-client join --objective module:factory``; ``Fleet.local`` is the same over functions and
@@ -149,110 +145,6 @@ class Fleet:
         fleet = cls.__new__(cls)
         fleet._campaign = Campaign(make, folder, Rules(budget, on_error, max_retries))
         return fleet
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        """The names of the sites, in the order that people sort names."""
-        return self._campaign.names
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the parameters; x0, x1 and so on where none are declared."""
-        return self._campaign.begin().parameters.labels
-
-    @property
-    def dim(self) -> int:
-        """n, the number of parameters."""
-        return self._campaign.begin().parameters.dim
-
-    @property
-    def x0(self) -> Vector:
-        """Where the first site starts, (n,)."""
-        return self._campaign.begin().parameters.start.copy()
-
-    @property
-    def bounds(self) -> list[tuple[float, float]]:
-        """Lowest and highest value of each parameter, infinite where it has no bound."""
-        box = self._campaign.begin().parameters.box
-        return list(zip(box.lower.tolist(), box.upper.tolist(), strict=True))
-
-    @property
-    def scale(self) -> Vector:
-        """How large a change of each parameter matters, (n,)."""
-        return self._campaign.begin().parameters.box.scale.copy()
-
-    @property
-    def evaluations(self) -> int:
-        """Site evaluations that this program has asked for, replayed ones included."""
-        return self._campaign.begin().questions.evaluations
-
-    @property
-    def best(self) -> Best | None:
-        """The ``x`` with the lowest ``mean`` over all sites, and its ``repeats``; None while there is none.
-
-        Where answers are noisy the lowest of many means is low by luck, too: ``compare`` tells what x is worth.
-        """
-        return self._campaign.best
-
-    @property
-    def port(self) -> int:
-        """The port that a fleet on a network listens on; 0 for a local one."""
-        return int(getattr(self._campaign.sites, "port", 0))
-
-    def __call__(self, x: ArrayLike) -> float:
-        """Return the mean over the sites of F at x, (n,). Raises what ``many`` raises."""
-        [point] = checked_points([x], self._campaign.begin().parameters)
-        if place := Gathering.current():
-            return place[0].ask(place[1], point)
-        return float(self.many([point])[0])
-
-    def many(self, points: ArrayLike) -> Vector:
-        """Return the mean over the sites at each row of ``points``, (points, n), asked for as one batch.
-
-        Each mean is over the sites that answered, NaN where none did.
-
-        Raises
-        ------
-        BudgetError
-            When the budget does not suffice. Nothing was asked then.
-        ObjectiveError
-            When an answer is lost to the end and ``on_error`` is "stop".
-        FleetError
-            When a point lies outside of the bounds, or is none.
-        """
-        return self._campaign.ask(points)[1]
-
-    def table(self, points: ArrayLike, sites: Sequence[str] | None = None) -> Matrix:
-        """Return F of each site at each row of ``points``, (sites, points); NaN where it is lost.
-
-        ``sites`` are some of ``fleet.sites``; all unless given. Raises what ``many`` raises.
-        """
-        return self._campaign.ask(points, sites)[0]
-
-    def map(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
-        """Return the function at each argument, as ``workers=fleet.map`` of SciPy's optimisers wants it.
-
-        The calls run in threads, and what they ask of the fleet at one time is one batch.
-        """
-        return gathered_map(self.many, function, arguments)
-
-    def compare(self, x: ArrayLike, x0: ArrayLike | None = None, *, repeats: int = 2) -> Comparison:
-        """Ask all sites anew about x and x0, ``repeats`` times each in turn, and return how much better x is.
-
-        ``x0`` is ``fleet.x0`` unless it is given. With two repeats or more the noise of the answers is known.
-
-        Examples
-        --------
-        >>> sites = [lambda x, c=c: (x[0] - c) ** 2 for c in (1.0, 2.0, 3.0)]
-        >>> with Fleet.local(sites, x0=[0.0]) as fleet:
-        ...     print(fleet.compare([2.0]))
-        gain 4, sites like these -5.937 to 13.94 (95%), these sites exactly, 2 of 3 sites better, worst site-0 (+0)
-        """
-        if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-            raise FleetError(f"repeats must be a whole number of at least 1, got {repeats!r}")
-        pair = checked_points([self.x0 if x0 is None else x0, x], self._campaign.begin().parameters)
-        values = self.table(np.tile(pair, (repeats, 1)))
-        return comparison(values[:, 0::2], values[:, 1::2], self.sites)
 
     def close(self, *, over: bool = True) -> None:
         """Give the folder back and send the sites home; unless it is ``over`` they try to come back."""

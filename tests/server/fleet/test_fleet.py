@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from scipy.optimize import differential_evolution, minimize
 
-import zofedht.server.fleet.fleet as module
 from tests.server.fleet.pump import Pump, Shut
 from zofedht import BudgetError, CheckpointError, DataError, Fleet, FleetError, Objective, ObjectiveError, Shard
+from zofedht.server.fleet import fleet as fleet_module
+from zofedht.server.fleet import function as function_module
 
 ROOT = Path(__file__).resolve().parents[3]
 FAR = [0.2, 80.0]
@@ -45,7 +46,7 @@ def never(x: np.ndarray) -> float:
 
 
 def test_the_examples_of_the_docstrings_run() -> None:
-    assert doctest.testmod(module, extraglobs={"Fleet": Fleet}).failed == 0
+    assert doctest.testmod(fleet_module).failed == doctest.testmod(function_module).failed == 0
 
 
 def test_a_fleet_is_the_mean_of_its_sites() -> None:

@@ -1,0 +1,173 @@
+"""What a fleet can be asked: all of ``Fleet`` but where its sites are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import OptimizeResult
+
+from zofedht.common.errors import FleetError
+from zofedht.common.typing import Matrix, Vector
+from zofedht.server.fleet.campaign import Campaign, checked_points
+from zofedht.server.fleet.candidates import Best
+from zofedht.server.fleet.compare import Comparison, comparison
+from zofedht.server.fleet.gathering import Gathering, gathered_map
+from zofedht.server.fleet.minimize import minimize
+
+__all__ = ["SiteFunction"]
+
+
+class SiteFunction:
+    """The mean of F over sites as a function of x."""
+
+    _campaign: Campaign
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The names of the sites, in the order that people sort names."""
+        return self._campaign.names
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the parameters; x0, x1 and so on where none are declared."""
+        return self._campaign.begin().parameters.labels
+
+    @property
+    def dim(self) -> int:
+        """n, the number of parameters."""
+        return self._campaign.begin().parameters.dim
+
+    @property
+    def x0(self) -> Vector:
+        """Where the first site starts, (n,)."""
+        return self._campaign.begin().parameters.start.copy()
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        """Lowest and highest value of each parameter, infinite where it has no bound."""
+        box = self._campaign.begin().parameters.box
+        return list(zip(box.lower.tolist(), box.upper.tolist(), strict=True))
+
+    @property
+    def scale(self) -> Vector:
+        """How large a change of each parameter matters, (n,)."""
+        return self._campaign.begin().parameters.box.scale.copy()
+
+    @property
+    def evaluations(self) -> int:
+        """Site evaluations that this program has asked for, replayed ones included."""
+        return self._campaign.begin().questions.evaluations
+
+    @property
+    def best(self) -> Best | None:
+        """The ``x`` with the lowest ``mean`` over all sites, and its ``repeats``; None while there is none.
+
+        Where answers are noisy the lowest of many means is low by luck, too: ``compare`` tells what x is worth.
+        """
+        return self._campaign.best
+
+    @property
+    def port(self) -> int:
+        """The port that a fleet on a network listens on; 0 for a local one."""
+        return int(getattr(self._campaign.sites, "port", 0))
+
+    def __call__(self, x: ArrayLike) -> float:
+        """Return the mean over the sites of F at x, (n,). Raises what ``many`` raises."""
+        [point] = checked_points([x], self._campaign.begin().parameters)
+        if place := Gathering.current():
+            return place[0].ask(place[1], point)
+        return float(self.many([point])[0])
+
+    def many(self, points: ArrayLike) -> Vector:
+        """Return the mean over the sites at each row of ``points``, (points, n), asked for as one batch.
+
+        Each mean is over the sites that answered, NaN where none did.
+
+        Raises
+        ------
+        BudgetError
+            When the budget does not suffice. Nothing was asked then.
+        ObjectiveError
+            When an answer is lost to the end and ``on_error`` is "stop".
+        FleetError
+            When a point lies outside of the bounds, or is none.
+        """
+        return self._campaign.ask(points)[1]
+
+    def table(self, points: ArrayLike, sites: Sequence[str] | None = None) -> Matrix:
+        """Return F of each site at each row of ``points``, (sites, points); NaN where it is lost.
+
+        ``sites`` are some of ``fleet.sites``; all unless given. Raises what ``many`` raises.
+        """
+        return self._campaign.ask(points, sites)[0]
+
+    def map(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
+        """Return the function at each argument, as ``workers=fleet.map`` of SciPy's optimisers wants it.
+
+        The calls run in threads, and what they ask of the fleet at one time is one batch.
+        """
+        return gathered_map(self.many, function, arguments)
+
+    def compare(self, x: ArrayLike, x0: ArrayLike | None = None, *, repeats: int = 2) -> Comparison:
+        """Ask all sites anew about x and x0, ``repeats`` times each in turn, and return how much better x is.
+
+        ``x0`` is ``fleet.x0`` unless it is given. With two repeats or more the noise of the answers is known.
+
+        Examples
+        --------
+        >>> sites = [lambda x, c=c: (x[0] - c) ** 2 for c in (1.0, 2.0, 3.0)]
+        >>> from zofedht import Fleet
+        >>> with Fleet.local(sites, x0=[0.0]) as fleet:
+        ...     print(fleet.compare([2.0]))
+        gain 4, sites like these -5.937 to 13.94 (95%), these sites exactly, 2 of 3 sites better, worst site-0 (+0)
+        """
+        if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+            raise FleetError(f"repeats must be a whole number of at least 1, got {repeats!r}")
+        pair = checked_points([self.x0 if x0 is None else x0, x], self._campaign.begin().parameters)
+        values = self.table(np.tile(pair, (repeats, 1)))
+        return comparison(values[:, 0::2], values[:, 1::2], self.sites)
+
+    def minimize(
+        self,
+        x0: ArrayLike | None = None,
+        *,
+        method: str = "cma-es",
+        maxfev: int = 0,
+        seed: int = 0,
+        callback: Callable[[OptimizeResult], Any] | None = None,
+    ) -> OptimizeResult:
+        """Minimise the mean over the sites by CMA-ES, and ask no more sites than their spread calls for.
+
+        Parameters
+        ----------
+        x0 : (n,), optional
+            Where to begin; ``fleet.x0`` unless given. The optimum should be about one ``scale`` away.
+        method : {"cma-es"}
+            The one there is. It is for n of at most 200.
+        maxfev : int
+            Site evaluations that it may ask for; 0: what is left of the fleet's budget.
+        seed : int
+            Names its random numbers.
+        callback : callable, optional
+            Hears ``x``, ``nit`` and ``nfev`` after each generation; True or StopIteration ends the search.
+
+        Returns
+        -------
+        scipy.optimize.OptimizeResult
+            ``x`` and ``fun``, the mean of a full evaluation there: the best x that all sites have answered where
+            answers are equal when asked twice, else the mean of the search's distribution. ``success`` says that it
+            is below ``start_fun``; ``nfev`` counts site evaluations, ``nit`` generations.
+
+        Examples
+        --------
+        >>> from zofedht import Fleet
+        >>> sites = [lambda x, c=c: float(np.sum((x - c) ** 2)) for c in (0.9, 1.0, 1.1)]
+        >>> with Fleet.local(sites, x0=[0.0, 0.0]) as fleet:
+        ...     result = fleet.minimize(maxfev=900)
+        >>> np.round(result.x, 3), result.success
+        (array([1., 1.]), True)
+        """
+        return minimize(self._campaign, x0, method=method, maxfev=maxfev, seed=seed, callback=callback)
