@@ -26,7 +26,7 @@ def basis_of(moves: Sequence[Vector]) -> Matrix:
     A move that is not finite, relatively zero, or in the span of the moves before it is dropped: QR would return an
     invented axis for it. Without a usable move tau' = 0.
 
-    Source: Algorithm 1, line 3 (span of the last tau moves).
+    Source: Algorithm 1, line 6 (span of the last tau moves).
     """
     dimension = moves[0].shape[0] if moves else 0
     # The largest entry is divided out first: squares of tiny moves would underflow, of huge ones overflow.

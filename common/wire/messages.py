@@ -60,10 +60,8 @@ def vector_digest(x: Vector) -> str:
     return hashlib.blake2b(np.ascontiguousarray(x, dtype="<f8").tobytes(), digest_size=16).hexdigest()
 
 
-PROTOCOL = 5
-"""Raised when the messages change so that older clients and servers cannot understand each other. Since 4 every answer
-carries the loss where its slot began; since 5 a client tells its scale and bounds when it joins, and why it cannot
-evaluate x."""
+PROTOCOL = 1
+"""Raised when the messages change so that released clients and servers cannot understand each other."""
 
 OWN_ROWS = -1
 """The partition of a client that brings its own rows, or has not been dealt any yet."""
@@ -92,7 +90,7 @@ class TrailStep:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """One slot of work for one client: Algorithm 1, lines 5-9."""
+    """One slot of work for one client: what lines 4 and 7 of Algorithm 1 broadcast for its lines 10-18."""
 
     round: int  # r, 0-based
     slot: int  # position in the round, 0..M-1

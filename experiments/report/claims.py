@@ -153,5 +153,5 @@ def _costs(chosen: Chosen) -> tuple[float, float, float] | None:
     return (
         last["bytes_up"] / rounds,
         last["bytes_down"] / rounds,
-        float(outcome.result.get("cpu_seconds", 0.0)) / last["evaluations"],
+        float(outcome.result["cpu_seconds"]) / last["evaluations"],
     )

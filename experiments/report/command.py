@@ -53,7 +53,7 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
     name, preset = study.folder.name, study.preset
     panels = study.panels()
     seconds = sum(float(outcome.result["seconds"]) for outcome in study.outcomes)
-    cpu = sum(float(outcome.result.get("cpu_seconds", math.nan)) for outcome in study.outcomes)
+    cpu = sum(float(outcome.result["cpu_seconds"]) for outcome in study.outcomes)
     failed = sum(not outcome.loss < _DIVERGED for outcome in study.outcomes)
     blocks = [
         f"## Study `{name}`: preset {preset.name}",
@@ -87,7 +87,7 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
 
 def _kernels(study: Study) -> str:
     """Return which kernel ran in which panels: the last bits of x depend on the kernel."""
-    kernels = [outcome.result.get("kernel", "numpy") for outcome in study.outcomes]
+    kernels = [outcome.result["kernel"] for outcome in study.outcomes]
     compiled = sorted({o.cell.panel for o, kernel in zip(study.outcomes, kernels, strict=True) if kernel == "compiled"})
     if len(set(kernels)) == 1:
         return f"Kernel: {kernels[0]}."
@@ -236,7 +236,7 @@ def _missing(study: Study, panels: Sequence[Panel]) -> str:
 
 
 def _accuracy(chosen: Chosen) -> str:
-    found = [outcome.result.get("test_accuracy") for outcome in chosen.outcomes]
+    found = [outcome.result["test_accuracy"] for outcome in chosen.outcomes]
     known = [value for value in found if value is not None]
     return f"{sum(known) / len(known):.4f}" if known else "-"
 

@@ -107,12 +107,9 @@ def read_result(folder: Path) -> dict[str, Any] | None:
 
 
 def same_settings(found: dict[str, Any], config: RunConfig) -> list[str]:
-    """Return the keys in which a finished cell differs from ``config``; the folder of the data does not count.
-
-    A key that the cell lacks has its default.
-    """
-    wanted, old = config.to_mapping(), RunConfig().to_mapping() | found["config"]
-    return [key for key in wanted if key != "data-dir" and old.get(key) != wanted[key]]
+    """Return the keys in which a finished cell differs from ``config``; the folder of the data does not count."""
+    wanted, old = config.to_mapping(), found["config"]
+    return [key for key in wanted | old if key != "data-dir" and old.get(key) != wanted.get(key)]
 
 
 def _finite(value: float | None) -> float | None:

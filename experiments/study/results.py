@@ -125,8 +125,8 @@ def curve(outcomes: Sequence[Outcome]) -> tuple[list[int], np.ndarray[Any, np.dt
     evaluations: list[int] = []
     lines = []
     for outcome in outcomes:
-        rows = [row for row in read_history(outcome.folder / HISTORY) if row.get("train_loss_source") == "full"]
-        initial = outcome.result.get("initial_train_loss")
+        rows = [row for row in read_history(outcome.folder / HISTORY) if row["train_loss_source"] == "full"]
+        initial = outcome.result["initial_train_loss"]
         evaluations = [0, *(int(row["evaluations"]) for row in rows)]
         lines.append([math.nan if loss is None else loss for loss in (initial, *(row["train_loss"] for row in rows))])
     points = min(len(line) for line in lines)

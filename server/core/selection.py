@@ -30,7 +30,7 @@ def in_turn(members: Sequence[Member]) -> list[Member]:
 def select(
     members: Sequence[Member], slots: int, sampling: str, *, seed: int, round_: int, attempt: int = 0
 ) -> list[Member]:
-    """Return the client of each slot (Algorithm 1, line 2).
+    """Return the client of each slot (Algorithm 1, line 3).
 
     With replacement a client may have several slots; without, clients are distinct and there are at most
     as many slots as clients. The order in which ``members`` are listed does not matter.

@@ -20,17 +20,17 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
     picture = folder.draw()
     lines = [
         f"training loss   {_number(summary['initial_train_loss'])} -> {_number(summary['final_train_loss'])}",
-        *[f"{'':16}{note}" for note in summary.get("evaluation_notes", [])],
+        *[f"{'':16}{note}" for note in summary["evaluation_notes"]],
         *_advice(summary),
         *_figures(summary),
         f"cost            {summary['rounds']} rounds, {summary['evaluations']:,} evaluations,"
         f" {summary['bytes_up'] / 1e6:.2f} MB up, {summary['bytes_down'] / 1e6:.2f} MB down,"
         f" {summary['seconds']:.1f} s",
-        *_changes(summary.get("interventions", {})),
-        *_others(summary.get("fallbacks", {})),
-        *_outliers(summary.get("outliers", {}), summary["config"]),
-        *_losses(summary.get("losses", {}), summary["config"]),
-        *_bounds(summary.get("at_bounds", {})),
+        *_changes(summary["interventions"]),
+        *_others(summary["fallbacks"]),
+        *_outliers(summary["outliers"], summary["config"]),
+        *_losses(summary["losses"], summary["config"]),
+        *_bounds(summary["at_bounds"]),
         f"x               sha256 {summary['x_sha256']}",
         f"summary: {folder.summary_file}",
         f"history: {folder.history_file}",
@@ -58,11 +58,8 @@ def comparison_text(names: Sequence[str], summaries: Sequence[Mapping[str, Any]]
 
 def _figures(summary: Mapping[str, Any]) -> list[str]:
     """Return a line for each thing besides the loss that the last x was measured by; a black box may have none."""
-    kept = summary.get("final_figures", {})  # folders of older versions have none
-    old = {"train_accuracy": summary["final_train_accuracy"], "test_accuracy": summary["test_accuracy"]}
-    known = {name: value for name, value in old.items() if value is not None}
-    known |= {name: math.nan if value is None else value for name, value in kept.items()}  # JSON has no NaN
-    on_clients = "as the mean of the clients" if summary["config"].get("objective") else "on training rows"
+    known = {name: math.nan if value is None else value for name, value in summary["final_figures"].items()}
+    on_clients = "as the mean of the clients" if summary["config"]["objective"] else "on training rows"
     lines = []
     for name in dict.fromkeys(name.partition("_")[2] for name in known):
         places = (("train", on_clients), ("test", "on test rows"))
@@ -74,7 +71,7 @@ def _figures(summary: Mapping[str, Any]) -> list[str]:
 
 def _advice(summary: Mapping[str, Any]) -> list[str]:
     before, after = summary["initial_train_loss"], summary["final_train_loss"]
-    if summary.get("evaluation_notes"):  # means over different clients do not compare; of nobody there is none
+    if summary["evaluation_notes"]:  # means over different clients do not compare; of nobody there is none
         return []
     if before is None or (after is not None and after <= before):  # JSON has no NaN: None is one
         return []
@@ -107,19 +104,19 @@ def _outliers(clients: Mapping[str, Mapping[str, float]], config: Mapping[str, A
         return []
     if len(clients) > _CLIENTS_SHOWN:
         shown.append(f"and {len(clients) - _CLIENTS_SHOWN} clients more")
-    if config.get("aggregation") == "mean":
+    if config["aggregation"] == "mean":
         shown.append("if that is not to be trusted: aggregation=clipped, median or centered-clipping")
     return [f"{'outliers' if place == 0 else '':15} {text}" for place, text in enumerate(shown)]
 
 
 def _losses(losses: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     """Return what was lost, the reason that came up most, and how to lose less of it."""
-    counts = [(losses.get(what, 0), losses.get(f"of_{what}", 0), what) for what in ("slots", "steps")]
+    counts = [(losses[what], losses[f"of_{what}"], what) for what in ("slots", "steps")]
     shown = [f"{lost:,} of {asked:,} {what}" for lost, asked, what in counts if lost]
     if not shown:
         return []
     lines = [f"lost            {' and '.join(shown)}; most often: {losses['reason']}"]
-    if losses["failed_evaluations"] >= _WORTH_A_HINT and config.get("on-error") == "drop-slot":
+    if losses["failed_evaluations"] >= _WORTH_A_HINT and config["on-error"] == "drop-slot":
         lines.append(
             f"                one failed evaluation costs its slot of {config['local-steps']} steps;"
             " with on-error=skip-step it costs its step alone"

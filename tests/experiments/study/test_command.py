@@ -133,15 +133,12 @@ def test_other_settings_in_the_same_folder_are_refused(
     assert error.count("\n") == 1
 
 
-def test_a_study_of_a_version_with_fewer_keys_continues(tmp_path: Path):
+@pytest.mark.parametrize("change", [{"memory": 7}, {"no-such-key": 1}])
+def test_a_study_with_a_cell_of_another_config_is_refused(tmp_path: Path, change: dict[str, int]):
     assert study(tmp_path / "s") == 0
     path = tmp_path / "s" / FIRST / "result.json"
     result = json.loads(path.read_text())
-    del result["config"]["hidden-units"]  # the cell stands at the default
-    path.write_text(json.dumps(result))
-    assert study(tmp_path / "s") == 0
-    result["config"]["memory"] = 7
-    path.write_text(json.dumps(result))
+    path.write_text(json.dumps(result | {"config": result["config"] | change}))
     assert study(tmp_path / "s") == 2
 
 

@@ -128,9 +128,6 @@ def test_built_in_models_have_accuracy_where_they_classify(tmp_path: Path) -> No
     assert lines[1].startswith("accuracy ")
     assert "on training rows, " in lines[1]
     assert lines[1].endswith("on test rows")
-    # A folder that an older version has written.
-    old = {key: value for key, value in folder.summary().items() if key != "final_figures"}
-    assert summary_text(old, folder).splitlines()[1] == lines[1]
     assert "accuracy" not in finished(RunFolder(tmp_path / "quadratic"), model="quadratic")
 
 
