@@ -1,10 +1,15 @@
-"""Imports point one way: server -> common <- client, and only the Flower-facing modules import flwr."""
+"""Imports point one way, from wing to wing, and only the Flower-facing modules import flwr.
+
+A wing is a folder below common, client, server or experiments, or a module that lies there beside the folders.
+"""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -33,6 +38,61 @@ ON_THE_NETWORK = {
     "client/join/transport.py",
     "client/join/health.py",
 }
+ARROWS = {
+    "common": {
+        "errors": "",
+        "typing": "",
+        "versions": "",
+        "blas": "",
+        "cache": "errors",
+        "choices": "errors",
+        "algorithms": "choices",
+        "config": "algorithms choices errors",
+        "random": "cache errors typing",
+        "objective": "blas errors random typing",
+        "data": "cache choices errors random typing",
+        "models": "data objective typing",
+        "directions": "blas objective random typing",
+        "wire": "choices directions errors objective typing",
+        "checks": "config errors objective random typing",
+        "replay": "directions objective typing wire",
+        "shards": "choices config data errors models objective typing wire",
+        "tls": "errors",
+        "command_line": "errors versions",
+    },
+    "client": {
+        "kernels": "",
+        "steps": "kernels",
+        "flower": "steps",
+        "join": "flower steps",
+        "cli": "",
+        "__main__": "cli join",
+    },
+    "server": {
+        "auto": "",
+        "core": "auto",
+        "records": "auto core",
+        "conduct": "auto core records",
+        "inprocess": "conduct core records",
+        "flower": "conduct core records",
+        "grpc": "conduct core flower records",
+        "minimise": "conduct core inprocess records",
+        "classifier": "inprocess",
+        "fleet": "core grpc records",
+        "cli": "",
+        "__main__": "cli conduct core flower grpc inprocess records",
+    },
+    "experiments": {
+        "study": "",
+        "report": "study",
+        "auto": "report study",
+        "theory": "report",
+        "cli": "study",
+        "__main__": "auto cli report study theory",
+    },
+}
+"""By package and wing: the wings of the same package that it may import. Client and server may import all of common,
+and experiments everything."""
 
 
 def modules(package: str) -> list[Path]:
@@ -51,12 +111,76 @@ def imported(path: Path) -> set[str]:
     return {name.removeprefix("zofedht.").partition(".")[0] for name in names}
 
 
+def loaded(path: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the modules of ours that a file imports, as tuples of names; not those for type checkers alone."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("zofedht."):
+            for alias in node.names:
+                names = (*str(node.module).split(".")[1:], alias.name)
+                there = ROOT.joinpath(*names)
+                yield names if there.is_dir() or there.with_suffix(".py").exists() else names[:-1]
+        elif isinstance(node, ast.Import):
+            yield from (tuple(a.name.split(".")[1:]) for a in node.names if a.name.startswith("zofedht."))
+
+
+def wing_of(path: Path) -> str:
+    return path.relative_to(ROOT).with_suffix("").parts[1]
+
+
 def users(name: str, *packages: str) -> set[str]:
     return {str(path.relative_to(ROOT)) for package in packages for path in modules(package) if name in imported(path)}
 
 
 def test_there_are_modules_to_look_at():
     assert all(len(modules(package)) > 3 for package in ("common", "client", "server"))
+
+
+@pytest.mark.parametrize("package", ARROWS)
+def test_every_wing_has_a_place_in_the_table(package: str):
+    assert {wing_of(path) for path in modules(package)} - {"__init__"} == set(ARROWS[package])
+
+
+@pytest.mark.parametrize("package", ARROWS)
+def test_wings_are_not_in_circles(package: str):
+    TopologicalSorter({wing: below.split() for wing, below in ARROWS[package].items()}).prepare()
+
+
+OURS = [(path, names) for package in (*ARROWS, "benchmarks") for path in modules(package) for names in loaded(path)]
+
+
+@pytest.mark.parametrize("package", ARROWS)
+def test_wings_import_what_the_table_allows(package: str):
+    def allowed(path: Path, wing: str) -> bool:
+        own = wing_of(path)
+        return wing == own or wing in ARROWS[package].get(own, "").split()
+
+    inside = [(path, names) for path, names in OURS if ROOT / package in path.parents and names[0] == package]
+    assert inside
+    assert [(str(path), names) for path, names in inside if len(names) > 1 and not allowed(path, names[1])] == []
+
+
+def test_the_auto_rules_are_one_door():
+    """Their insides may be replaced without anybody noticing."""
+    rules = ROOT / "server" / "auto"
+    used = {names for path, names in OURS if names[:2] == ("server", "auto") and rules not in path.parents}
+    assert used == {("server", "auto")}
+
+
+FOLDERS = sorted(path.parent for package in ARROWS for path in modules(package) if path.name == "__init__.py")
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_every_folder_says_what_others_may_use(folder: Path):
+    """The text of its __init__ names each module that another wing imports from."""
+    about = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    assert about is not None
+    here = folder.relative_to(ROOT).parts
+    used = {names[-1] for path, names in OURS if folder not in path.parents and names[:-1] == here and len(here) == 2}
+    assert {module for module in used if f"``{module}``" not in about} == set()
 
 
 @pytest.mark.parametrize("name", ["flwr", "grpc", "cryptography", "client", "server", "ray", "matplotlib"])

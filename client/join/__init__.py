@@ -1,1 +1,4 @@
-"""The resident client of a gRPC server; ``command`` runs it."""
+"""The resident client of a gRPC server: it joins, keeps its objective, and comes back when the connection is lost.
+
+Others use ``command`` (join: what the command does); ``resident`` answers the server, ``transport`` is the connection.
+"""

@@ -10,7 +10,7 @@ from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
 from zofedht.client.flower.numpy_client import ZofedhtClient
-from zofedht.client.kernels.warm_up import warm_up
+from zofedht.client.steps.warm_up import warm_up
 from zofedht.client.steps.worker import BasisStore
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS

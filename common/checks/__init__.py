@@ -1,1 +1,5 @@
-"""Checks of an objective before a run; ``check`` makes all of them."""
+"""Checks of an objective before a run.
+
+Others use ``report`` (check: all of them, as a report), ``radius`` (flat_advice, noise_advice) and ``finding`` (Case,
+Finding).
+"""

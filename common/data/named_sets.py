@@ -5,7 +5,6 @@ A new set is a new row of NAMED_SETS.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ from typing import Any
 import numpy as np
 from sklearn import datasets as sklearn_datasets
 
+from zofedht.common.cache import data_folder
 from zofedht.common.data.files import read_file
 from zofedht.common.data.reading import Part
 from zofedht.common.errors import DataError
 
-__all__ = ["NAMED_SETS", "NamedSet", "data_folder", "read_named"]
+__all__ = ["NAMED_SETS", "NamedSet", "read_named"]
 
 _IMAGES = ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte")
 _IMAGE_TRAIN_ROWS = 60_000
@@ -50,18 +50,6 @@ class NamedSet:
     files: tuple[tuple[str, str], ...] = ()
     n_features: int | None = None
     divisor: float = 1.0
-
-
-def data_folder(data_dir: str) -> Path:
-    """Return the folder of the large sets: ``data_dir``, or the user's cache if that is empty."""
-    try:
-        if data_dir:
-            return Path(data_dir).expanduser()
-        cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-        # The XDG rule: a relative path counts as unset.
-        return (cache if cache.is_absolute() else Path("~/.cache").expanduser()) / "zofedht"
-    except RuntimeError as error:
-        raise DataError(f"the data folder needs a home directory, got '{error}'; set data-dir") from error
 
 
 def read_named(name: str, data_dir: str, *, fetch: bool = True) -> tuple[Part, Part | None]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from zofedht.common.data.named_sets import data_folder
+from zofedht.common.cache import data_folder
 from zofedht.common.errors import DataError
 
 __all__ = ["compiled", "compiled_products", "compiled_sums", "fill_normals", "fill_signs", "horner"]

@@ -1,1 +1,5 @@
-"""The grid of the paper's section IV: its cells, their runs and their results."""
+"""The grid of the paper's section IV: its cells, their runs and their results.
+
+Others use ``command`` (run_study), ``cells`` and ``presets`` (which runs), ``pool`` and ``cell_run`` (how they run),
+``progress``, ``results`` (read_study) and ``published`` (the paper's numbers).
+"""

@@ -15,6 +15,7 @@ import pytest
 from scipy import sparse
 from sklearn import datasets as sklearn_datasets
 
+from zofedht.common.cache import data_folder
 from zofedht.common.choices import parse_steps
 from zofedht.common.data import named_sets
 from zofedht.common.data.dataset import Dataset
@@ -99,7 +100,7 @@ def test_the_users_cache_is_the_data_folder_by_default(tmp_path: Path, monkeypat
     assert len(_plain("mnist")[0]) == 20
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert named_sets.data_folder("") == tmp_path / "home" / ".cache" / "zofedht"
+    assert data_folder("") == tmp_path / "home" / ".cache" / "zofedht"
 
 
 def _failing(monkeypatch: pytest.MonkeyPatch) -> None:

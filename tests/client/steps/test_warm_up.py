@@ -13,8 +13,8 @@ import pytest
 from tests.helpers import black_box
 from zofedht.client.join import resident
 from zofedht.client.join.resident import Holdings, ResidentClient
-from zofedht.client.kernels.warm_up import warm_up
 from zofedht.client.steps.local_steps import Plan
+from zofedht.client.steps.warm_up import warm_up
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
 from zofedht.common.objective.base import Objective
