@@ -39,7 +39,7 @@ from zofedht.common.config.rules import (
     words_of,
 )
 
-__all__ = ["FREE_KEYS", "STEP_KEYS", "TASK_KEYS", "Keys", "Scalar", "dashed", "kind_of"]
+__all__ = ["Keys", "Scalar", "dashed", "kind_of"]
 
 Scalar = str | int | float | bool
 
@@ -222,33 +222,6 @@ class Keys:
     def to_mapping(self) -> dict[str, Scalar]:
         """Return all keys, dashed, in the order of the table."""
         return {dashed(field.name): getattr(self, field.name) for field in dataclasses.fields(self)}
-
-
-TASK_KEYS = (
-    "dataset", "data-dir", "train-rows", "positive-labels", "preprocess", "partition", "dirichlet-alpha", "model",
-    "hidden-units", "mlp-bias", "l2", "objective", "num-clients", "seed",
-)  # fmt: skip
-
-STEP_KEYS = ("algorithm", "probe", "radius", "slope", "local-steps", "batch-size", "kernel")
-
-FREE_KEYS = frozenset(
-    {
-        "rounds",
-        "budget",
-        "evaluate-every",
-        "checkpoint-every",
-        "out",
-        "round-timeout",
-        "max-retries",
-        "on-error",
-        "data-dir",
-        "downlink",
-    }
-)
-"""Keys that may change when a run is resumed: they enter no number of the rounds that were run.
-
-Rounds and budget enter those to come where the step schedule is linear: with more of them it is longer.
-"""
 
 
 def kind_of(key: str) -> type | None:

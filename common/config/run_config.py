@@ -17,7 +17,7 @@ from zofedht.common.algorithms import ALGORITHMS, Algorithm
 from zofedht.common.choices import AUTO, CLIENTS_HOLD_DATA, UNSAID
 from zofedht.common.config.checking import checked
 from zofedht.common.config.contradictions import contradictions
-from zofedht.common.config.keys import FREE_KEYS, STEP_KEYS, TASK_KEYS, Keys, Scalar, dashed
+from zofedht.common.config.keys import Keys, Scalar, dashed
 from zofedht.common.errors import ConfigError
 
 __all__ = ["FREE_KEYS", "START_WEIGHT", "RunConfig", "Scalar", "dashed"]
@@ -27,6 +27,33 @@ START_WEIGHT = 0.3
 
 _PAPER_STEP = 1.0
 """The first step size of a built-in model, unless given: the paper's."""
+
+
+_TASK_KEYS = (
+    "dataset", "data-dir", "train-rows", "positive-labels", "preprocess", "partition", "dirichlet-alpha", "model",
+    "hidden-units", "mlp-bias", "l2", "objective", "num-clients", "seed",
+)  # fmt: skip
+
+_STEP_KEYS = ("algorithm", "probe", "radius", "slope", "local-steps", "batch-size", "kernel")
+
+FREE_KEYS = frozenset(
+    {
+        "rounds",
+        "budget",
+        "evaluate-every",
+        "checkpoint-every",
+        "out",
+        "round-timeout",
+        "max-retries",
+        "on-error",
+        "data-dir",
+        "downlink",
+    }
+)
+"""Keys that may change when a run is resumed: they enter no number of the rounds that were run.
+
+Rounds and budget enter those to come where the step schedule is linear: with more of them it is longer.
+"""
 
 
 @dataclass(frozen=True)
@@ -163,12 +190,12 @@ class RunConfig(Keys):
     @functools.cached_property
     def task(self) -> str:
         """What a client needs to build its objective, as JSON with sorted keys."""
-        return self._told(TASK_KEYS)
+        return self._told(_TASK_KEYS)
 
     @functools.cached_property
     def preparation(self) -> str:
         """What a client needs to be ready for its first slot: the task and the kind of the steps, as JSON."""
-        return self._told(TASK_KEYS + STEP_KEYS)
+        return self._told(_TASK_KEYS + _STEP_KEYS)
 
     def _told(self, keys: Sequence[str]) -> str:
         everything = self.to_mapping()

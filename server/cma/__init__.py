@@ -1,5 +1,6 @@
-"""CMA-ES over sites, as pure functions: ``search.ask`` and ``search.tell``. Knows no file, no socket and no fleet.
+"""CMA-ES over sites, as pure functions. It knows no file, no socket and no fleet.
 
+Others use ``search`` (begin, ask, tell).
 ``evolution`` is the strategy of one function, ``learning_rates`` its brakes under noise, ``sites`` how many sites a
 generation is asked of, ``tables`` what is done about lost answers.
 """
