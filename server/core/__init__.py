@@ -2,6 +2,7 @@
 
 Others use ``coordinator`` (Coordinator: what an engine drives), ``rounds`` (ask, tell), ``state`` (ServerState),
 ``record`` (RoundRecord: a line of the history), ``start`` (Start), ``selection`` (who is drawn), ``aggregation``
-(Failure), ``combine`` (outliers), ``evaluation`` and ``figures`` (full evaluations), ``fallbacks`` (clients along other directions),
-``replays`` (slopes to moves) and ``traffic`` (bytes). Inside, holdings and trail know which host holds Q and x.
+(Failure), ``combine`` (outliers), ``evaluation`` and ``figures`` (full evaluations), ``fallbacks`` (clients along other
+directions), ``replays`` (slopes to moves) and ``traffic`` (bytes). Inside, holdings and trail know which host holds Q
+and x.
 """
