@@ -19,9 +19,13 @@ and shows its traceback.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 __all__ = [
+    "CAUSES",
+    "EVALUATION_FAILED",
     "BudgetError",
+    "Cause",
     "CheckpointError",
     "ConfigError",
     "DataError",
@@ -32,18 +36,44 @@ __all__ = [
     "ObjectiveError",
     "RoundError",
     "ZofedhtError",
+    "cause_of",
 ]
+
+Cause = Literal[
+    "raised",  # an evaluation raised an exception
+    "not-a-loss",  # an evaluation returned something else than a float64 number
+    "not-finite",  # a loss, a slope or a move holds NaN or inf
+    "unusable",  # the client's data, its objective or what it was sent cannot be used: no step was taken
+    "not-held",  # the client lost the basis or the x that its work needs
+    "refused",  # the client answered with an error
+    "malformed",  # the reply is not one to what was asked
+    "stale",  # a reply that nobody waited for
+    "other-directions",  # the client draws other directions than the server
+    "no-answer",  # the message or the client was lost, or was too late
+    "absent",  # the client was not there, and was asked nothing
+]
+"""Why a slot, a step or an evaluation gave nothing usable. Programs read this; the sentence beside it is for people."""
+
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+
+EVALUATION_FAILED: tuple[Cause, ...] = ("raised", "not-a-loss")
+"""Causes that lie in the user's objective, not in how long the steps are."""
 
 
 class ZofedhtError(Exception):
     """Base of all errors that a user can cure."""
 
+    cause: Cause = "unusable"
+    """What a failure that comes of this error counts as."""
+
     told: str
     """The sentence for the server: the error's own text only where that holds nothing of the device."""
 
-    def __init__(self, text: str, *, told: str | None = None) -> None:
+    def __init__(self, text: str, *, told: str | None = None, cause: Cause | None = None) -> None:
         super().__init__(text)
         self.told = self._untold() if told is None else told
+        if cause is not None:
+            self.cause = cause
 
     def _untold(self) -> str:
         return f"the client had a {type(self).__name__}; its own log says more"
@@ -75,7 +105,16 @@ class DataError(ZofedhtError):
 
 
 class ObjectiveError(ZofedhtError):
-    """An objective cannot be loaded, raised, or returned no loss."""
+    """An objective cannot be loaded, raised, or returned no loss.
+
+    ``step`` is the local step, from 0, whose evaluation failed; None outside of local steps.
+    """
+
+    def __init__(
+        self, text: str, *, told: str | None = None, cause: Cause | None = None, step: int | None = None
+    ) -> None:
+        super().__init__(text, told=told, cause=cause)
+        self.step = step
 
     def _untold(self) -> str:
         return "the client's objective cannot be used; its own log says why"
@@ -83,6 +122,8 @@ class ObjectiveError(ZofedhtError):
 
 class MessageError(ZofedhtError):
     """A message between server and client cannot be read. The text names only what the sender sent."""
+
+    cause = "malformed"
 
     def __init__(self, text: str) -> None:
         super().__init__(text, told=text)
@@ -110,6 +151,13 @@ class BudgetError(FleetError):
 class RoundError(ZofedhtError):
     """A round had too few usable replies, too often."""
 
+    cause = "no-answer"
+
 
 class MissingExtraError(ZofedhtError):
     """An optional dependency is not installed."""
+
+
+def cause_of(error: BaseException) -> Cause:
+    """Return what a failure that comes of this error counts as: without an error of ours nobody has answered."""
+    return error.cause if isinstance(error, ZofedhtError) else "no-answer"

@@ -81,7 +81,7 @@ class ZofedhtClient(NumPyClient):
             check_fits(objective, parameters[0].shape[0], question.units)
             figures = full_evaluation(objective, parameters[0])
         except ZofedhtError as error:
-            return math.nan, 0, encode_no_figures(self._tell(error))
+            return math.nan, 0, encode_no_figures(error.cause, self._tell(error))
         return figures["loss"], len(objective), dict(figures)
 
     def _fleet_answer(self, question: Question, config: dict[str, Scalar]) -> dict[str, Scalar]:
@@ -93,7 +93,7 @@ class ZofedhtClient(NumPyClient):
             points = decode_points(config, objective.dim)
             return encode_answers(evaluate_points(objective, points, most_seconds=_MOST_SECONDS, tell=self._tell))
         except ZofedhtError as error:
-            return encode_no_figures(self._tell(error))
+            return encode_no_figures(error.cause, self._tell(error))
 
 
 def _question(broadcast: Broadcast) -> Question:

@@ -98,10 +98,11 @@ class ResidentClient(ZofedhtClient):
         moves, examples, metrics = super().fit(parameters, config)
         now = time.monotonic()
         round_ = metrics["round"]
+        at = f", step {metrics['step']!r}" if "step" in metrics else ""
         if metrics["status"] in ("failed", "stopped"):
-            self._report(f"round {round_!r}: {self._error or metrics['reason']!s}")
+            self._report(f"round {round_!r}{at}: {self._error or metrics['reason']!s}")
         elif "skipped" in metrics:
-            self._report(f"round {round_!r}: {metrics['skipped']!r} steps skipped, the first: {self._error}")
+            self._report(f"round {round_!r}: {metrics['skipped']!r} steps skipped, the first{at}: {self._error}")
         elif now - self._shown > _SECONDS_BETWEEN_LINES and metrics["status"] == "ok":
             self._shown = now
             self._report(f"round {round_!r}  loss of my probes {float(metrics['loss']):.4f}")

@@ -87,7 +87,7 @@ class SlotResult:
 def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
     """Take K zeroth-order steps from x and return where they led.
 
-    Raises ObjectiveError, naming round and step, when an evaluation fails or a slope is not finite; if such steps
+    Raises ObjectiveError, with its cause and step, when an evaluation fails or a slope is not finite; if such steps
     are skipped, only when all of them were.
     """
     errors: list[ObjectiveError] = []
@@ -98,12 +98,13 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
         move, slopes, losses = found
         if not np.isfinite(slopes).all():
             step = int(np.argmin(np.isfinite(slopes)))
-            _require_finite(float(slopes[step]), plan, step)
+            _require_finite(float(slopes[step]), step)
     else:
         move, slopes, losses = _any_steps(objective, x, plan, errors)
         if len(errors) == plan.steps:
-            every = f"so it went in all {plan.steps} steps"
-            raise ObjectiveError(f"{errors[0]}; {every}", told=f"{errors[0].told}; {every}")
+            first, every = errors[0], f"so it went in all {plan.steps} steps"
+            told = f"{first.told}; {every}"
+            raise ObjectiveError(f"{first}; {every}", told=told, cause=first.cause, step=first.step)
         if errors:
             losses = losses[~np.isnan(losses)]  # those of the steps that were taken
     samples = plan.samples(len(objective))
@@ -159,21 +160,12 @@ def _checked_probe(objective: Objective, w: Vector, v: Vector, batch: Indices | 
     try:
         measured = probe(objective, w, v, plan.radius, batch, plan.slope)
     except Exception as error:
-        raise _placed(raised_by_objective(error), plan, step) from error
-    _require_finite(measured.slope, plan, step)
+        raise raised_by_objective(error, step=step) from error
+    _require_finite(measured.slope, step)
     return measured
 
 
-def _place(plan: Plan, step: int) -> str:
-    return f"round {plan.round}, step {step}"
-
-
-def _placed(error: ObjectiveError, plan: Plan, step: int) -> ObjectiveError:
-    place = _place(plan, step)
-    return ObjectiveError(f"{place}: {error}", told=f"{place}: {error.told}")
-
-
-def _require_finite(slope: float, plan: Plan, step: int) -> None:
+def _require_finite(slope: float, step: int) -> None:
     if not math.isfinite(slope):
         text = f"the slope is {slope}, not a finite number; a smaller step-size or radius usually cures this"
-        raise _placed(ObjectiveError(text, told=text), plan, step)
+        raise ObjectiveError(text, told=text, cause="not-finite", step=step)

@@ -9,14 +9,14 @@ import numpy as np
 from zofedht.client.steps.local_steps import Plan, local_steps
 from zofedht.client.steps.replica import Replica
 from zofedht.common.blas import one_thread
-from zofedht.common.errors import ObjectiveError, ZofedhtError
+from zofedht.common.errors import Cause, ObjectiveError, ZofedhtError
 from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.replay import draw_check, law_of, sketch
 from zofedht.common.typing import Matrix
-from zofedht.common.wire.messages import Broadcast, Update, basis_digest, rounded
+from zofedht.common.wire.messages import Broadcast, Status, Update, basis_digest, rounded
 
 __all__ = ["BasisStore", "Worker"]
 
@@ -60,36 +60,38 @@ class Worker:
         """Rebuild C_r, take the K steps and return the Update.
 
         What goes wrong is answered, not raised: a basis or an x that is not held as ``basis-missing`` or
-        ``x-missing``, a task, a shard or an objective that fails as ``failed`` with the reason, and an evaluation
+        ``x-missing``, a task, a shard or an objective that fails as ``failed`` with its cause, and an evaluation
         that fails where the run is then to stop as ``stopped``.
         """
         if broadcast.basis is not None:
             digest = basis_digest(broadcast.basis)
             if digest != broadcast.digest:
-                return _answer(broadcast, "failed", "the basis does not have the digest that came with it")
+                return _answer(broadcast, "failed", "unusable", "the basis does not have the digest that came with it")
             self._bases.add(digest, broadcast.basis)
         try:
             followed = self._replica.follow(broadcast, lambda past: units_of(self._objective_of(past)))
         except ZofedhtError as error:
-            return _answer(broadcast, "failed", self._tell(error))
+            return _answer(broadcast, "failed", "unusable", self._tell(error))
         if followed is None:
-            return _answer(broadcast, "x-missing", f"x of round {broadcast.round} does not follow from what is held")
+            reason = f"x of round {broadcast.round} does not follow from what is held"
+            return _answer(broadcast, "x-missing", "not-held", reason)
         broadcast = followed
         basis = self._basis(broadcast) if broadcast.needs_basis else None
         if broadcast.needs_basis and basis is None:
-            return _answer(broadcast, "basis-missing", f"basis {broadcast.version} is not held")
+            return _answer(broadcast, "basis-missing", "not-held", f"basis {broadcast.version} is not held")
         try:
             runs_compiled(broadcast.kernel)
             objective = self._objective_of(broadcast)
             check_fits(objective, broadcast.x.shape[0], broadcast.units)
         except ZofedhtError as error:
-            return _answer(broadcast, "failed", self._tell(error))
+            return _answer(broadcast, "failed", "unusable", self._tell(error))
         try:
             # Slopes that are not finite are reported by name.
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
                 result = local_steps(objective, broadcast.x, _plan(broadcast, basis))
         except ObjectiveError as error:
-            return _answer(broadcast, "stopped" if broadcast.on_error == "stop" else "failed", self._tell(error))
+            status: Status = "stopped" if broadcast.on_error == "stop" else "failed"
+            return _answer(broadcast, status, error.cause, self._tell(error), error.step)
         slopes = broadcast.uplink == "slopes"
         return Update(
             round=broadcast.round,
@@ -104,6 +106,8 @@ class Worker:
             evaluations=result.evaluations,
             loss=result.loss,
             start_loss=result.start_loss,
+            cause=None if result.error is None else result.error.cause,
+            step=None if result.error is None else result.error.step,
             reason="" if result.error is None else self._tell(result.error),
             skipped=result.skipped,
         )
@@ -118,8 +122,8 @@ class Worker:
         return held
 
 
-def _answer(broadcast: Broadcast, status: str, reason: str) -> Update:
-    return Update(broadcast.round, broadcast.slot, broadcast.client, status=status, reason=reason)  # type: ignore[arg-type]
+def _answer(broadcast: Broadcast, status: Status, cause: Cause, reason: str, step: int | None = None) -> Update:
+    return Update(broadcast.round, broadcast.slot, broadcast.client, status, cause, step, reason)
 
 
 def _plan(broadcast: Broadcast, basis: Matrix | None) -> Plan:

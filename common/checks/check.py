@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -65,13 +66,12 @@ def check_objective(
     findings: list[Finding] = []
     try:
         case = _begin(objective, findings, radius, batch_size, seed, x0)
-        began = time.perf_counter()
-        loss = checked_loss(case.value(case.x.copy()))  # the check of the arguments comes later
-        warm_up = time.perf_counter() - began
-    except Exception as error:
-        name = ("size", "units", "initial", "value")[len(findings)]
-        return [*(f for f in findings if f.text), failed(name, error)]
-    findings = [finding for finding in findings if finding.text]
+        with _stage("value"):
+            began = time.perf_counter()
+            loss = checked_loss(case.value(case.x.copy()))  # the check of the arguments comes later
+            warm_up = time.perf_counter() - began
+    except _StoppedError as stopped:
+        return [*findings, stopped.finding]
     findings.append(Finding("value", "ok", f"{loss:.6g} at the starting point"))
     for check in (_arguments, _repeats, _whole, _pair, _values, _threads, check_radius):
         # Losses that differ for the same x and batch cannot be compared; a warning of that has been given.
@@ -88,21 +88,39 @@ def failed(name: str, error: Exception) -> Finding:
     return Finding(name, "error", str(error) if ours else raised(error), user_traceback(cause) if cause else "")
 
 
+class _StoppedError(Exception):
+    """No check can go on."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.text)
+        self.finding = finding
+
+
+@contextmanager
+def _stage(name: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise _StoppedError(failed(name, error)) from error
+
+
 def _begin(objective: Objective, findings: list[Finding], radius: float, batch_size: int, seed: int, x0: Any) -> Case:
-    """Return the case of all checks. ``findings`` gets one finding a stage; a finding without a text is not shown."""
-    name = type(objective).__name__
-    samples = len(checked_objective(objective, name))
+    """Return the case of all checks. Raises _StoppedError."""
+    with _stage("size"):
+        samples = len(checked_objective(objective, type(objective).__name__))
     shard = f"{samples} samples" if samples > 1 else "no samples: every evaluation is a whole one"
     findings.append(Finding("size", "ok", f"{objective.dim} parameters, {shard}"))
-    searched = in_search_units(objective)
-    units = units_of(searched)
-    bounded = 0 if units is None else int(np.sum(np.isfinite(units.lower) | np.isfinite(units.upper)))
-    text = "" if units is None else f"scale {units.scale.min():g} to {units.scale.max():g}, {bounded} with bounds"
-    findings.append(Finding("units", "ok", text))
-    own = starting_point(searched, seed) if x0 is None else given_start(x0, objective.dim, units)
-    findings.append(Finding("initial", "ok", "" if own is None or x0 is not None else "a starting point of its own"))
-    x = searched.zeros() if own is None else own
-    return Case.at(searched, x, radius, batch_size, seed)
+    with _stage("units"):
+        searched = in_search_units(objective)
+    if (units := units_of(searched)) is not None:
+        bounded = int(np.sum(np.isfinite(units.lower) | np.isfinite(units.upper)))
+        text = f"scale {units.scale.min():g} to {units.scale.max():g}, {bounded} with bounds"
+        findings.append(Finding("units", "ok", text))
+    with _stage("initial"):
+        own = starting_point(searched, seed) if x0 is None else given_start(x0, objective.dim, units)
+    if own is not None and x0 is None:
+        findings.append(Finding("initial", "ok", "a starting point of its own"))
+    return Case.at(searched, searched.zeros() if own is None else own, radius, batch_size, seed)
 
 
 def _level(findings: list[Finding], name: str) -> str:

@@ -173,11 +173,11 @@ def checked_loss(value: Any) -> float:
             f"the objective returned {number}, not a finite number; away from the starting point a smaller radius or"
             " step-size usually cures this"
         )
-        raise ObjectiveError(text, told=text)
+        raise ObjectiveError(text, told=text, cause="not-finite")
     kind = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
     way_out = "compute the mean in float64 and return float(mean)"
     text = f"the objective must return one float64 number, got {kind} ({way_out})"
-    raise ObjectiveError(text, told=text)
+    raise ObjectiveError(text, told=text, cause="not-a-loss")
 
 
 def checked_vector(name: str, value: Any, dimension: int | None = None, *, finite: bool = True) -> Vector:

@@ -134,10 +134,9 @@ def full_evaluation(objective: Objective, x: Vector) -> dict[str, float]:
     try:
         with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a diverged x gives inf or NaN
             metrics = {name: float(value) for name, value in objective.evaluate(x).items()}
-        if "loss" not in metrics:
-            raise ObjectiveError(f"evaluate() must return a dict with 'loss' in it, got {', '.join(metrics) or 'none'}")
-    except ObjectiveError:
-        raise
     except Exception as error:
         raise raised_by_objective(error) from error
+    if "loss" not in metrics:
+        text = f"evaluate() must return a dict with 'loss' in it, got {', '.join(metrics) or 'none'}"
+        raise ObjectiveError(text, cause="not-a-loss")
     return metrics

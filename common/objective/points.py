@@ -9,30 +9,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from zofedht.common.blas import one_thread
-from zofedht.common.errors import ObjectiveError
+from zofedht.common.errors import Cause, ObjectiveError
 from zofedht.common.objective.base import Objective, checked_loss
 from zofedht.common.objective.scaling import in_user_units, units_of
 from zofedht.common.objective.user_traceback import raised_by_objective
 from zofedht.common.typing import Matrix, Vector
 
-__all__ = ["LOSSES", "Answer", "Loss", "evaluate_points"]
-
-Loss = Literal[
-    "raised",  # the evaluation raised an exception
-    "not-a-loss",  # it returned something else than a float64 number
-    "not-finite",  # it returned NaN or inf
-    "refused",  # the site answered with an error, or with nonsense
-    "no-answer",  # the site was lost or too late while it worked
-    "absent",  # the site was not there, and was asked nothing
-]
-"""Why there is no value. Programs read this; the sentence beside it is for people."""
-
-LOSSES: tuple[Loss, ...] = get_args(Loss)
+__all__ = ["Answer", "evaluate_points"]
 
 _SHARD = slice(None)
 
@@ -43,11 +31,11 @@ class Answer:
 
     value: float
     seconds: float = math.nan
-    cause: Loss | None = None
+    cause: Cause | None = None
     reason: str = ""
 
     @classmethod
-    def lost(cls, cause: Loss, reason: str, seconds: float = math.nan) -> Answer:
+    def lost(cls, cause: Cause, reason: str, seconds: float = math.nan) -> Answer:
         """Return an answer without a value."""
         line = " ".join(reason.split())  # it may come from another machine, and goes to files and terminals
         return cls(math.nan, seconds, cause, "".join(c if c.isprintable() else "?" for c in line))
@@ -135,5 +123,4 @@ def _judged(value: Any, seconds: float, tell: Callable[[ObjectiveError], str]) -
     try:
         return Answer(checked_loss(value), seconds)
     except ObjectiveError as error:
-        number = isinstance(value, float) and not math.isfinite(value)
-        return Answer.lost("not-finite" if number else "not-a-loss", tell(error), seconds)
+        return Answer.lost(error.cause, tell(error), seconds)

@@ -28,11 +28,15 @@ def raised(error: BaseException, *, with_text: bool = True) -> str:
     return f"raised {type(error).__name__}{': ' if text else ''}{text}{user_place(error)}"
 
 
-def raised_by_objective(error: Exception, what: str = "the objective") -> ObjectiveError:
-    """Return an ObjectiveError as it is, and any other exception as the ObjectiveError that names it and its place."""
-    if isinstance(error, ObjectiveError):
-        return error
-    return ObjectiveError(f"{what} {raised(error)}", told=f"{what} {raised(error, with_text=False)}")
+def raised_by_objective(error: Exception, what: str = "the objective", step: int | None = None) -> ObjectiveError:
+    """Return the ObjectiveError of what ended an evaluation, in the local step ``step`` if there is one.
+
+    An ObjectiveError that has a cause keeps its sentence; of any other exception the error names type and place.
+    """
+    if isinstance(error, ObjectiveError) and error.cause != ObjectiveError.cause:
+        return ObjectiveError(str(error), told=error.told, cause=error.cause, step=step)
+    told = f"{what} {raised(error, with_text=False)}"
+    return ObjectiveError(f"{what} {raised(error)}", told=told, cause="raised", step=step)
 
 
 def user_place(error: BaseException) -> str:

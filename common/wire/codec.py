@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from zofedht.common.choices import KERNELS, ON_ERROR, PROBES, SLOPES, UPLINKS, WIRE_DTYPES
-from zofedht.common.errors import MessageError, ObjectiveError
+from zofedht.common.errors import CAUSES, Cause, MessageError, ObjectiveError
 from zofedht.common.objective.agreement import DIGEST_BYTES
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.message_size import fit_ins_size, fit_res_size
@@ -33,6 +33,7 @@ from zofedht.common.wire.messages import (
 __all__ = [
     "Config",
     "broadcast_bytes",
+    "check_figures",
     "decode_broadcast",
     "decode_figures",
     "decode_hello",
@@ -186,6 +187,10 @@ def encode_update(message: Update) -> tuple[list[Vector], int, Config]:
     }
     if message.skipped:
         metrics["skipped"] = message.skipped
+    if message.cause is not None:
+        metrics["cause"] = message.cause
+    if message.step is not None:
+        metrics["step"] = message.step
     if message.slopes is not None and message.sketch is not None:
         metrics |= {"slopes": _to_bytes(message.slopes), "sketch": _to_bytes(message.sketch)}
     if message.move is not None:
@@ -210,6 +215,8 @@ def decode_update(arrays: Sequence[Any], examples: int, metrics: Mapping[str, An
         client=read.text("client"),
         status=status,
         reason=read.text("reason"),
+        cause=read.cause(),
+        step=read.integer("step", least=0) if "step" in metrics else None,
         move=_vector(arrays, "move", read.dtype()) if has_move else None,
         dtype=read.dtype(),
         draws=read.text("draws") if has_move else "",
@@ -267,20 +274,25 @@ def decode_hello(properties: Mapping[str, Any]) -> Hello:
     )
 
 
-def encode_no_figures(reason: str) -> Config:
-    """Return what is sent in the place of figures by a client that cannot evaluate x."""
-    return {"reason": reason}
+def encode_no_figures(cause: Cause, reason: str) -> Config:
+    """Return what is sent in the place of figures by a client that has none."""
+    return {"cause": cause, "reason": reason}
+
+
+def check_figures(metrics: Mapping[str, Any]) -> None:
+    """Raise ObjectiveError with the client's cause and reason where these stand in the place of figures."""
+    if isinstance(metrics.get("cause"), str):  # a figure may have any name
+        read = _Reader(metrics)
+        raise ObjectiveError(read.text("reason"), cause=read.cause())
 
 
 def decode_figures(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Read the figures of an evaluation.
 
-    Raises ObjectiveError with the client's own reason where it sends none, MessageError unless all are numbers and
-    ``loss`` is among them.
+    Raises ObjectiveError as ``check_figures``, MessageError unless all are numbers and ``loss`` is among them.
     """
+    check_figures(metrics)
     read = _Reader(metrics)
-    if isinstance(metrics.get("reason"), str):
-        raise ObjectiveError(read.text("reason"))
     return {"loss": read.number("loss")} | {key: read.number(key) for key in metrics}
 
 
@@ -343,6 +355,9 @@ class _Reader:
                 f"{key} must hold scale and both bounds of {dimension} parameters, or a digest, got {got}"
             )
         return value
+
+    def cause(self) -> Cause | None:
+        return cast(Cause, self.choice("cause", CAUSES)) if "cause" in self._config else None
 
     def dtype(self) -> str:
         return self.choice("dtype", WIRE_DTYPES) if "dtype" in self._config else "float64"

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from zofedht.common.errors import Cause
 from zofedht.common.typing import Matrix, Vector
 
 __all__ = [
@@ -176,7 +177,9 @@ class Update:
     slot: int
     client: str
     status: Status = "ok"
-    reason: str = ""  # why it failed, or why its first skipped step did
+    cause: Cause | None = None  # why it failed, or why its first skipped step did,
+    step: int | None = None  # in which local step that was
+    reason: str = ""  # and the same as a sentence, for people
     move: Vector | None = None  # w_K - x_r: (n,)
     slopes: Vector | None = None  # c_1..c_K, in the place of the move: (K,)
     dtype: str = "float64"  # that the move was rounded to

@@ -36,6 +36,11 @@ class AutoState:
         return self.step is not None
 
     @property
+    def tries_steps(self) -> bool:
+        """Whether the step sizes of the next round are on trial."""
+        return self.step is not None and self.step.searching != "done"
+
+    @property
     def needs_moves(self) -> bool:
         """Whether the rules look at the move of each slot."""
         return self.step is not None or self.weight is not None

@@ -7,33 +7,40 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zofedht.common.errors import EVALUATION_FAILED, Cause
 from zofedht.common.replay import PARTS
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Update
 
-__all__ = ["RAN_AWAY", "Failure", "Skipped", "diverged", "mean_move", "screen", "skipped_steps", "weight_of"]
-
-
-RAN_AWAY = ("not a finite number", "non-finite: ")
-"""In the reasons of a client's local steps, and of the screening here."""
+__all__ = ["Failure", "Skipped", "diverged", "mean_move", "screen", "skipped_steps", "weight_of"]
 
 
 @dataclass(frozen=True)
 class Failure:
     """A slot that gave nothing usable, and why."""
 
+    round: int
     slot: int
     client: str
-    reason: str
+    cause: Cause
+    reason: str  # a sentence for people
+    step: int | None = None  # local step that failed, where one did
+
+    @property
+    def told(self) -> str:
+        """The sentence with its place."""
+        return self.reason if self.step is None else f"round {self.round}, step {self.step}: {self.reason}"
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A usable slot in which some steps were skipped, and why the first of them was."""
+    """A usable slot in which some steps were skipped; cause, step and reason are those of the first of them."""
 
     slot: int
     client: str
     steps: int
+    cause: Cause | None
+    step: int | None
     reason: str
 
 
@@ -46,30 +53,32 @@ def screen(updates: Sequence[Update], asked: Mapping[int, Broadcast]) -> tuple[l
     usable: dict[int, Update] = {}
     failures = []
     for update in sorted(updates, key=lambda u: (u.slot, u.client)):
-        reason = _complaint(update, asked)
-        if reason is None and update.slot in usable:
-            reason = "a second reply for the same slot"
-        if reason is None:
+        complaint = _complaint(update, asked)
+        if complaint is None and update.slot in usable:
+            complaint = "stale", "a second reply for the same slot"
+        if complaint is None:
             usable[update.slot] = update
         else:
-            failures.append(Failure(update.slot, update.client, reason))
+            step = update.step if complaint[0] == update.cause else None
+            failures.append(Failure(update.round, update.slot, update.client, *complaint, step))
     return list(usable.values()), failures
 
 
-def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> str | None:
+def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, str] | None:
     if update.slot not in asked:
-        return f"stale: slot {update.slot} was not asked in this round"
+        return "stale", f"slot {update.slot} was not asked in this round"
     broadcast = asked[update.slot]
     if update.round != broadcast.round:
-        return f"stale: answered round {update.round}, asked was round {broadcast.round}"
+        return "stale", f"answered round {update.round}, asked was round {broadcast.round}"
     if update.client != broadcast.client:
-        return f"answered by client {update.client}, asked was client {broadcast.client}"
+        return "stale", f"answered by client {update.client}, asked was client {broadcast.client}"
     if update.status != "ok":
-        return update.reason or update.status
+        return update.cause or "refused", update.reason or update.status
     if (update.slopes is not None) != (broadcast.uplink == "slopes"):
-        return f"asked for its {broadcast.uplink}, it sent {'slopes' if update.slopes is not None else 'a move'}"
+        sent = "slopes" if update.slopes is not None else "a move"
+        return "malformed", f"asked for its {broadcast.uplink}, it sent {sent}"
     if update.dtype != broadcast.dtype:
-        return f"asked for {broadcast.dtype}, it sent {update.dtype}"
+        return "malformed", f"asked for {broadcast.dtype}, it sent {update.dtype}"
     if update.slopes is not None:
         complaint = _not_finite("the slopes", update.slopes, (broadcast.local_steps,))
         complaint = complaint or _not_finite("the sketch", update.sketch, (PARTS,))
@@ -78,35 +87,44 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> str | None:
     if complaint is not None:
         return complaint
     if update.examples < 1:
-        return f"examples must be at least 1, got {update.examples}"
+        return "malformed", f"examples must be at least 1, got {update.examples}"
     if update.skipped >= broadcast.local_steps or (update.skipped and broadcast.on_error != "skip-step"):
-        return f"skipped {update.skipped} of {broadcast.local_steps} steps with on-error = {broadcast.on_error}"
+        skipped = f"skipped {update.skipped} of {broadcast.local_steps} steps"
+        return "malformed", f"{skipped} with on-error = {broadcast.on_error}"
     return None
 
 
 def skipped_steps(updates: Sequence[Update]) -> tuple[Skipped, ...]:
     """Return a Skipped for each usable update with steps whose evaluation failed."""
-    return tuple(Skipped(u.slot, u.client, u.skipped, u.reason) for u in updates if u.skipped)
+    return tuple(Skipped(u.slot, u.client, u.skipped, u.cause, u.step, u.reason) for u in updates if u.skipped)
 
 
-def diverged(failures: Sequence[Failure], asked: Mapping[int, Broadcast]) -> list[Failure]:
-    """Return the failures, one a slot, of clients that were asked and whose numbers ran away."""
-    found = {
-        failure.slot: failure
-        for failure in failures
-        if failure.slot in asked
-        and asked[failure.slot].client == failure.client
-        and any(words in failure.reason for words in RAN_AWAY)
-    }
-    return list(found.values())
+def diverged(
+    failures: Sequence[Failure], usable: Sequence[Update], asked: Mapping[int, Broadcast], *, tries: bool
+) -> list[Failure]:
+    """Return the failures, one a slot, that the step size of the slot is to blame for, of clients that were asked.
+
+    A number that is not finite is always one. While step sizes are on trial (``tries``), an exception is one too:
+    beyond the range that it was made for, one simulation returns inf and another raises. Two exceptions are not: that
+    of the first local step, which is taken at the server's x, and one where a step as long or longer went through.
+    """
+    longest = max((asked[update.slot].step_size for update in usable), default=0.0)
+
+    def is_one(failure: Failure) -> bool:
+        if failure.slot not in asked or asked[failure.slot].client != failure.client:
+            return False
+        too_long = tries and bool(failure.step) and asked[failure.slot].step_size > longest
+        return failure.cause == "not-finite" or (failure.cause in EVALUATION_FAILED and too_long)
+
+    return list({failure.slot: failure for failure in failures if is_one(failure)}.values())
 
 
-def _not_finite(what: str, array: Vector | None, shape: tuple[int, ...]) -> str | None:
-    got = "nothing" if array is None else array.shape
+def _not_finite(what: str, array: Vector | None, shape: tuple[int, ...]) -> tuple[Cause, str] | None:
     if array is None or array.shape != shape:
-        return f"wrong shape: {what} must be {shape}, got {got}"
+        got = "nothing" if array is None else array.shape
+        return "malformed", f"wrong shape: {what} must be {shape}, got {got}"
     if not np.all(np.isfinite(array)):
-        return f"non-finite: {what} must not hold NaN or inf; a smaller step-size or radius usually cures this"
+        return "not-finite", f"{what} must not hold NaN or inf; a smaller step-size or radius usually cures this"
     return None
 
 

@@ -175,7 +175,7 @@ class Coordinator:
 
     def _give(self, broadcast: Broadcast, member: Member) -> None:
         self._attempt.give(broadcast, member)
-        self._holdings.meet(member, broadcast.slot)
+        self._holdings.meet(member, broadcast)
 
     def _send(self, broadcast: Broadcast, *, with_basis: bool = False) -> Broadcast:
         host = self._attempt.hosts[broadcast.slot]
@@ -188,10 +188,12 @@ class Coordinator:
     def _stop_on_error(self, updates: Sequence[Update]) -> None:
         stopped = [update for update in updates if update.status == "stopped"]
         if stopped and self.config.on_error == "stop":
-            first = min(stopped, key=lambda u: u.slot)
+            first = min(screen(stopped, self._attempt.asked)[1], key=lambda failure: failure.slot)
             raise ObjectiveError(
-                f"client {first.client}, slot {first.slot}: {first.reason}; the run stops since on-error = stop, x is"
-                " that of the round before, and it can be resumed (with another on-error, too)"
+                f"client {first.client}, slot {first.slot}: {first.told}; the run stops since on-error = stop, x is"
+                " that of the round before, and it can be resumed (with another on-error, too)",
+                cause=first.cause,
+                step=first.step,
             )
 
     def _try_again(self, outcome: Outcome) -> None:
@@ -237,6 +239,6 @@ class Coordinator:
 
 
 def _reasons(failures: Sequence[Failure]) -> str:
-    distinct = list(dict.fromkeys(f"client {failure.client}: {failure.reason}" for failure in failures))
+    distinct = list(dict.fromkeys(f"client {failure.client}: {failure.told}" for failure in failures))
     more = len(distinct) - _REASONS_SHOWN
     return "; ".join(distinct[:_REASONS_SHOWN]) + (f"; and {more} more" if more > 0 else "") or "no client answered"

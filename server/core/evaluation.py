@@ -11,7 +11,7 @@ import numpy as np
 
 from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import ObjectiveError
+from zofedht.common.errors import ObjectiveError, cause_of
 from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import held_out_objective, train_objective
 from zofedht.common.typing import Vector
@@ -84,7 +84,9 @@ def evaluate_clients(
     good = {name: answer for name, answer in answers.items() if not isinstance(answer, Exception)}
     failed = {name: answer for name, answer in answers.items() if isinstance(answer, Exception)}
     failed |= {name: ConnectionError(_NOT_THERE) for name in known if name not in answers}
-    missing = tuple(Unevaluated(name, str(error) or type(error).__name__) for name, error in failed.items())
+    missing = tuple(
+        Unevaluated(name, cause_of(error), str(error) or type(error).__name__) for name, error in failed.items()
+    )
     if config.on_error == "stop" and any(isinstance(error, ObjectiveError) for error in failed.values()):
         raise ObjectiveError(
             f"x could not be evaluated by all clients ({who_is_missing(missing)}); the run stops since on-error = stop"

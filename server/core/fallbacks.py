@@ -42,7 +42,8 @@ class Fallbacks:
         """Note the moves along other directions, by the digest that comes with them; ``hosts`` are those of slots."""
         for update in moves:
             if update.move is not None and update.draws != draw_check():
-                self.add(hosts[update.slot], Failure(update.slot, update.client, OTHER_NUMBERS))
+                other = Failure(update.round, update.slot, update.client, "other-directions", OTHER_NUMBERS)
+                self.add(hosts[update.slot], other)
 
     def take(self) -> list[Failure]:
         """Return the slots of the round that is over."""

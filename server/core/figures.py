@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from zofedht.common.errors import Cause
+
 __all__ = [
     "Evaluation",
     "Metrics",
@@ -27,7 +29,8 @@ class Unevaluated:
     """A client on whose shard x was not evaluated, and why."""
 
     client: str
-    reason: str
+    cause: Cause
+    reason: str  # a sentence for people
 
 
 @dataclass(frozen=True)

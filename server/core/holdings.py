@@ -30,12 +30,13 @@ class Holdings:
         self._trail = Trail()
         self.fallbacks = Fallbacks()
 
-    def meet(self, member: Member, slot: int) -> None:
-        """Note what a member says of its host when it is given a slot."""
+    def meet(self, member: Member, broadcast: Broadcast) -> None:
+        """Note what a member says of its host when it is given a slot's broadcast."""
         if not member.keeps_x:
             self._forgetful.add(member.host)
         if member.moves_only:
-            self.fallbacks.add(member.host, Failure(slot, member.name, member.moves_only))
+            place = broadcast.round, broadcast.slot, member.name
+            self.fallbacks.add(member.host, Failure(*place, "other-directions", member.moves_only))
 
     def complete(self, broadcast: Broadcast, host: str, basis: Matrix | None, *, with_basis: bool = False) -> Broadcast:
         """Return the broadcast, which has x, as the host must be sent it.

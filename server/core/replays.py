@@ -49,7 +49,8 @@ class Replays:
                 continue
             sums = replays[broadcast.address].sums
             if not agrees(update.sketch, update.slopes, broadcast, sums):
-                found.append(Failure(update.slot, update.client, OTHER_DIRECTIONS))
+                other = Failure(update.round, update.slot, update.client, "other-directions", OTHER_DIRECTIONS)
+                found.append(other)
         return found
 
     def parts(

@@ -109,7 +109,8 @@ def tell(
     """
     replays = replays or Replays()
     usable, failures = _screened(state, updates, asked, config, replays)  # line 19: the slots in their order
-    lost = {failure.slot for failure in diverged(failures, asked)} if state.auto.measures_steps else set()
+    tries = state.auto.tries_steps
+    lost = {f.slot for f in diverged(failures, usable, asked, tries=tries)} if state.auto.measures_steps else set()
     if len(usable) + len(lost) < config.min_replies:
         return None, Outcome(len(usable), tuple(failures))
     if state.auto.needs_moves:
@@ -121,7 +122,8 @@ def tell(
     parts = combined.parts
     x, move = _moved(state, parts)  # line 21: x_{r+1} and Delta_r
     if not np.all(np.isfinite(x)):
-        failures += [Failure(u.slot, u.client, "the mean of the moves overflows; lower step-size") for u in usable]
+        text = "the mean of the moves overflows; lower step-size"
+        failures += [Failure(u.round, u.slot, u.client, "not-finite", text) for u in usable]
         return None, Outcome(0, tuple(failures))
     following = replace(
         state,

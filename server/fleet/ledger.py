@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from zofedht.common.errors import CheckpointError
-from zofedht.common.objective.points import LOSSES, Answer, Loss
+from zofedht.common.errors import CAUSES, Cause, CheckpointError
+from zofedht.common.objective.points import Answer
 from zofedht.server.records.files import cannot_write
 
 __all__ = ["EVALUATIONS", "Ledger", "Row", "RowFile", "read_rows"]
@@ -53,10 +53,10 @@ class Row:
     def of(cls, cells: Sequence[str]) -> Row:
         """Read a line back. Raises ValueError when it is none."""
         round_, site, candidate, repeat, value, seconds, cause, reason, x = cells
-        if cause not in ("", *LOSSES):
+        if cause not in ("", *CAUSES):
             raise ValueError(f"the cause {cause!r} is unknown")
         took = float(seconds) if seconds else math.nan
-        answer = Answer.lost(cast(Loss, cause), reason, took) if cause else Answer(float(value), took)
+        answer = Answer.lost(cast(Cause, cause), reason, took) if cause else Answer(float(value), took)
         return cls(int(round_), site, int(candidate), int(repeat), answer, x)
 
 

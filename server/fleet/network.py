@@ -15,14 +15,14 @@ from flwr.common.typing import Scalar
 
 from zofedht.common.command_line import check_address
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import FleetError, MessageError, ObjectiveError, ZofedhtError
+from zofedht.common.errors import FleetError, MessageError, ZofedhtError
 from zofedht.common.objective.agreement import MOST_TOLD_UNITS, told_units
 from zofedht.common.objective.names import told_names
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
 from zofedht.common.tls import is_loopback, read_tls
 from zofedht.common.typing import Matrix
-from zofedht.common.wire.codec import encode_question
+from zofedht.common.wire.codec import check_figures, encode_question
 from zofedht.common.wire.messages import OWN_ROWS, Question
 from zofedht.common.wire.points import (
     MOST_POINTS,
@@ -212,8 +212,7 @@ class NetworkSites:
         result = proxy.evaluate(ins, self._listening.timeout, None)
         if result.status.code != Code.OK:
             raise MessageError(result.status.message or "the site answered with an error")
-        if isinstance(reason := result.metrics.get("reason"), str):
-            raise ObjectiveError(reason)
+        check_figures(result.metrics)
         return result.metrics
 
     def _hello(self) -> GetPropertiesIns:

@@ -225,7 +225,7 @@ class FlowerRounds(Server):
         if self._counts:
             self._traffic.received(serde.fit_res_to_proto(result).ByteSize())
         if result.status.code != Code.OK:
-            raise RoundError(result.status.message or "the client answered with an error")
+            raise RoundError(result.status.message or "the client answered with an error", cause="refused")
         check_reply(ins, result)
         return result
 
@@ -250,7 +250,7 @@ class FlowerRounds(Server):
 def _evaluate_one(proxy: ClientProxy, ins: EvaluateIns, deadline: float) -> Metrics:
     result = proxy.evaluate(ins, timeout=max(0.01, deadline - time.monotonic()), group_id=0)
     if result.status.code != Code.OK:
-        raise RoundError(result.status.message or "the client answered with an error")
+        raise RoundError(result.status.message or "the client answered with an error", cause="refused")
     return decode_figures(result.metrics)
 
 
@@ -264,7 +264,7 @@ def _answer(future: Future[Metrics]) -> Answer:
 def _start(proxy: ClientProxy, ins: GetParametersIns, timeout: float) -> Start:
     result = proxy.get_parameters(ins, timeout=timeout, group_id=0)
     if result.status.code != Code.OK:
-        raise RoundError(result.status.message)
+        raise RoundError(result.status.message, cause="refused")
     vectors = decode_vectors(result.parameters.tensors, "the starting point", MOST_OF_A_START)
     if len(vectors) not in (1, MOST_OF_A_START) or not np.all(np.isfinite(vectors[0])):
         raise MessageError("it must be one vector of finite numbers, with scale and both bounds where there are some")

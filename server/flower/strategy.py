@@ -18,7 +18,7 @@ from flwr.server.strategy import Strategy
 
 from zofedht.common.choices import WIRE_DTYPES
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import MessageError
+from zofedht.common.errors import MessageError, cause_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import decode_update, encode_basis, encode_broadcast, encode_question
 from zofedht.common.wire.messages import MISSING, Broadcast, Member, Question, Update
@@ -52,7 +52,8 @@ class SlotFailure(Exception):  # noqa: N818  (Flower calls what did not answer a
     def __init__(self, instruction: Instruction, error: BaseException) -> None:
         config = instruction[1].config
         reason = f"{type(error).__name__}: {error}".strip().rstrip(":")
-        self.failure = Failure(int(str(config["slot"])), str(config["client"]), reason)
+        round_, slot = int(str(config["round"])), int(str(config["slot"]))
+        self.failure = Failure(round_, slot, str(config["client"]), cause_of(error), reason)
         super().__init__(reason)
 
 
@@ -118,7 +119,8 @@ class ZofedhtStrategy(Strategy):
         """
         read, unreadable = _read(results)
         lost = [failure.failure for failure in failures if isinstance(failure, SlotFailure)]
-        others = [Failure(-1, "unknown", str(f)) for f in failures if not isinstance(f, SlotFailure)]
+        where = self.coordinator.state.round, -1, "unknown"
+        others = [Failure(*where, "no-answer", str(f)) for f in failures if not isinstance(f, SlotFailure)]
         record = self.coordinator.tell([update for _, update in read], [*lost, *others, *unreadable])
         if record is None:
             return None, {}
@@ -152,7 +154,7 @@ class ZofedhtStrategy(Strategy):
         losses = [
             float(result.metrics.get("loss", result.loss))
             for _, result in results
-            if not isinstance(result.metrics.get("reason"), str)
+            if not isinstance(result.metrics.get("cause"), str)
         ]
         return (sum(losses) / len(losses), {}) if losses else (None, {})
 
@@ -234,6 +236,7 @@ def _read(
         try:
             read.append((proxy, client_reply(result)))
         except MessageError as error:
-            slot = result.metrics.get("slot", -1)
-            unreadable.append(Failure(slot if isinstance(slot, int) else -1, proxy.cid, str(error)))
+            told = [result.metrics.get(key) for key in ("round", "slot")]
+            round_, slot = (each if isinstance(each, int) else -1 for each in told)
+            unreadable.append(Failure(round_, slot, proxy.cid, error.cause, str(error)))
     return read, unreadable

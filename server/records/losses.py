@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from zofedht.server.core.aggregation import RAN_AWAY
+from zofedht.common.errors import EVALUATION_FAILED
 
 __all__ = ["count_losses"]
 
-_PLACE = re.compile(r"round \d+, step \d+: ")
-_NO_SLOT = ("stale: ", "a second reply ")  # replies that nobody waited for
 _LONGEST = 120  # characters of a reason
-_ALL_STEPS = re.compile(r"; so it went in all \d+ steps$")
 
 
 def count_losses(rows: Iterable[Mapping[str, Any]], local_steps: int) -> dict[str, Any]:
     """Return the totals of a history.
 
-    ``slots`` were lost ``of_slots``, one that was asked again counted again; ``failed_evaluations`` of them by an
-    evaluation that raised or gave no number, ``steps`` were skipped ``of_steps`` of the others, and ``reason`` is the
-    one that came up most in either, without its round and step, or empty.
+    ``slots`` were lost ``of_slots``, a slot that was asked again counted again. ``causes`` counts them by cause,
+    ``failed_evaluations`` those with an evaluation that raised or gave no number. ``steps`` of the other slots were
+    skipped ``of_steps``. ``reason`` is the sentence that came up most, or empty. A stale reply is no slot.
     """
-    lost = steps = failed = replies = 0
+    steps = replies = 0
+    causes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for row in rows:
         replies += row["replies"]
-        for failure in row.get("failures", ()):
-            reason = str(failure["reason"])
-            if not reason.startswith(_NO_SLOT):
-                lost += 1
-                failed += bool(_PLACE.match(reason)) and not any(words in reason for words in RAN_AWAY)
-                reasons[_short(reason)] += 1
-        for skipped in row.get("skipped", ()):
+        lost = [failure for failure in row["failures"] if failure["cause"] != "stale"]
+        causes.update(failure["cause"] for failure in lost)
+        reasons.update(failure["reason"] for failure in lost)
+        for skipped in row["skipped"]:
             steps += skipped["steps"]
-            reasons[_short(str(skipped["reason"]))] += skipped["steps"]
+            reasons[skipped["reason"]] += skipped["steps"]
+    reason = reasons.most_common(1)[0][0] if reasons else ""
     return {
-        "slots": lost,
-        "of_slots": lost + replies,
-        "failed_evaluations": failed,
+        "slots": causes.total(),
+        "of_slots": causes.total() + replies,
+        "causes": dict(causes),
+        "failed_evaluations": sum(causes[cause] for cause in EVALUATION_FAILED),
         "steps": steps,
         "of_steps": replies * local_steps,
-        "reason": reasons.most_common(1)[0][0] if reasons else "",
+        "reason": reason if len(reason) <= _LONGEST else f"{reason[: _LONGEST - 3]}...",
     }
-
-
-def _short(reason: str) -> str:
-    bare = _ALL_STEPS.sub("", reason[match.end() :] if (match := _PLACE.match(reason)) else reason)
-    return bare if len(bare) <= _LONGEST else f"{bare[: _LONGEST - 3]}..."

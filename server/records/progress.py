@@ -74,7 +74,7 @@ def _said_once(write: Callable[[str], None]) -> Observer:
     told: set[Unevaluated] = set()
 
     def show(state: ServerState, record: RoundRecord) -> None:
-        missing = [Unevaluated(str(one["client"]), str(one["reason"])) for one in record.unevaluated]
+        missing = [Unevaluated(**one) for one in record.unevaluated]  # type: ignore[arg-type]
         if new := [one for one in missing if one not in told]:
             told.update(new)
             whose = "the other clients" if record.train_loss_source == "full" else "the probes"

@@ -126,18 +126,18 @@ def _offline() -> float:
     raise TimeoutError("the plant is offline")
 
 
-def test_nan_from_a_black_box_names_round_and_step() -> None:
+def test_nan_from_a_black_box_names_its_step() -> None:
     update = _worker(_Strange(7, lambda: float("nan"))).work(_PLAIN)
     _assert_refused(update, "failed")
-    assert update.reason.startswith("round 12, step 3: the objective returned nan, not a finite number")
+    assert (update.cause, update.step) == ("not-finite", 3)
+    assert update.reason.startswith("the objective returned nan, not a finite number")
 
 
 def test_an_exception_of_a_black_box_is_reported_by_type_and_text() -> None:
     update = _worker(_Strange(0, _offline)).work(_PLAIN)
     _assert_refused(update, "failed")
-    reason = (
-        r"round 12, step 0: the objective raised TimeoutError: the plant is offline \(test_worker\.py, line \d+, in "
-    )
+    assert (update.cause, update.step) == ("raised", 0)
+    reason = r"the objective raised TimeoutError: the plant is offline \(test_worker\.py, line \d+, in "
     assert re.match(reason, update.reason)
 
 
@@ -146,11 +146,12 @@ def test_divergence_is_answered_without_a_warning(batch_size: int) -> None:
     broadcast = dataclasses.replace(_PLAIN, step_size=1e200, batch_size=batch_size)
     update = _worker(model("svm-squared-hinge")).work(broadcast)
     _assert_refused(update, "failed")
+    assert update.cause == "not-finite"
     assert "the slope is" in update.reason
 
 
 @pytest.mark.parametrize(
-    "error", [DataError("no rows"), ConfigError(["unknown key 'x'"])], ids=["shard", "task of another version"]
+    "error", [DataError("no rows"), ConfigError(("x", "unknown key 'x'"))], ids=["shard", "task of another version"]
 )
 def test_a_shard_that_cannot_be_made_is_answered_with_the_reason(error: Exception) -> None:
     def objective_of(broadcast: Broadcast) -> Objective:
@@ -158,7 +159,7 @@ def test_a_shard_that_cannot_be_made_is_answered_with_the_reason(error: Exceptio
 
     update = Worker(objective_of).work(_PLAIN)
     _assert_refused(update, "failed")
-    assert update.reason == str(error)
+    assert (update.cause, update.step, update.reason) == ("unusable", None, str(error))
 
 
 def test_work_does_not_change_the_broadcast() -> None:

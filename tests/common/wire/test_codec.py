@@ -66,7 +66,7 @@ _SINGLE = dataclasses.replace(
 _SINGLE_MOVE = dataclasses.replace(_DONE, move=_F32, dtype="float32")
 _RAN_AWAY = dataclasses.replace(_DONE, loss=math.inf, start_loss=-math.inf)
 _EMPTY_TRAIL = dataclasses.replace(_TRAIL, trail=(), basis=_Q, version=10, rank=3, digest=basis_digest(_Q))
-_FAILED = Update(round=11, slot=2, client="3", status="failed", reason="round 11, step 4: NaN")
+_FAILED = Update(round=11, slot=2, client="3", status="failed", cause="not-finite", step=4, reason="NaN")
 _QUESTION = Question("3", 5, 2**63 - 1, '{"seed": 1}', 785)
 _HELLO = Hello(
     name="plant-\u00fc 3", instance="5f2b", source="data", partition=OWN_ROWS, partitions=0, examples=40, dimension=785,
@@ -111,8 +111,8 @@ def test_units_are_told_in_full_or_as_a_digest_and_other_lengths_are_refused(uni
 
 def test_a_reason_in_the_place_of_figures_is_the_clients_error() -> None:
     with pytest.raises(ObjectiveError, match="the sensor is gone"):
-        decode_figures(encode_no_figures("the sensor is gone"))
-    assert decode_figures({"loss": 1.0, "reason": 2.0}) == {"loss": 1.0, "reason": 2.0}  # a figure may have any name
+        decode_figures(encode_no_figures("raised", "the sensor is gone"))
+    assert decode_figures({"loss": 1.0, "cause": 2.0}) == {"loss": 1.0, "cause": 2.0}  # a figure may have any name
 
 
 @pytest.mark.parametrize("source", ["partition", "data", "objective"])

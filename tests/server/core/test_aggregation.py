@@ -24,27 +24,36 @@ def mean(replies: Sequence[Update], weighting: str) -> Vector:
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("changes", "cause", "reason"),
     [
-        ({"move": np.array([1.0, np.nan, 0.0])}, "non-finite"),
-        ({"move": np.array([1.0, np.inf, 0.0])}, "non-finite"),
-        ({"move": np.zeros(4)}, r"wrong shape: the move must be \(3,\), got \(4,\)"),
-        ({"move": None, "slopes": np.zeros(2), "sketch": np.zeros(4)}, "asked for its move, it sent slopes"),
-        ({"round": 3}, "stale: answered round 3, asked was round 4"),
-        ({"slot": 9}, "stale: slot 9 was not asked"),
-        ({"client": "7"}, "answered by client 7, asked was client 0"),
-        ({"status": "failed", "reason": "the valve is shut", "move": None}, "the valve is shut"),
-        ({"status": "basis-missing", "move": None}, "basis-missing"),
-        ({"examples": 0}, "examples must be at least 1, got 0"),
+        ({"move": np.array([1.0, np.nan, 0.0])}, "not-finite", "the move must not hold NaN or inf"),
+        ({"move": np.array([1.0, np.inf, 0.0])}, "not-finite", "the move must not hold NaN or inf"),
+        ({"move": np.zeros(4)}, "malformed", r"wrong shape: the move must be \(3,\), got \(4,\)"),
+        (
+            {"move": None, "slopes": np.zeros(2), "sketch": np.zeros(4)},
+            "malformed",
+            "asked for its move, it sent slopes",
+        ),
+        ({"round": 3}, "stale", "answered round 3, asked was round 4"),
+        ({"slot": 9}, "stale", "slot 9 was not asked"),
+        ({"client": "7"}, "stale", "answered by client 7, asked was client 0"),
+        (
+            {"status": "failed", "cause": "raised", "reason": "the valve is shut", "move": None},
+            "raised",
+            "the valve is shut",
+        ),
+        ({"status": "failed", "reason": "no cause", "move": None}, "refused", "no cause"),
+        ({"status": "basis-missing", "cause": "not-held", "move": None}, "not-held", "basis-missing"),
+        ({"examples": 0}, "malformed", "examples must be at least 1, got 0"),
     ],
 )
-def test_a_reply_that_cannot_be_used_is_left_out_with_its_reason(changes: dict[str, Any], reason: str):
+def test_a_reply_that_cannot_be_used_is_left_out_with_its_cause(changes: dict[str, Any], cause: str, reason: str):
     good = reply(ASKED[0])
     bad = reply(ASKED[1], **changes)
     usable, failures = screen([bad, good], ASKED)
     assert usable == [good]
     (failure,) = failures
-    assert (failure.slot, failure.client) == (bad.slot, bad.client)
+    assert (failure.round, failure.slot, failure.client, failure.cause) == (bad.round, bad.slot, bad.client, cause)
     assert re.search(reason, failure.reason)
 
 
@@ -52,9 +61,9 @@ def test_a_reply_that_cannot_be_used_is_left_out_with_its_reason(changes: dict[s
     ("changes", "reason"),
     [
         ({"slopes": np.zeros(3)}, r"wrong shape: the slopes must be \(2,\), got \(3,\)"),
-        ({"slopes": np.array([0.0, np.nan])}, "non-finite: the slopes must not hold NaN or inf"),
+        ({"slopes": np.array([0.0, np.nan])}, "the slopes must not hold NaN or inf"),
         ({"sketch": None}, r"wrong shape: the sketch must be \(4,\), got nothing"),
-        ({"sketch": np.full(4, np.inf)}, "non-finite: the sketch"),
+        ({"sketch": np.full(4, np.inf)}, "the sketch must not hold NaN or inf"),
         ({"slopes": None, "sketch": None, "move": np.zeros(3)}, "asked for its slopes, it sent a move"),
     ],
 )

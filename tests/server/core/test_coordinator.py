@@ -222,9 +222,10 @@ def test_a_round_without_any_answer_says_so():
 def test_slots_that_gave_no_reply_are_recorded():
     fleet, run = Fleet(quadratics()), coordinator(small(**EVERYBODY))
     updates = fleet.carry(run.ask(fleet.members))
-    record = run.tell(updates[:3], [Failure(3, updates[3].client, "the connection broke")])
+    record = run.tell(updates[:3], [Failure(0, 3, updates[3].client, "no-answer", "the connection broke")])
     assert record is not None
-    assert record.failures == [{"slot": 3, "client": updates[3].client, "reason": "the connection broke"}]
+    place = {"round": 0, "slot": 3, "step": None, "client": updates[3].client}
+    assert record.failures == [place | {"cause": "no-answer", "reason": "the connection broke"}]
     assert record.replies == 3
 
 
@@ -254,12 +255,12 @@ def test_full_evaluations_come_every_so_many_rounds_and_at_the_end(every: int, f
 
 
 def test_where_nobody_can_evaluate_the_probes_stand_and_the_record_says_who():
-    gone = Evaluation({}, missing=(Unevaluated("1", "gone"),))
+    gone = Evaluation({}, missing=(Unevaluated("1", "no-answer", "gone"),))
     config = small(evaluate_every=1)
     records = run_all(Coordinator(config, initial_state(config, np.zeros(12)), evaluate=lambda x: gone))
     wanted = run_all(coordinator(config))
     assert [(r.train_loss, r.train_loss_source) for r in records] == [(r.train_loss, "probes") for r in wanted]
-    assert all(r.unevaluated == [{"client": "1", "reason": "gone"}] for r in records)
+    assert all(r.unevaluated == [{"client": "1", "cause": "no-answer", "reason": "gone"}] for r in records)
 
 
 def test_a_record_tells_step_size_and_basis_of_its_own_round():

@@ -103,8 +103,8 @@ def test_a_lost_x_is_sent_in_full():
 )
 def test_x_always_goes_to_hosts_that_cannot_follow_it(member: Member):
     held = along_slopes()
-    held.meet(member, slot=0)
     asked = broadcast(uplink="slopes", direction_slot=0)
+    held.meet(member, asked)
     sent = held.complete(asked, "a", None)
     held.confirm(reply(sent), sent, "a")
     told = held.complete(moved(held, asked), "a", None)

@@ -135,6 +135,8 @@ def test_the_mean_of_evaluations_weighs_clients_equally():
         for index, (loss, rows) in enumerate([(1.0, 10), (2.0, 1000)])
     ]
     assert strategy([]).aggregate_evaluate(1, answers, []) == (1.5, {})
-    unable = EvaluateRes(status=Status(Code.OK, ""), loss=float("nan"), num_examples=0, metrics={"reason": "cut"})
+    unable = EvaluateRes(
+        status=Status(Code.OK, ""), loss=float("nan"), num_examples=0, metrics={"cause": "raised", "reason": "cut"}
+    )
     assert strategy([]).aggregate_evaluate(1, [*answers, (Loopback("2"), unable)], []) == (1.5, {})
     assert strategy([]).aggregate_evaluate(1, [], []) == (None, {})

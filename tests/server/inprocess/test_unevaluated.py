@@ -46,7 +46,7 @@ def test_the_rule_asks_again_those_that_failed_and_only_them():
     found = evaluate_clients(small(max_retries=2), ask, known=["a", "gone"])
     assert asked == [{"a", "b", "c"}, {"b", "c"}, {"c"}]
     assert (found.figures, found.clients) == ({"train_loss": 2.5}, ("a", "b"))
-    missing = (("c", "down"), ("gone", "not connected, or still busy with earlier work"))
+    missing = (("c", "unusable", "down"), ("gone", "no-answer", "not connected, or still busy with earlier work"))
     assert found.missing == tuple(Unevaluated(*one) for one in missing)
 
 
