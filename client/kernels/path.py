@@ -24,7 +24,7 @@ __all__ = ["covers", "prepare", "steps"]
 
 _BLOCK_BYTES = 2**21
 """Directions with a subspace: a block reads the basis once."""
-_CACHED_BYTES = 2**19
+_CACHED_BYTES = 2**20
 """Directions without one stay in the second-level cache between their making and their use."""
 
 _BLOCKS: dict[type[Objective], Callable[..., None]] = {

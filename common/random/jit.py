@@ -81,11 +81,14 @@ def fill_normals(generator: Any, drawn: Any) -> None:
 def fill_signs(words: Any, signs: Any) -> None:
     """Fill the rows of ``signs`` (rows, columns) from those of ``words`` (rows, ceil(columns / 64)), a bit each."""
     rows, columns = signs.shape
+    whole = columns // 64
     for row in range(rows):
-        for start in range(0, columns, 64):
-            word = words[row, start // 64]
-            for bit in range(min(64, columns - start)):
-                signs[row, start + bit] = 1.0 if word >> np.uint64(bit) & np.uint64(1) else -1.0
+        for place in range(whole):
+            word = words[row, place]
+            for bit in range(64):  # a constant, so that it becomes vector code
+                signs[row, 64 * place + bit] = 1.0 if word >> np.uint64(bit) & np.uint64(1) else -1.0
+        for bit in range(columns - 64 * whole):
+            signs[row, 64 * whole + bit] = 1.0 if words[row, whole] >> np.uint64(bit) & np.uint64(1) else -1.0
 
 
 @compiled

@@ -7,16 +7,19 @@ give the same numbers, bit for bit.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.random.streams import stream
-from zofedht.common.typing import Matrix
+from zofedht.common.typing import Matrix, Vector
 
 __all__ = ["Source"]
 
 _CHECKED = 100_000  # some 1,200 of them need a second look in the ziggurat, 26 are from its tail
+_FEWEST = 2048
+"""Numbers from which a compiled loop wins back what it costs to hand it a generator, some 15 microseconds."""
 
 
 class Source:
@@ -28,12 +31,11 @@ class Source:
 
     def normals(self, rows: int, columns: int) -> Matrix:
         """Return the next rows of standard normal numbers, (rows, columns)."""
-        if not self._compiled or not _gives_numpys_normals():
+        fill = _compiled_normals() if self._compiled and rows * columns >= _FEWEST else None
+        if fill is None:
             return self._generator.standard_normal((rows, columns))
-        from zofedht.common.random.jit import fill_normals  # numba is there only with the extra ``fast``
-
         drawn = np.empty((rows, columns))
-        fill_normals(self._generator, drawn.reshape(-1))
+        fill(self._generator, drawn.reshape(-1))
         return drawn
 
     def signs(self, rows: int, columns: int) -> Matrix:
@@ -56,13 +58,13 @@ class Source:
 
 
 @functools.cache
-def _gives_numpys_normals() -> bool:
-    """Whether the compiled loop gives the numbers of the NumPy that runs here.
+def _compiled_normals() -> Callable[[np.random.Generator, Vector], None] | None:
+    """Return the compiled loop, or None where its numbers are not those of the NumPy that runs here.
 
     numba repeats NumPy's method, which a later NumPy may change; then NumPy draws, at a third of the speed.
     """
-    from zofedht.common.random.jit import fill_normals
+    from zofedht.common.random.jit import fill_normals  # numba is there only with the extra ``fast``
 
     drawn = np.empty(_CHECKED)
     fill_normals(stream(0, "check"), drawn)
-    return drawn.tobytes() == stream(0, "check").standard_normal(_CHECKED).tobytes()
+    return fill_normals if drawn.tobytes() == stream(0, "check").standard_normal(_CHECKED).tobytes() else None
