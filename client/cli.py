@@ -1,4 +1,4 @@
-"""Shapes of the ``zofedht-client`` commands."""
+"""The arguments of the ``zofedht-client`` commands."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     check = commands.add_parser(
         "check",
-        help="try an objective before a run is spent on it",
-        description="Exit code 0: it can run; 2: it cannot.",
+        help="check an objective before a run",
+        description="Exit code 0: the objective can run; 2: it cannot.",
     )
-    check.add_argument("--objective", required=True, metavar="MODULE:FACTORY", help="what makes the objective")
-    check.add_argument("--data", default="", metavar="FILE", help="file that the factory is told, as with join")
-    check.add_argument("--client", default="0", metavar="N", help="partition number that the factory is told (0)")
+    check.add_argument("--objective", required=True, metavar="MODULE:FACTORY", help="factory of the objective")
+    check.add_argument("--data", default="", metavar="FILE", help="data file of the Shard, as with join")
+    check.add_argument("--client", default="0", metavar="N", help="index of the Shard (0)")
     check.add_argument(
         "--set",
         metavar="KEY=VALUE",
         nargs="+",
         action="extend",
         default=[],
-        help="run config keys of the run that it is for: radius, batch-size, local-steps, rounds, seed",
+        help="keys of the run: radius, batch-size, local-steps, rounds, num-clients, seed",
     )
     _join(commands)
     ledger = commands.add_parser("ledger", help="sum up what a client has sent", description="Sum up a ledger.")
@@ -45,23 +45,25 @@ def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     command = commands.add_parser(
         "join",
         help="join a server and work until the run is over",
-        description="Join a server and stay until the run is over.",
+        description="Join a server and work until the run is over.",
     )
     command.add_argument("--server", required=True, metavar="HOST:PORT", help="address of zofedht-server serve")
     command.add_argument(
-        "--name", default=socket.gethostname(), help="this client's name; with TLS its certificate's (host name)"
+        "--name",
+        default=socket.gethostname(),
+        help="name of this client (host name); with TLS the name in its certificate",
     )
     share = command.add_mutually_exclusive_group()
     share.add_argument(
-        "--partition", default="auto", metavar="I/N", help="share I (from 0) of N of the server's data set, or auto"
+        "--partition", default="auto", metavar="I/N", help="shard I (from 0) of N of the server's data set, or auto"
     )
     share.add_argument("--data", default="", metavar="FILE", help="this client's own rows: npz, csv, svmlight, IDX")
     command.add_argument(
         "--dataset",
         default="",
         metavar="NAME|FILE",
-        help="what --partition is a share of: a named set, fetched if need be, or this device's copy of the server's"
-        " file; unless given, a named set whose files are here",
+        help="the data set of --partition: a named set, which may be fetched, or this device's copy of the server's"
+        " file (a named set with files on this device)",
     )
     command.add_argument("--objective", default="", metavar="MODULE:FACTORY", help="this client's own objective")
     command.add_argument(
@@ -70,21 +72,23 @@ def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     command.add_argument("--data-dir", default="", metavar="DIR", help="folder of the large sets on this machine")
     command.add_argument("--tls-dir", type=Path, metavar="DIR", help="folder with ca.crt, client.crt and client.key")
     command.add_argument(
-        "--server-name", default="", metavar="NAME", help="name in the server's certificate, if not the address"
+        "--server-name", default="", metavar="NAME", help="name in the server's certificate (the address)"
     )
     command.add_argument(
-        "--insecure", action="store_true", help="plain text: anybody on the way may read and change it"
+        "--insecure",
+        action="store_true",
+        help="plain text without certificates: anybody on the way may read and change it",
     )
     command.add_argument(
         "--health-address",
         metavar="HOST:PORT",
         default="",
-        help="gRPC health service on loopback: whether it is joined",
+        help="gRPC health service on loopback: SERVING while joined",
     )
     command.add_argument(
         "--max-wait",
         type=float,
         default=float("inf"),
         metavar="SECONDS",
-        help="give up after so long without a connection",
+        help="give up after so long without a connection (never)",
     )

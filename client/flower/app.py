@@ -1,7 +1,6 @@
 """The Flower ClientApp: ``flwr run .`` starts it on every node.
 
-In simulation a NumPyClient is made anew for each message and lands on any process, so what must
-survive (data, objectives, bases) is kept by the process.
+A simulation makes a new NumPyClient for each message, in any process. So the process keeps data, objectives and bases.
 """
 
 from __future__ import annotations

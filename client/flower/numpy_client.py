@@ -35,9 +35,9 @@ _MOST_SECONDS = 1.0
 
 
 class ZofedhtClient(NumPyClient):
-    """Serves one or many logical clients; the message says which.
+    """Serves one or many clients; each message names its client.
 
-    ``objective_of`` maps a Question, which names task, client and partition, to the objective of that shard.
+    ``objective_of`` maps a Question, with task, client and partition, to the objective of that shard.
     """
 
     def __init__(
@@ -46,16 +46,13 @@ class ZofedhtClient(NumPyClient):
         bases: BasisStore,
         tell: Callable[[ZofedhtError], str] = str,
     ) -> None:
-        """``tell`` says what of an error is answered: all of it, unless the server is somebody else's."""
+        """``tell`` maps an error to its text for the server: ``str``, unless the server belongs to somebody else."""
         self._objective_of = objective_of
         self._tell = tell
         self._worker = Worker(lambda broadcast: objective_of(_question(broadcast)), bases, tell=tell)
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
-        """Return [the objective's own starting point] and so n; zeros where it has none.
-
-        Scale and both bounds follow where it is searched in units of its own.
-        """
+        """Return the objective's own starting point or zeros, (n,), and scale and both bounds where it has units."""
         question = decode_question(config)
         objective = self._objective_of(question)
         own = starting_point(objective, question.seed)
@@ -69,7 +66,7 @@ class ZofedhtClient(NumPyClient):
         return cast(NDArrays, arrays), examples, metrics
 
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
-        """Evaluate x on the whole shard; where that fails, or x is in other units, the reason is the answer.
+        """Evaluate x on the whole shard; the answer is the reason where that fails or x is in other units.
 
         A ``Fleet`` asks here for F at points of its own, or for the parameters.
         """

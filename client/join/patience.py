@@ -1,4 +1,4 @@
-"""When a client that lost its server tries again, and when it gives up. Pure but for the clock and the dice."""
+"""When a client that lost its server tries again, and when it gives up. Pure but for the clock and the jitter."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable
 __all__ = ["Patience"]
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds between tries; doubled each time, with jitter
-_SAME_NAME_PATIENCE = 25.0  # seconds in which the server may still notice that an earlier process is gone
+_SAME_NAME_PATIENCE = 25.0  # seconds in which the server may still believe in an earlier process
 _SAME_NAME_WAIT = 2.0
 
 
 class Patience:
-    """Waits that double from half a second to half a minute, each times 0.5 to 1.5, and start again after success.
+    """Waits that double from half a second to half a minute, times a jitter of 0.5 to 1.5, and restart after success.
 
-    The jitter keeps a thousand clients from coming back in the same instant.
+    The jitter keeps a thousand clients from coming back at the same instant.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Patience:
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = lambda: random.uniform(0.5, 1.5),
     ) -> None:
-        """``max_wait``: seconds without a connection after which to give up."""
+        """Give up after ``max_wait`` seconds without a connection."""
         self._max_wait = max_wait
         self._clock = clock
         self._jitter = jitter
@@ -45,8 +45,8 @@ class Patience:
     def pause(self, *, taken: bool = False) -> float | None:
         """Return the seconds to wait before the next try, or None when it is time to give up.
 
-        ``taken`` says that the server refused because a client of this name is connected: it may be this
-        device's earlier process, whose end the server has yet to notice, so that is borne for a while.
+        ``taken`` means that the server refused because a client of this name is connected. That client may be this
+        device's earlier process, whose end the server has not noticed yet. So the wait goes on for 25 seconds.
         """
         now = self._clock()
         self._taken_since = (now if self._taken_since is None else self._taken_since) if taken else None

@@ -1,4 +1,4 @@
-"""The client's end of Flower's bidirectional gRPC service: join, answer, come back when the line is cut."""
+"""The client's end of Flower's bidirectional gRPC service: join, answer, and reconnect after a lost connection."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _FATAL = {grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT,
 
 @dataclass(frozen=True)
 class Connection:
-    """Where the server is and how it is spoken to."""
+    """The address of the server and the settings of the connection."""
 
     address: str
     tls: TlsFiles | None
-    server_name: str = ""  # expected in the server's certificate, where it is not the address
+    server_name: str = ""  # in the server's certificate; empty for the address
     max_message_bytes: int = 512 * 2**20
     max_wait: float = float("inf")  # seconds without a connection after which to give up
 
     def channel(self) -> grpc.Channel:
-        """Open a channel. Proxies are taken from the environment, as grpcio does."""
+        """Open a channel; grpcio takes proxies from the environment."""
         options: list[tuple[str, Any]] = [
             ("grpc.max_receive_message_length", self.max_message_bytes),
             ("grpc.max_send_message_length", -1),
@@ -46,7 +46,7 @@ class Connection:
             ("grpc.http2.ping_timeout_ms", 10_000),  # without it gRPC 1.60 and later wait for a minute
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
-            ("grpc.use_local_subchannel_pool", 1),  # a new try is a new connection, not one that still backs off
+            ("grpc.use_local_subchannel_pool", 1),  # each try is a new connection without a back-off
         ]
         if self.tls is None:
             return grpc.insecure_channel(self.address, options)
@@ -65,11 +65,26 @@ def stay_joined(
     sent: Callable[[ClientMessage], None] = lambda message: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Answer the server until it says that the run is over; reconnect with growing, jittered waits.
+    """Answer the server until the run is over; reconnect with growing, jittered waits.
 
-    ``connected`` hears when the server admits this client and when the line goes down. ``sent`` hears of each message
-    before it leaves. Raises JoinError when the
-    server refuses this client, or when there was no connection for ``max_wait`` seconds.
+    Parameters
+    ----------
+    connection : Connection
+    client : flwr Client
+        Answers the server's questions.
+    report : callable
+        Gets each line of the log.
+    connected : callable
+        Gets True when the server admits this client, and False when the connection ends.
+    sent : callable
+        Gets each message before it leaves.
+    sleep : callable
+        ``time.sleep``, or a test's.
+
+    Raises
+    ------
+    JoinError
+        When the server refuses this client, or after ``max_wait`` seconds without a connection.
     """
     patience = Patience(connection.max_wait)
 
@@ -117,9 +132,9 @@ class _Line:
         self.admitted = False
 
     def answer_until_over(self) -> None:
-        """Answer each message; return when the server ends the run. Raises grpc.RpcError otherwise.
+        """Answer each message; return at the end of the run. Raises grpc.RpcError when the connection ends earlier.
 
-        The first message asks for an introduction; a second one of its kind says that the client is admitted.
+        The first message asks for an introduction. A second message of this kind admits the client.
         """
         answers: queue.SimpleQueue[ClientMessage | None] = queue.SimpleQueue()
         with self._connection.channel() as channel:
@@ -147,14 +162,14 @@ class _Line:
                 answers.put(None)
 
     def reason(self, error: Any) -> str:
-        """Return why the connection ended, in words that help."""
+        """Return why the connection ended and, where certificates may be the cause, the way out."""
         details = str(error.details() or error.code().name).rpartition("last error: ")[2]
         details = re.sub(r"^[A-Z_]+: (ipv[46]:\S+: )?", "", details)
-        # A server that does not like the certificate just hangs up, and so it looks like a lost connection.
+        # A server hangs up on a wrong certificate, which looks like a lost connection.
         if self._connection.tls and not self._introduced and re.search(_MAY_BE_TLS, details):
             details += (
-                "; the certificates in --tls-dir must be of the server's authority and still valid, and the server's"
-                " name must be in its certificate (or given by --server-name)"
+                "; the certificates in --tls-dir must be valid and of the server's authority, and the server's"
+                " certificate must hold its address (or the name given by --server-name)"
             )
         elif self._connection.tls is None and not self._introduced and re.search(_MAY_BE_TLS, details):
             details += "; a server that speaks TLS hangs up on --insecure: give --tls-dir instead"
@@ -162,7 +177,7 @@ class _Line:
 
 
 class _StreamEndedError(grpc.RpcError):  # type: ignore[misc]
-    """The server closed the stream without ending the run: it is going down."""
+    """The server closed the stream before the end of the run: it is going down."""
 
     def code(self) -> grpc.StatusCode:
         return grpc.StatusCode.UNAVAILABLE
@@ -172,9 +187,9 @@ class _StreamEndedError(grpc.RpcError):  # type: ignore[misc]
 
 
 def _answer(client: Client, kind: str | None, message: ServerMessage, report: Callable[[str], None]) -> ClientMessage:
-    """Call the client and wrap its answer; an exception becomes a status that the server reports.
+    """Return the client's answer as a message; an exception becomes a status that the server reports.
 
-    Whatever a server asks, the client lives on. Raises ZofedhtError where it cannot introduce itself.
+    No question ends the client. Raises ZofedhtError when the client cannot introduce itself.
     """
     try:
         match kind:
@@ -192,10 +207,10 @@ def _answer(client: Client, kind: str | None, message: ServerMessage, report: Ca
                 return ClientMessage(get_properties_res=serde.get_properties_res_to_proto(told))
     except ZofedhtError as error:
         if kind == "get_properties_ins":
-            raise  # the client cannot introduce itself: its own user must hear of it
+            raise  # the user of this client must see it
         report(f"a question of the server was not answered: {error}")
         return _failed(kind, Status(Code.FIT_NOT_IMPLEMENTED, error.told))
-    except Exception as error:  # a question that no server of ours would ask
+    except Exception as error:  # no server of this program asks such a question
         text = f"a question of the server could not be answered: {type(error).__name__}"
         if kind == "get_properties_ins":
             raise JoinError(f"{text}: {error}") from error

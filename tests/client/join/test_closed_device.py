@@ -125,7 +125,7 @@ def test_no_key_of_the_server_opens_a_file(secrets: dict[str, Path], kind: str, 
     assert not [word for word in outside(path) if word in told]
 
 
-def test_a_missing_file_and_one_that_is_there_look_alike(secrets: dict[str, Path]):
+def test_missing_and_existing_files_look_alike(secrets: dict[str, Path]):
     client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None)
     there, missing = (
         told_by(client, RunConfig(num_clients=2, dataset=str(path)))
@@ -134,7 +134,7 @@ def test_a_missing_file_and_one_that_is_there_look_alike(secrets: dict[str, Path
     assert there == missing
 
 
-def test_no_module_is_imported_and_no_working_folder_told(secrets: dict[str, Path], monkeypatch: pytest.MonkeyPatch):
+def test_no_module_is_imported(secrets: dict[str, Path], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(secrets["py"].parent)
     client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None)
     config = RunConfig(num_clients=2, objective="vault_module:make", step_size=1.0)
@@ -209,14 +209,14 @@ def test_a_client_answers_only_about_its_own_partition(partition: int):
 
 
 @pytest.mark.parametrize("partition", [-1, 2, 10**12])
-def test_a_client_without_a_partition_answers_about_those_there_are(partition: int):
+def test_a_client_without_a_partition_refuses_missing_shards(partition: int):
     client = ResidentClient(Holdings("pi", "1"), lambda text: None)
     _, _, metrics = client.fit([np.zeros(65)], fit_config(RunConfig(num_clients=2), partition))
     assert "with num-clients = 2 they are 0 to 1" in str(metrics["reason"])
 
 
 @pytest.mark.parametrize("task", ["", "[]", "7", "null", "{", "[" * 100_000, '{"seed": 1' + "0" * 5000 + "}"])
-def test_a_task_that_is_none_is_answered(task: str):
+def test_a_malformed_task_is_answered(task: str):
     client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None)
     message = fit_config(RunConfig(num_clients=2)) | {"task": task}
     assert client.fit([np.zeros(65)], message)[2]["status"] == "failed"
@@ -248,7 +248,7 @@ class CuriousServer:
         self._server.stop(None).wait()
 
 
-def test_bad_questions_over_the_wire_are_answered_and_survived(secrets: dict[str, Path]):
+def test_a_client_survives_bad_questions(secrets: dict[str, Path]):
     honest = RunConfig(num_clients=2)
     path = RunConfig(num_clients=2, dataset=str(secrets["csv"]))
     x = ndarrays_to_parameters([np.zeros(65)])

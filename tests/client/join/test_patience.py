@@ -46,7 +46,7 @@ def test_jitter_stays_within_a_half_and_three_halves():
     assert max(drawn) - min(drawn) > 0.8  # 500 uniform draws over a range of one
 
 
-def test_no_wait_is_for_ever_and_none_ends_it():
+def test_without_max_wait_it_never_gives_up():
     clock = Clock()
     patience = steady(clock)
     for _ in range(100):
@@ -54,7 +54,7 @@ def test_no_wait_is_for_ever_and_none_ends_it():
         assert patience.pause() == pytest.approx(30.0) or patience.pause() is not None
 
 
-def test_max_wait_ends_it_and_the_last_wait_is_cut_to_it():
+def test_the_last_wait_ends_at_max_wait():
     clock = Clock()
     patience = steady(clock, max_wait=2.0)
     assert patience.pause() == 0.5
@@ -64,7 +64,7 @@ def test_max_wait_ends_it_and_the_last_wait_is_cut_to_it():
     assert patience.pause() is None
 
 
-def test_max_wait_counts_from_the_loss_and_not_from_the_start():
+def test_max_wait_counts_from_the_loss():
     clock = Clock()
     patience = steady(clock, max_wait=2.0)
     patience.admitted()
@@ -73,7 +73,7 @@ def test_max_wait_counts_from_the_loss_and_not_from_the_start():
     assert patience.pause() == 0.5
 
 
-def test_a_taken_name_is_borne_for_25_seconds_in_short_waits():
+def test_a_taken_name_is_retried_for_25_seconds():
     clock = Clock()
     patience = steady(clock)
     total = 0.0
@@ -84,7 +84,7 @@ def test_a_taken_name_is_borne_for_25_seconds_in_short_waits():
     assert 25.0 <= total <= 27.0
 
 
-def test_a_name_that_became_free_and_is_taken_again_is_borne_anew():
+def test_a_name_taken_again_is_retried_anew():
     clock = Clock()
     patience = steady(clock)
     assert patience.pause(taken=True) is not None

@@ -16,7 +16,7 @@ from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.server.__main__ import main
 from zofedht.server.grpc.certificates import expand_names, make_certificates
 
-HINT = "the certificates in --tls-dir must be of the server's authority and still valid"
+HINT = "the certificates in --tls-dir must be valid and of the server's authority"
 
 
 def stranger(site: Site, folder: Path, name: str = "c0", *options: str) -> Process:
@@ -115,7 +115,7 @@ def test_without_a_certificate_nothing_is_answered(secure_site: Site, trusting: 
 
 def test_plain_text_needs_to_be_asked_for_by_name(tmp_path: Path):
     for address, where in (("127.0.0.1:1", ""), ("10.0.0.7:8080", ", which leaves this machine")):
-        with pytest.raises(ConfigError, match=f"--tls-dir DIR is needed for {address}{where};.*--insecure sends x"):
+        with pytest.raises(ConfigError, match=f"--tls-dir DIR is needed for {address}{where};.*--insecure sends all messages as plain text"):
             check_plain_text(address, False, None)
         check_plain_text(address, True, None)
     with pytest.raises(ConfigError, match="exclude each other"):
