@@ -1,4 +1,4 @@
-"""Shapes of the ``zofedht-server`` commands."""
+"""The arguments of the ``zofedht-server`` commands."""
 
 from __future__ import annotations
 
@@ -38,17 +38,19 @@ def parser() -> argparse.ArgumentParser:
         "--out", metavar="DIR", type=Path, required=True, help="receives authority/, server/ and clients/NAME/"
     )
     certificates.add_argument(
-        "--server-names", metavar="HOST,IP", help="how clients call the server; localhost,127.0.0.1 unless given"
+        "--server-names", metavar="HOST,IP", help="addresses of the server for clients (localhost,127.0.0.1)"
     )
-    certificates.add_argument("--clients", metavar="A,B,C-1..C-9", default="", help="names of the clients, ranges too")
-    certificates.add_argument("--days", metavar="N", type=float, default=825.0, help="how long they are valid")
+    certificates.add_argument("--clients", metavar="A,B,C-1..C-9", default="", help="names of the clients, with ranges")
+    certificates.add_argument("--days", metavar="N", type=float, default=825.0, help="validity (825)")
 
     resume = commands.add_parser("resume", help="continue a run from its newest checkpoint")
     resume.add_argument("folder", metavar="DIR", type=Path, help="result folder of the run")
-    resume.add_argument("--engine", choices=("in-process", "simulation"), help="another engine than the run's")
-    _set(resume, "change a key that enters no number of the rounds that were run, such as rounds=500 to go on")
+    resume.add_argument(
+        "--engine", choices=("in-process", "simulation"), help="engine of the remaining rounds (that of the run)"
+    )
+    _set(resume, "a key that changes no finished round, such as rounds=500")
 
-    compare = commands.add_parser("compare", help="run several algorithms on the same draws and plot them")
+    compare = commands.add_parser("compare", help="run several algorithms with the same seed and plot them")
     compare.add_argument("--algorithms", required=True, metavar="A,B,C", help="rows of the algorithm table")
     _config(compare)
     _out(compare, "folder for one result folder per algorithm, and compare.png")
@@ -57,13 +59,11 @@ def parser() -> argparse.ArgumentParser:
         "export", help="write x of a run as npz, csv or json", description="Write x of a run as a file."
     )
     export.add_argument("folder", metavar="DIR", type=Path, help="result folder of the run")
-    export.add_argument(
-        "--out", metavar="FILE", type=Path, required=True, help="file to write; its ending says how: .npz, .csv, .json"
-    )
+    export.add_argument("--out", metavar="FILE", type=Path, required=True, help="file to write: .npz, .csv or .json")
 
     plot = commands.add_parser("plot", help="loss against evaluations and against bytes")
     plot.add_argument("folders", metavar="DIR", type=Path, nargs="+", help="result folders")
-    plot.add_argument("--out", metavar="FILE", type=Path, required=True, help="picture to write (png, pdf, svg)")
+    plot.add_argument("--out", metavar="FILE", type=Path, required=True, help="picture to write: .png, .pdf or .svg")
     return top
 
 
@@ -73,27 +73,29 @@ def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="run over clients that join by gRPC",
         description="Listen for zofedht-client join, run to the end, write the results to a folder.",
     )
-    serve.add_argument("--address", metavar="HOST:PORT", required=True, help="where to listen, such as 0.0.0.0:8080")
-    serve.add_argument("--min-clients", metavar="N", type=int, default=1, help="begin when so many have joined (1)")
+    serve.add_argument(
+        "--address", metavar="HOST:PORT", required=True, help="address to listen at, such as 0.0.0.0:8080"
+    )
+    serve.add_argument("--min-clients", metavar="N", type=int, default=1, help="begin when N clients have joined (1)")
     serve.add_argument(
         "--settle",
         metavar="SECONDS",
         type=float,
         default=0.0,
-        help="begin when nobody has joined for so long, unless num-clients is set; a resumed run then goes on with"
-        " those that are there (0)",
+        help="without num-clients, begin when no client has joined for so long; a resumed run then goes on with"
+        " the connected clients (0)",
     )
     serve.add_argument(
         "--linger",
         metavar="SECONDS",
         type=float,
         default=0.0,
-        help="after the run, stay so long to tell it to clients that come late or back (0)",
+        help="after the run, stay so long for clients that join late (0)",
     )
     serve.add_argument("--tls-dir", metavar="DIR", type=Path, help="folder with ca.crt, server.crt and server.key")
-    serve.add_argument("--insecure", action="store_true", help="plain text and no certificates: anybody may join")
-    serve.add_argument("--resume", action="store_true", help="continue the run in --out, if there is one")
-    serve.add_argument("--max-message-mb", metavar="MB", type=int, default=256, help="largest answer taken in (256)")
+    serve.add_argument("--insecure", action="store_true", help="plain text without certificates: anybody may join")
+    serve.add_argument("--resume", action="store_true", help="continue the run in --out, if any")
+    serve.add_argument("--max-message-mb", metavar="MB", type=int, default=256, help="largest accepted reply (256)")
     serve.add_argument("--health-address", metavar="HOST:PORT", default="", help="gRPC health service on loopback")
     _config(serve)
     _out(serve, "result folder; must not hold a run yet, unless --resume")

@@ -1,4 +1,4 @@
-"""Who may join: one place for the reasons to refuse a client. Pure."""
+"""Who may join: all reasons to refuse a client. Pure."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ __all__ = ["Expected", "other_draws", "refusal"]
 
 @dataclass(frozen=True)
 class Expected:
-    """What the run asks of a client."""
+    """What a run needs of its clients."""
 
-    dimension: int  # n; 0 while nobody knows
-    partitions: int  # num-clients; 0: as many as have joined when the run starts
-    clients_hold_data: bool  # dataset = clients, or a black box: the server has no rows to deal
+    dimension: int  # n; 0 while unknown
+    partitions: int  # num-clients; 0 for the number of joined clients at the start
+    clients_hold_data: bool  # dataset = clients, or a black box
     black_box: bool  # the server's config names an objective
-    count_given: bool = False  # ``partitions`` is the num-clients that the server was started with
-    units: bytes | None = None  # scale and bounds as a Hello tells them; None while nobody knows
-    names: str | None = None  # of the parameters as a Hello tells them; None while nobody knows
-    first: str = ""  # a client that has joined with this n, these units and names
-    roll: Mapping[str, int] | None = None  # all clients that there may be, and how many samples each has; None: any
+    count_given: bool = False  # whether ``partitions`` is a num-clients of the command line
+    units: bytes | None = None  # scale and bounds as in a Hello; None while unknown
+    names: str | None = None  # of the parameters as in a Hello; None while unknown
+    first: str = ""  # a joined client with this n, these units and names
+    roll: Mapping[str, int] | None = None  # all allowed clients and their numbers of samples; None for any
 
 
 def refusal(hello: Hello, expected: Expected, certified_name: str | None = None) -> str | None:
-    """Return why the client is refused, as a sentence that it prints, or None.
+    """Return the sentence that refuses the client, or None.
 
-    ``certified_name`` is the common name of its certificate, where there is TLS.
+    ``certified_name`` is the common name in its certificate, or None without TLS.
     """
     if hello.protocol != PROTOCOL:
         return (
@@ -41,7 +41,7 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
         )
     if certified_name is not None and hello.name != certified_name:
         return (
-            f"the certificate is for {certified_name!r}, the client calls itself {hello.name!r};"
+            f"a client's name must be that of its certificate, {certified_name!r}, got {hello.name!r};"
             f" use --name {certified_name}"
         )
     if not hello.name or len(hello.name) > 64 or not hello.name.isprintable():
@@ -61,12 +61,12 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
             " --set dataset=clients for clients that hold their own rows)"
         )
     if hello.source == "partition" and hello.partition >= 0 and expected.partitions not in (0, hello.partitions):
-        return f"the data set is dealt to {expected.partitions} clients, this client wants one of {hello.partitions}"
+        return f"N of --partition I/N must be num-clients = {expected.partitions}, got {hello.partitions}"
     if hello.source == "objective" and hello.partition >= 0 and expected.count_given:
         count, told = expected.partitions, f"--partition {hello.partition}/{hello.partitions}"
         if hello.partitions != count:
             return (
-                f"I/N must be of the run's num-clients = {count}, this client was started with {told};"
+                f"N of --partition I/N must be num-clients = {count}, this client was started with {told};"
                 f" join with --partition I/{count}, or start the server with num-clients={hello.partitions}"
             )
     if expected.dimension and hello.dimension and hello.dimension != expected.dimension:
@@ -107,6 +107,6 @@ def _settled(expected: Expected) -> str:
 def other_draws(hello: Hello) -> str:
     """Return why the client's slopes cannot be replayed, or an empty text.
 
-    It may take part all the same: along whatever directions it stepped, its move says where that led.
+    Such a client may take part: its move is exact for any directions.
     """
     return "" if hello.draws == draw_check() else OTHER_NUMBERS

@@ -1,6 +1,6 @@
 """make-certs: an authority, a server certificate and one certificate per client.
 
-Elliptic-curve keys (P-256); a client's common name is its name, and it is the only name it can join by.
+Keys are elliptic-curve keys (P-256). A client's common name is its name; a client can join by this name only.
 """
 
 from __future__ import annotations
@@ -20,20 +20,35 @@ from zofedht.common.errors import DataError
 
 __all__ = ["expand_names", "make_certificates"]
 
-_CLOCK_SKEW = datetime.timedelta(days=1)  # a device without a battery clock may live a little in the past
+_CLOCK_SKEW = datetime.timedelta(days=1)  # a device without a battery clock may be late
 _MOST_NAMES = 10_000
 _THIS_MACHINE = ("localhost", "127.0.0.1")
 
 
 def make_certificates(folder: Path, servers: Sequence[str] | None, clients: Sequence[str], days: float) -> list[Path]:
-    """Write the certificates and return the folders for --tls-dir: server/ and clients/NAME/ below ``folder``.
+    """Write the missing certificates.
 
-    The authority in ``folder``/authority is made once and used again, so clients can be added later; a
-    certificate that is there already is left alone. ``servers`` are host names and IP addresses; None: whatever
-    the server's certificate is for, and this machine where there is none yet.
+    The authority in ``folder``/authority is made once, so clients can be added later. Existing certificates stay.
 
-    Raises DataError when a file cannot be written or read, and, before anything is written, when the server's
-    certificate is there already and lacks one of these names.
+    Parameters
+    ----------
+    folder : Path
+    servers : sequence of str, or None
+        Host names and IP addresses of the server. None for those of the existing certificate, or else of this machine.
+    clients : sequence of str
+        The names of the clients.
+    days : float
+        How long new certificates are valid.
+
+    Returns
+    -------
+    list of Path
+        The new folders for --tls-dir: server/ and clients/NAME/ below ``folder``.
+
+    Raises
+    ------
+    DataError
+        When a file cannot be read or written, or the existing server's certificate lacks a name of ``servers``.
     """
     certificate = folder / "server" / "server.crt"
     if is_there := certificate.exists():
@@ -53,9 +68,14 @@ def make_certificates(folder: Path, servers: Sequence[str] | None, clients: Sequ
 
 
 def expand_names(text: str) -> list[str]:
-    """Return the names in ``a,b,client-1..client-5``.
+    """Return the names in a text of names and ranges.
 
-    Raises DataError for a range that is none.
+    Raises DataError for a malformed range or name.
+
+    Examples
+    --------
+    >>> expand_names("pi, site-8..site-10")
+    ['pi', 'site-8', 'site-9', 'site-10']
     """
     names: list[str] = []
     for part in (part.strip() for part in text.split(",")):
@@ -66,7 +86,7 @@ def expand_names(text: str) -> list[str]:
         stem, low = _numbered(first, part)
         other, high = _numbered(last, part)
         if stem != other or high < low or high - low > _MOST_NAMES:
-            raise DataError(f"a range of names is written client-1..client-5, got {part!r}")
+            raise DataError(f"a range of names must be written client-1..client-5, got {part!r}")
         names.extend(f"{stem}{number}" for number in range(low, high + 1))
     bad = [name for name in names if "/" in name or name in {".", ".."} or not name.isprintable() or len(name) > 64]
     if bad:
@@ -77,7 +97,7 @@ def expand_names(text: str) -> list[str]:
 def _numbered(name: str, part: str) -> tuple[str, int]:
     stem = name.rstrip("0123456789")
     if stem == name:
-        raise DataError(f"a range of names is written client-1..client-5, got {part!r}")
+        raise DataError(f"a range of names must be written client-1..client-5, got {part!r}")
     return stem, int(name[len(stem) :])
 
 
@@ -90,8 +110,8 @@ def _check_names(certificate: Path, servers: Sequence[str]) -> None:
     if missing := [name for name in servers if _host(name) not in names]:
         known = ", ".join(str(name.value) for name in names)
         raise DataError(
-            f"{certificate} is for {known} and not for {', '.join(missing)}; delete it and run this again: the new one"
-            " is of the same authority, so the clients keep theirs"
+            f"{certificate} must be for {', '.join(missing)}, got {known}; delete it and run make-certs again: the new"
+            " certificate is of the same authority, so the clients keep their certificates"
         )
 
 
@@ -110,7 +130,7 @@ def _authority(folder: Path, days: float) -> tuple[x509.Certificate, ec.Elliptic
         .add_extension(_usage(signs=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    _write(key_file, _pem(key), 0o600)  # first: the certificate says that both are there
+    _write(key_file, _pem(key), 0o600)  # first: a later run takes the certificate as a sign of both files
     _write(certificate_file, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
     return certificate, key
 

@@ -1,4 +1,4 @@
-"""One client's stream seen from the server: questions out, answers in, one at a time, in bounded memory."""
+"""The stream of one client on the server: one question and one answer at a time, in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,44 +15,42 @@ from zofedht.server.core.traffic import Traffic
 __all__ = ["GRPC_PREFIX", "Conversation", "LostClient"]
 
 GRPC_PREFIX = 5
-"""Bytes that gRPC puts in front of each message: a flag and the length."""
+"""Bytes of gRPC before each message: a flag and the length."""
 
 
-class LostClient(Exception):  # noqa: N818  (it is the client that is lost, not an error of ours)
+class LostClient(Exception):  # noqa: N818  (no error of this program)
     """The client's stream ended, or its answer did not come in time."""
 
 
 class _State(Enum):
-    IDLE = auto()  # nothing is asked
-    ASKED = auto()  # somebody waits for the answer
-    LATE = auto()  # nobody waits any more; the answer, when it comes, is dropped
+    IDLE = auto()  # no question is out
+    ASKED = auto()  # a caller waits for the answer
+    LATE = auto()  # the caller has given up; the answer will be dropped
 
 
 class Conversation:
     """Carries serialised ServerMessages to one client and its ClientMessages back.
 
-    A client that is too late keeps its stream, so that it loses a slot and not its connection; it is asked
-    nothing until the late answer has come. A client that speaks without being asked loses the stream: what is
-    held for a client is therefore never more than one answer.
+    A late client loses its slot and keeps its stream; it gets no question before its late answer has come. A client
+    that speaks without a question loses its stream. So the server holds at most one answer for each client.
     """
 
     def __init__(self, most_bytes: int) -> None:
-        """``most_bytes`` is the longest message that is read; it may be raised when the client is known."""
+        """``most_bytes`` is the longest accepted message; it may grow when the client is admitted."""
         self.most_bytes = most_bytes
         self._out: queue.SimpleQueue[tuple[bytes, Traffic | None] | None] = queue.SimpleQueue()
-        self._traffic: Traffic | None = None  # counts the answer to the question that is out
-        self._turn = threading.Lock()  # a client that was drawn twice answers one slot after the other
+        self._traffic: Traffic | None = None  # counts the awaited answer
+        self._turn = threading.Lock()  # a client with two slots answers one after the other
         self._changed = threading.Condition()
         self._state = _State.IDLE
         self._answer: ClientMessage | None = None
         self._end = ""  # why the stream has ended
-        self.complaint = ""  # what the client did wrong, where that is why
+        self.complaint = ""  # the client's fault, if that ended the stream
 
     def ask(self, message: bytes, timeout: float, traffic: Traffic | None = None) -> ClientMessage:
-        """Send a serialised ServerMessage and return the answer; ``traffic`` counts both when they cross the wire.
+        """Send a serialised ServerMessage and return the answer; ``traffic`` counts both on the wire.
 
-        Raises LostClient when the stream ends, and after ``timeout`` seconds, which include the wait for the
-        client's other slots.
+        Raises LostClient when the stream ends, or after ``timeout`` seconds with the client's other slots.
         """
         deadline = time.monotonic() + timeout
         if not self._turn.acquire(timeout=timeout):
@@ -65,7 +63,7 @@ class Conversation:
             self._turn.release()
 
     def expect(self, traffic: Traffic | None = None) -> None:
-        """Note that a question goes out now. Raises LostClient when the client cannot be asked."""
+        """Note that a question goes out now. Raises LostClient when the client cannot take it."""
         with self._changed:
             if self._end:
                 raise LostClient(self._end)
@@ -75,7 +73,7 @@ class Conversation:
             self._traffic = traffic
 
     def next_answer(self, timeout: float) -> ClientMessage:
-        """Return the answer to the question that is out. Raises LostClient as ``ask`` does."""
+        """Return the awaited answer. Raises LostClient as ``ask`` does."""
         with self._changed:
             self._changed.wait_for(lambda: self._answer is not None or bool(self._end), max(0.0, timeout))
             answer, self._answer = self._answer, None
@@ -95,22 +93,22 @@ class Conversation:
                     self.complaint = complaint
                     self.close(complaint)
                     return
-        except Exception:  # grpc tells of the end of a stream by an Exception without a type
+        except Exception:  # grpc ends a stream by a plain Exception
             return
         finally:
             self.close()
 
     def _take(self, data: bytes) -> str | None:
         if len(data) > self.most_bytes:
-            return f"it sent {len(data)} bytes where {self.most_bytes} are the most"
+            return f"its message must have at most {self.most_bytes} bytes, got {len(data)}"
         try:
             message = ClientMessage.FromString(data)
-        except Exception:  # protobuf's DecodeError, or what it makes of a wrong text
-            return f"it sent {len(data)} bytes that are no message"
+        except Exception:  # protobuf's DecodeError, or others for malformed text
+            return f"its message of {len(data)} bytes cannot be read"
         with self._changed:
             if self._state is _State.IDLE:
-                return "it spoke without being asked"
-            if self._traffic is not None:  # a late answer that nobody waits for has crossed the wire as well
+                return "it sent a message without a question"
+            if self._traffic is not None:  # a late answer has crossed the wire, too
                 self._traffic.received(len(data) + GRPC_PREFIX)
             if self._state is _State.ASKED:
                 self._answer = message
@@ -119,7 +117,7 @@ class Conversation:
         return None
 
     def outgoing(self) -> Iterator[bytes]:
-        """Yield what is to be sent, until the conversation is closed."""
+        """Yield the messages to send until the conversation is closed."""
         while (item := self._out.get()) is not None:
             message, traffic = item
             if traffic is not None:
@@ -127,12 +125,12 @@ class Conversation:
             yield message
 
     def dismiss(self, message: bytes) -> None:
-        """Send a last message, whatever the client is doing, and end the conversation after it."""
+        """Send a last message, even to a busy client, and end the conversation after it."""
         self._out.put((message, None))
         self.close()
 
     def close(self, reason: str = "the connection was lost") -> None:
-        """End the conversation; what waits for an answer raises LostClient with the reason."""
+        """End the conversation; a waiting ``ask`` raises LostClient with the reason."""
         with self._changed:
             self._end = self._end or reason
             self._changed.notify_all()
@@ -145,5 +143,5 @@ class Conversation:
 
     @property
     def ready(self) -> bool:
-        """Whether the client can be asked: it is there, and owes no answer that nobody waits for."""
+        """Whether the client can take a question: it is connected and owes no late answer."""
         return not self._end and self._state is not _State.LATE

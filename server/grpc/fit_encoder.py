@@ -1,8 +1,7 @@
-"""FitIns to bytes, with what all slots of a round share serialised once.
+"""FitIns to bytes; the shared part of a round is serialised once.
 
-Two serialised messages put end to end are the message that has the fields of both (protobuf merges
-embedded messages and maps), so x and Q are written once a round and each client's few scalars are
-appended.
+Two serialised messages, one after the other, are the message with the fields of both: protobuf merges embedded messages
+and maps. So x and Q are written once a round, and the few scalars of each client are appended.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class FitEncoder:
         own = FitIns(Parameters([], ins.parameters.tensor_type), {k: v for k, v in ins.config.items() if k != _SHARED})
         shared = b""
         with self._lock:
-            if ins.parameters.tensors:  # a client that follows x by itself is sent none
+            if ins.parameters.tensors:  # empty for a client that follows x by itself
                 if self._parameters is None or self._parameters[0] is not ins.parameters:
                     self._parameters = (ins.parameters, _serialised(FitIns(ins.parameters, {})))
                 shared = self._parameters[1]

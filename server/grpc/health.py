@@ -16,9 +16,8 @@ __all__ = ["serve_health"]
 def serve_health(address: str) -> grpc.Server:
     """Serve grpc.health.v1 at HOST:PORT, a loopback address, and return the server.
 
-    It is plain text and tells nothing but that the process answers, so it must not leave the machine.
-
-    Raises ConfigError when the address is not loopback or cannot be bound.
+    It is plain text, so it must not leave the machine. Its only answer is that the process is alive. Raises ConfigError
+    when the address is not loopback or cannot be bound.
     """
     check_loopback("--health-address", address)
     server = grpc.server(

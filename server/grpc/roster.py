@@ -1,4 +1,4 @@
-"""The clients that are connected, by name: a Flower ClientManager that knows who is who."""
+"""The connected clients by name, as a Flower ClientManager."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ResidentProxy(ClientProxy):
     """A joined client: Flower's messages over its conversation."""
 
     def __init__(self, hello: Hello, conversation: Conversation, encoder: FitEncoder, traffic: Traffic) -> None:
-        # The cid is the connection's: a new connection is a new process, whose bases are not known.
+        # The cid names the connection: a new connection is a new process without bases.
         super().__init__(f"{hello.name}@{hello.instance}")
         self.hello = hello
         self.partition = hello.partition
@@ -63,7 +63,7 @@ class ResidentProxy(ClientProxy):
         expected = self.hello.dimension
         for x in decode_vectors(result.parameters.tensors, "the starting point", MOST_OF_A_START):
             if x.shape != (expected,):
-                raise MessageError(f"it joined with n = {expected} parameters and starts with {x.shape[0]}")
+                raise MessageError(f"its start must have the n = {expected} of its introduction, got {x.shape[0]}")
         return result
 
     def get_properties(self, ins: GetPropertiesIns, timeout: float | None, group_id: int | None) -> GetPropertiesRes:
@@ -85,11 +85,11 @@ def _bounded(timeout: float | None) -> float:
 
 
 class Roster(SimpleClientManager):
-    """Admits each name once; tells who is connected in the order that selection uses."""
+    """Admits each name once, deals partitions, and lists the connected clients in the order of selection."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         super().__init__()
-        self.traffic = Traffic()  # of the rounds; introductions and evaluations are not counted
+        self.traffic = Traffic()  # of the rounds, without introductions and evaluations
         self._names: dict[str, ResidentProxy] = {}
         self._lock = threading.Lock()
         self._report = report
@@ -99,10 +99,9 @@ class Roster(SimpleClientManager):
         self._remember: Callable[[Mapping[str, int]], None] = lambda dealt: None
 
     def admit(self, proxy: ResidentProxy) -> str | None:
-        """Register a client that was not refused; return the reason if its name is taken.
+        """Register an admitted client, or return why its name is taken.
 
-        The same process coming back over a new connection replaces its old one, which the server may not
-        have noticed to be dead.
+        A process that comes back over a new connection replaces its old connection, which may seem alive.
         """
         with self._lock:
             present = self._names.get(proxy.hello.name)
@@ -130,7 +129,7 @@ class Roster(SimpleClientManager):
         return None
 
     def leave(self, proxy: ResidentProxy) -> None:
-        """Forget a client whose stream has ended."""
+        """Remove a client whose stream has ended."""
         proxy.conversation.close()
         with self._lock:
             if self._names.get(proxy.hello.name) is not proxy:
@@ -142,16 +141,16 @@ class Roster(SimpleClientManager):
         self._report(f"left: {proxy.hello.name}{why}, {len(self._names)} connected")
 
     def connected(self) -> dict[str, ResidentProxy]:
-        """Return the connected clients by name, in the order people sort names."""
+        """Return the connected clients by name, in natural order."""
         with self._lock:
             present = {name: proxy for name, proxy in self._names.items() if not proxy.conversation.closed}
         return {name: present[name] for name in in_order(list(present))}
 
     def deal(self, count: int, kept: Mapping[str, int], remember: Callable[[Mapping[str, int]], None]) -> None:
-        """Give a partition of ``count`` to all that brought none, now and whenever one joins.
+        """Deal a partition of ``count`` to each client without one, now and when it joins.
 
-        A name keeps its partition for ever; a new one gets the partition that the fewest connected clients
-        hold. ``kept`` is what an earlier part of the run dealt; ``remember`` hears of every change.
+        A name keeps its partition for ever. A new name gets the partition that the fewest connected clients hold.
+        ``kept`` are the partitions of an earlier part of the run; ``remember`` gets all partitions after each change.
         """
         with self._lock:
             self._dealt, self._count, self._remember = dict(kept), count, remember
@@ -164,17 +163,17 @@ class Roster(SimpleClientManager):
             return
         name = proxy.hello.name
         if name not in self._dealt:
-            # A connected client that is yet to be given its old partition holds it already.
+            # A connected client holds its old partition even before it is dealt again.
             held = [self._dealt.get(other.hello.name, other.partition) for other in self._names.values()]
             self._dealt[name] = min(range(self._count), key=lambda index: (held.count(index), index))
             try:
                 self._remember(self._dealt)
             except DataError as error:  # a full disk: the next change is another chance
-                self._report(f"who has which partition is not remembered: {error}")
+                self._report(f"the partitions of the clients cannot be kept: {error}")
         proxy.partition = self._dealt[name]
 
     def members(self) -> dict[Member, ClientProxy]:
-        """Return who can be drawn now, and by which connection; one that still owes a late answer cannot."""
+        """Return the clients that can be drawn now and their connections; a client with a late answer cannot."""
         return {
             Member(name, proxy.partition, host=proxy.cid, moves_only=other_draws(proxy.hello)): proxy
             for name, proxy in self.connected().items()
@@ -182,12 +181,12 @@ class Roster(SimpleClientManager):
         }
 
     def dismiss(self) -> None:
-        """Tell all clients that the run is over; one that is busy reads it when it is done."""
+        """Tell all clients that the run is over; a busy client reads it later."""
         last = ServerMessage(reconnect_ins=serde.reconnect_ins_to_proto(ReconnectIns(seconds=None))).SerializeToString()
         for proxy in self.connected().values():
             proxy.conversation.dismiss(last)
 
     def hang_up(self) -> None:
-        """End all streams without a word: the clients will try to come back."""
+        """End all streams without a last message: the clients will try to come back."""
         for proxy in self.connected().values():
             proxy.conversation.close("the server is going down")

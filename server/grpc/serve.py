@@ -29,26 +29,26 @@ from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["ServeOptions", "serve"]
 
-_FAREWELL_SECONDS = 2.0  # for the last word to leave; a client that is stopped or cut off never reads it
+_FAREWELL_SECONDS = 2.0  # for the last message, which a stopped client never reads
 _ROOM_FOR_TEXT = 2**20
 _REMINDER_SECONDS = 30.0
-_MOST_TOLD = 100  # refusals that are reported,
-_MOST_NAME = 64  # characters of a name in them
+_MOST_REFUSALS = 100  # in the log
+_MOST_NAME = 64  # characters of a refused client's name
 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What the command line says besides the run config."""
+    """The command line without the run config."""
 
     address: str
     out: Path
     min_clients: int = 1
-    settle: float = 0.0  # seconds without a new client before a run begins whose num-clients was not given
+    settle: float = 0.0  # seconds without a new client before the begin of a run without num-clients
     tls: TlsFiles | None = None
     resume: bool = False
     max_message_bytes: int = 256 * 2**20
     health_address: str = ""
-    linger: float = 0.0  # seconds after the run in which clients that come late or back still hear that it is over
+    linger: float = 0.0  # seconds after the run in which late clients learn that it is over
 
 
 def serve(
@@ -59,15 +59,27 @@ def serve(
     listening: Callable[[int], None],
     over: Callable[[Result, RunFolder], None] = lambda result, folder: None,
 ) -> tuple[Result, RunFolder]:
-    """Listen, wait for clients, run to the end and send the clients home.
+    """Listen, wait for clients, run to the end and dismiss the clients.
 
-    ``keys`` are run config keys; without num-clients it becomes the number of clients that have joined when
-    the run begins. ``listening`` hears the port, ``over`` the result, before late clients are waited for. When
-    the run does not come to its end, the clients are not sent home: they come back when it is resumed.
+    The clients of an interrupted run are not dismissed: they come back when it is resumed.
 
-    Raises ZofedhtError.
+    Parameters
+    ----------
+    options : ServeOptions
+    keys : mapping
+        Keys of the run config. Without num-clients it is the number of joined clients at the begin of the run.
+    report : callable
+        Gets each line of the log.
+    listening : callable
+        Gets the port.
+    over : callable
+        Gets the result and its folder before late clients are waited for.
+
+    Raises
+    ------
+    ZofedhtError
     """
-    with RunFolder(options.out) as folder:  # from now on: who waits for clients must not find it taken
+    with RunFolder(options.out) as folder:  # before the wait for clients: nobody else may take it
         config, state = RunConfig.from_mapping(keys), None
         if options.resume and folder.exists():
             config, state, _ = folder.reopen(_changes(folder, config, keys))
@@ -103,21 +115,21 @@ def serve(
 
 
 def _changes(folder: RunFolder, config: RunConfig, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys whose values are not the run's: a service is started again with the same command line."""
+    """Return the keys that differ from the run's: a service restarts with the same command line."""
     given, kept = config.to_mapping(), load_toml(folder.config_file) if folder.config_file.exists() else {}
     return {key: given[key] for key in keys if given[key] != kept.get(key)}
 
 
 class _Settled(NamedTuple):
-    """What all clients must have alike, once somebody knows it."""
+    """Properties that all clients share, once they are known."""
 
     dimension: int = 0
     units: bytes | None = None
-    by: str = ""  # a client that has joined with these
+    by: str = ""  # a joined client with these properties
 
 
 class _Service:
-    """What the join service must know while clients come and go."""
+    """The state of the join service while clients come and go."""
 
     def __init__(
         self,
@@ -142,19 +154,19 @@ class _Service:
         self._told: set[tuple[str, str]] = set()  # who was refused, and why
 
     def most_bytes(self, limit: int) -> int:
-        """Return the longest answer that is taken in: ``limit``, or room for x and some text where n is known."""
-        vectors = 4 if self._config.objective else 1  # a black box may tell its scale and bounds
+        """Return the longest accepted reply: ``limit``, or room for x and some text where n is known."""
+        vectors = 4 if self._config.objective else 1  # a black box may send its scale and bounds
         dimension = self._settled.dimension
         return min(limit, 8 * vectors * dimension + _ROOM_FOR_TEXT) if dimension else limit
 
     def hello(self) -> GetPropertiesIns:
-        """What a client is told when it introduces itself."""
+        """The question that asks a client for its introduction."""
         config = self._config
         question = Question("", OWN_ROWS, config.seed, config.preparation, self.expected().dimension)
         return GetPropertiesIns(encode_question(question))
 
     def expected(self) -> Expected:
-        """What a client must bring now; what the server does not know is as the clients have it that are there."""
+        """What a client must bring now; the connected clients decide what the server does not know."""
         hellos = [proxy.hello for proxy in self.roster.connected().values()]
         told = (_Settled(hello.dimension, hello.units, hello.name) for hello in hellos if hello.dimension)
         settled = self._settled if self._settled.dimension else next(told, self._settled)
@@ -171,8 +183,8 @@ class _Service:
         )
 
     def refused(self, name: str, reason: str) -> None:
-        """Tell who may not join and why: once, however often they try."""
-        if (name, reason) not in self._told and len(self._told) < _MOST_TOLD:
+        """Report each refused client once with the reason."""
+        if (name, reason) not in self._told and len(self._told) < _MOST_REFUSALS:
             self._told.add((name, reason))
             self._report(f"refused {name[:_MOST_NAME]!r}: {reason}")
 
@@ -181,10 +193,9 @@ class _Service:
         return not self._config.server_has_rows
 
     def wait(self, clients: int, settle: float) -> None:
-        """Wait, for as long as it takes, until so many clients are connected and nobody has come for a while.
+        """Wait without a limit until so many clients are connected and no client has joined for ``settle`` seconds.
 
-        A resumed run does not wait for those that are gone: it goes on with all of them, or with those that are
-        there when nobody has come for a while.
+        A resumed run goes on with all its clients, or with the connected clients after ``settle`` seconds.
         """
         reminded = time.monotonic()
         while True:
@@ -200,16 +211,16 @@ class _Service:
             time.sleep(0.05)
 
     def see_off(self, linger: float) -> None:
-        """Tell clients that come late or back that the run is over, for a while."""
+        """Tell late clients that the run is over, for ``linger`` seconds."""
         end = time.monotonic() + linger
         while time.monotonic() < end:
             time.sleep(0.1)
             self.roster.dismiss()
 
     def begin(self, folder: RunFolder) -> RunConfig:
-        """Settle num-clients and, where only the clients know it, n; begin the result folder."""
+        """Fix num-clients and, if only the clients know it, n; begin the result folder."""
         expected, present = self.expected(), len(self.roster.connected())
-        if expected.black_box:  # no shares of one set, whatever I/N they told: whoever is there counts
+        if expected.black_box:  # no shards of one data set: all connected clients count
             self._count = self._count or max(expected.partitions, present, 1)
         else:
             self._count = expected.partitions or max(present, 1)
@@ -220,13 +231,13 @@ class _Service:
         return self._config
 
     def deal(self, folder: RunFolder) -> None:
-        """Give partitions to those that brought none, now and whenever one joins; names keep theirs for ever."""
+        """Deal partitions to clients without one, now and when they join; names keep their partition."""
         if not self._clients_hold_data:
             self.roster.deal(self._count, folder.partitions(), folder.remember_partitions)
 
 
 def _finished(config: RunConfig, folder: RunFolder, state: ServerState | None) -> Result | None:
-    """Return the result of a resumed run that has nothing left to do: it waits for no client."""
+    """Return the result of a resumed run without remaining rounds, or None."""
     if state is None or not Coordinator(config, state).finished or not folder.summary_file.exists():
         return None
     return Result(state, folder.summary())

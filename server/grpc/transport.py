@@ -1,7 +1,7 @@
 """The gRPC server: Flower's bidirectional message service over grpcio, with our own admission and TLS.
 
-Flower marks ``start_server`` as deprecated; the messages and the service definition under it are used here
-directly, so this module and ``client/grpc_transport.py`` are all there is to replace.
+Flower marks ``start_server`` as deprecated. This module and ``client/join/transport.py`` use its messages and its
+service definition directly, and are the only modules to replace.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _METHOD = "flwr.proto.FlowerService"
 _HELLO_SECONDS = 120.0  # a small device may read its data before it answers
 _HELLO_BYTES = 64 * 1024
 _MOST_CLIENTS = 2000
-_MOST_STRANGERS = 128  # streams that have not introduced themselves yet; each costs two threads
-_MOST_REASON = 1000  # characters; a reason travels as a header, and headers are short
+_MOST_STRANGERS = 128  # streams before their introduction; each takes two threads
+_MOST_REASON = 1000  # characters; a reason travels as a header
 
 
 class JoinService:
-    """Flower's ``Join``: one stream per client, questions from the server, answers from the client."""
+    """Flower's ``Join``: one stream per client with questions of the server and answers of the client."""
 
     def __init__(
         self,
@@ -47,8 +47,23 @@ class JoinService:
         hello_seconds: float = _HELLO_SECONDS,
         refused: Callable[[str, str], None] = lambda name, reason: None,
     ) -> None:
-        """``hello`` is the question to a newcomer, ``expected`` what its answer must be; ``refused`` hears the name and
-        the reason of each client that may not join."""
+        """Take what the service depends on.
+
+        Parameters
+        ----------
+        roster : Roster
+            Gets each admitted client.
+        hello : callable
+            Returns the question that asks a new client for its introduction.
+        expected : callable
+            Returns what the introduction must hold.
+        most_bytes : int
+            The longest accepted reply of an admitted client.
+        most_strangers, hello_seconds : int, float
+            How many clients may introduce themselves at once, and how long one may take.
+        refused : callable
+            Gets name and reason of each refused client.
+        """
         self._roster = roster
         self._hello = hello
         self._expected = expected
@@ -56,11 +71,11 @@ class JoinService:
         self._hello_seconds = hello_seconds
         self._refused = refused
         self._strangers = threading.BoundedSemaphore(most_strangers)
-        self._door = threading.Lock()  # one at a time: the first client may settle what is expected of the next
+        self._door = threading.Lock()  # one at a time: the first client may decide what is expected of the next
         self._encoder = FitEncoder()
 
     def join(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """Admit or refuse the client, then yield what it is sent until its stream ends."""
+        """Admit or refuse the client, then yield the messages to it until its stream ends."""
         if not self._strangers.acquire(blocking=False):
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many clients are joining at this moment")
         try:
@@ -98,7 +113,7 @@ class JoinService:
             if result.status.code != Code.OK:
                 raise MessageError(result.status.message)
             return decode_hello(result.properties)
-        except Exception as error:  # Flower's reader raises what it meets; a stranger may say anything
+        except Exception as error:  # Flower's reader may raise anything for a stranger's message
             reason = str(error) if isinstance(error, MessageError) else "the introduction cannot be read"
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason[:_MOST_REASON])
             raise AssertionError("abort raises") from error
@@ -109,14 +124,14 @@ def _question(ins: GetPropertiesIns) -> bytes:
 
 
 _WELCOME = _question(GetPropertiesIns({}))
-"""The second question about properties tells a client that it is admitted; it is not answered."""
+"""The second question about properties admits a client; it has no answer."""
 
 
 def _common_name(context: grpc.ServicerContext) -> str | None:
     identity = context.auth_context()
     if identity.get("transport_security_type") != [b"ssl"]:
         return None
-    names = identity.get("x509_common_name")  # a certificate without one is nobody's
+    names = identity.get("x509_common_name")  # a certificate without a common name is nobody's
     return names[0].decode(errors="replace") if names else ""
 
 
@@ -125,8 +140,8 @@ def start_grpc_server(
 ) -> tuple[grpc.Server, int]:
     """Start serving and return the server and its port.
 
-    With ``tls`` every client must show a certificate of the same authority. Raises DataError when the
-    address cannot be bound.
+    With ``tls`` every client must have a certificate of the same authority. Raises DataError when the address cannot be
+    bound.
     """
     options = [
         ("grpc.max_receive_message_length", max_message_bytes),
@@ -134,7 +149,7 @@ def start_grpc_server(
         ("grpc.max_metadata_size", 16 * 1024),
         ("grpc.max_concurrent_streams", 8),  # of one connection; a client needs one
         ("grpc.so_reuseport", 0),  # a second server on one port is an error, not a coin toss
-        # A client whose cable is pulled is noticed within 20 seconds, in a round or between rounds.
+        # A broken line is noticed within 20 seconds, in a round or between rounds.
         ("grpc.keepalive_time_ms", 10_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.http2.ping_timeout_ms", 10_000),  # without it gRPC 1.60 and later wait for a minute
@@ -148,7 +163,7 @@ def start_grpc_server(
         options=options,
         maximum_concurrent_rpcs=_MOST_CLIENTS,
     )
-    # Bytes on both sides: what a stranger sends is read by ``Conversation``, which bounds it first.
+    # Bytes on both sides: ``Conversation`` bounds a stranger's message before it reads it.
     handler = grpc.stream_stream_rpc_method_handler(service.join)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_METHOD, {"Join": handler}),))
     health_pb2_grpc.add_HealthServicer_to_server(health.HealthServicer(), server)
@@ -156,7 +171,7 @@ def start_grpc_server(
         if tls is None:
             port = server.add_insecure_port(address)
         else:
-            # Without a certificate of the authority the handshake fails: nobody gets x, Q or a say.
+            # Without a certificate of the authority the handshake fails.
             shown = [(tls.key, tls.certificate)]
             credentials = grpc.ssl_server_credentials(shown, tls.authority, require_client_auth=True)
             port = server.add_secure_port(address, credentials)

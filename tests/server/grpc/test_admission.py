@@ -20,7 +20,7 @@ HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", draw_c
 EXPECTED = Expected(dimension=65, partitions=3, clients_hold_data=False, black_box=False)
 
 
-def test_a_client_that_fits_is_admitted():
+def test_a_fitting_client_is_admitted():
     assert refusal(HELLO, EXPECTED) is None
     assert refusal(HELLO, EXPECTED, certified_name="c0") is None
 
@@ -32,17 +32,17 @@ def test_a_client_that_fits_is_admitted():
         ({"draws": "0" * 16}, OTHER_NUMBERS),
     ],
 )
-def test_a_client_that_draws_otherwise_is_admitted_and_its_slopes_are_not(changes: dict[str, str], reason: str):
+def test_a_client_with_other_draws_is_admitted(changes: dict[str, str], reason: str):
     hello = replace(HELLO, **changes)
     assert refusal(hello, EXPECTED) is None
     assert other_draws(hello) == reason
 
 
-def test_a_client_that_waits_for_its_share_is_admitted():
+def test_a_client_without_a_shard_is_admitted():
     assert refusal(replace(HELLO, partition=OWN_ROWS, partitions=0, examples=0, dimension=0), EXPECTED) is None
 
 
-def test_nothing_is_held_against_the_first_client_where_the_server_knows_nothing():
+def test_the_first_client_is_free_in_n_and_units():
     unknown = Expected(dimension=0, partitions=0, clients_hold_data=True, black_box=True)
     assert refusal(replace(HELLO, source="objective", dimension=6), unknown) is None
 
@@ -53,7 +53,7 @@ def test_nothing_is_held_against_the_first_client_where_the_server_knows_nothing
         ({"protocol": PROTOCOL + 1}, f"speaks protocol {PROTOCOL + 1} .*the server protocol {PROTOCOL}; install"),
         ({"protocol": PROTOCOL - 1}, f"speaks protocol {PROTOCOL - 1} .*the server protocol {PROTOCOL}; install"),
         ({"dimension": 64}, "n = 65 parameters, this client's objective has 64; check model"),
-        ({"partitions": 5}, "dealt to 3 clients, this client wants one of 5"),
+        ({"partitions": 5}, "must be num-clients = 3, got 5"),
         ({"source": "data"}, "the server deals its own data set; join with --partition I/N"),
         ({"source": "objective"}, "this client brings an objective; start the server with --set objective=module:"),
         ({"name": ""}, "1 to 64 printable characters, got ''"),
@@ -61,7 +61,7 @@ def test_nothing_is_held_against_the_first_client_where_the_server_knows_nothing
         ({"name": "a\nb"}, "1 to 64 printable characters"),
     ],
 )
-def test_a_refusal_says_what_does_not_fit_and_the_way_out(changes: dict[str, object], sentence: str):
+def test_a_refusal_names_the_rule_and_the_way_out(changes: dict[str, object], sentence: str):
     reason = refusal(replace(HELLO, **changes), EXPECTED)
     assert reason is not None
     with pytest.raises(ValueError, match=sentence):
@@ -69,11 +69,11 @@ def test_a_refusal_says_what_does_not_fit_and_the_way_out(changes: dict[str, obj
 
 
 @pytest.mark.parametrize("certified", ["c1", "", "zofedht-server"])
-def test_the_name_is_the_certificates(certified: str):
+def test_the_name_must_be_the_certificates(certified: str):
     assert "use --name" in str(refusal(HELLO, EXPECTED, certified_name=certified))
 
 
-def test_a_client_without_rows_is_refused_where_the_server_has_none():
+def test_somebody_must_hold_rows():
     holds = replace(EXPECTED, clients_hold_data=True)
     assert "--data FILE or --objective" in str(refusal(HELLO, holds))
     assert refusal(replace(HELLO, source="data"), holds) is None
@@ -83,7 +83,7 @@ def test_a_client_without_rows_is_refused_where_the_server_has_none():
 def test_a_refused_client_prints_why_and_does_not_try_again(site: Site):
     server = site.server("--min-clients", 9)
     cases = [
-        (site.client("p", "--partition", "0/5"), "dealt to 3 clients, this client wants one of 5"),
+        (site.client("p", "--partition", "0/5"), "must be num-clients = 3, got 5"),
         (site.evil("other-n", "n"), "n = 65 parameters, this client's objective has 7"),
         (site.evil("other-protocol", "v"), "speaks protocol 99"),
         (site.evil("nameless", "w"), "the message has no 'name'"),
@@ -98,7 +98,7 @@ def test_a_refused_client_prints_why_and_does_not_try_again(site: Site):
     assert "joined" not in server.text
 
 
-def test_n_is_settled_by_the_black_box_that_came_first(site: Site):
+def test_the_first_black_box_decides_n(site: Site):
     (site.folder / "boxes.py").write_text(
         "import numpy as np\nfrom zofedht import Objective\n"
         "class Small(Objective):\n    dim = 4\n    def __len__(self): return 3\n"
@@ -117,7 +117,7 @@ def test_n_is_settled_by_the_black_box_that_came_first(site: Site):
     assert (first.ends(), second.ends()) == (0, 0)
 
 
-def test_scale_and_bounds_are_settled_by_the_black_box_that_came_first(site: Site):
+def test_the_first_black_box_decides_scale_and_bounds(site: Site):
     boxes = ("Narrow", "[(0.0, 1.0), (20.0, 80.0)]"), ("Wide", "[(0.0, 1.0), (20.0, 90.0)]"), ("Free", "None")
     text = "".join(f"class {name}(Valve):\n    dim = 2\n    bounds = {bounds}\n" for name, bounds in boxes)
     (site.folder / "boxes.py").write_text(VALVE.replace("(4, 6)", "(4, 2)") + text)
@@ -143,7 +143,7 @@ def test_scale_and_bounds_are_settled_by_the_black_box_that_came_first(site: Sit
     assert site.failures() == []
 
 
-def test_a_black_box_is_one_of_the_num_clients_that_the_server_was_given():
+def test_a_black_box_must_agree_on_num_clients():
     hello = replace(HELLO, source="objective", partition=1, partitions=5)
     expected = Expected(dimension=0, partitions=4, clients_hold_data=True, black_box=True, count_given=True)
     sentence = "num-clients = 4, this client was started with --partition 1/5; join with --partition I/4"
@@ -154,7 +154,7 @@ def test_a_black_box_is_one_of_the_num_clients_that_the_server_was_given():
     assert refusal(hello, replace(expected, count_given=False)) is None
 
 
-def test_a_server_that_was_given_num_clients_refuses_another_count(site: Site):
+def test_another_num_clients_is_refused(site: Site):
     (site.folder / "boxes.py").write_text(VALVE)
     site.server("--min-clients", 2, objective="boxes:Valve")
     other = site.client("a", "--objective", "boxes:Valve", "--partition", "1/5")
@@ -162,7 +162,7 @@ def test_a_server_that_was_given_num_clients_refuses_another_count(site: Site):
     assert "num-clients = 3, this client was started with --partition 1/5; join with --partition I/3" in other.text
 
 
-def test_a_resumed_run_refuses_other_units_before_anybody_has_joined():
+def test_a_resumed_run_refuses_other_units():
     mine, kept = (told_units(Units(np.ones(2), np.zeros(2), np.full(2, high))) for high in (5.0, 6.0))
     hello = replace(HELLO, source="objective", dimension=2, units=mine)
     expected = Expected(dimension=2, partitions=0, clients_hold_data=True, black_box=True, units=kept)
@@ -171,7 +171,7 @@ def test_a_resumed_run_refuses_other_units_before_anybody_has_joined():
     assert "all clients' objectives must have the same number" in str(refusal(replace(hello, dimension=3), expected))
 
 
-def test_a_name_that_is_connected_is_refused_after_some_patience(site: Site):
+def test_a_connected_name_is_refused_after_a_while(site: Site):
     server = site.server()
     first = site.client("c0", "--partition", "0/3")
     first.says("joined")

@@ -93,7 +93,7 @@ def test_two_slots_of_one_client_share_the_time_of_the_round(line: Line):
     assert time.monotonic() - began < 5.0
 
 
-def test_the_end_of_the_stream_is_heard_at_once():
+def test_the_end_of_the_stream_ends_the_wait():
     line = Line()
     threading.Timer(0.05, line.ends).start()
     began = time.monotonic()
@@ -107,18 +107,18 @@ def test_the_end_of_the_stream_is_heard_at_once():
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (ANSWER, "spoke without being asked"),
-        (b"\xff" * 50, "50 bytes that are no message"),
-        (b"x" * 1001, "1001 bytes where 1000 are the most"),
+        (ANSWER, "sent a message without a question"),
+        (b"\xff" * 50, "message of 50 bytes cannot be read"),
+        (b"x" * 1001, "must have at most 1000 bytes, got 1001"),
     ],
 )
-def test_who_floods_or_raves_loses_the_stream(line: Line, data: bytes, complaint: str):
+def test_misbehaviour_ends_the_stream(line: Line, data: bytes, complaint: str):
     line.said.put(data)
     wait_closed(line)
     assert complaint in line.conversation.complaint
 
 
-def test_the_last_word_reaches_a_busy_client(line: Line):
+def test_the_last_message_reaches_a_busy_client(line: Line):
     with pytest.raises(LostClient):
         line.conversation.ask(b"work", 0.02)
     line.conversation.dismiss(b"over")

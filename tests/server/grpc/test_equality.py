@@ -51,7 +51,7 @@ def test_draws_with_replacement_equal_in_process_too(site: Site):
     assert site.summary()["x_sha256"] == in_process(**keys, hidden_units=3)
 
 
-def test_the_history_has_the_bytes_and_the_losses_of_the_run_in_process(site: Site):
+def test_the_history_equals_that_in_process(site: Site):
     server = site.server()
     all_end_well(server, site.clients())
     start_losses: list[float] = []
@@ -61,7 +61,7 @@ def test_the_history_has_the_bytes_and_the_losses_of_the_run_in_process(site: Si
     assert site.summary()["bytes_down"] == pytest.approx(result.state.totals.bytes_down, rel=0.02)
 
 
-def test_black_box_lives_in_the_clients_folders_alone(site: Site, monkeypatch: pytest.MonkeyPatch):
+def test_the_server_needs_no_black_box(site: Site, monkeypatch: pytest.MonkeyPatch):
     keys = {"objective": "valve_of_plant:Starting", "step_size": 0.05}
     folder = site.folder / "device"
     folder.mkdir()
@@ -78,9 +78,7 @@ def test_black_box_lives_in_the_clients_folders_alone(site: Site, monkeypatch: p
     assert site.summary()["final_train_loss"] < site.summary()["initial_train_loss"]
 
 
-def test_scale_and_bounds_that_only_the_clients_know_reach_what_is_exported(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-):
+def test_exports_are_in_the_clients_units(site: Site, monkeypatch: pytest.MonkeyPatch):
     keys = {"objective": "valve_with_bounds:Bounded", "step_size": 0.05, "memory": 9}  # more than its 6 parameters
     folder = site.folder / "device"
     folder.mkdir()
@@ -115,7 +113,7 @@ def test_own_csv_files_equal_in_process_on_the_same_rows(site: Site, model: dict
     assert site.summary()["x_sha256"] == in_process(objectives, **keys)
 
 
-def test_partition_auto_deals_each_once_and_the_same_again_on_resume(site: Site):
+def test_partition_auto_deals_the_same_on_resume(site: Site):
     server = site.server(rounds=4)
     all_end_well(server, [site.client(name) for name in ("ada", "bob", "eve")])
     dealt = json.loads((site.out / "run.json").read_text())["partitions"]

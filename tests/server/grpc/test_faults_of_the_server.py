@@ -36,7 +36,7 @@ def finished(site: Site, server: Process, clients: list[Process]) -> None:
     assert site.failures() == []
 
 
-def test_a_killed_server_is_resumed_and_ends_where_an_unbroken_run_ends(site: Site):
+def test_a_killed_server_resumes_to_the_same_x(site: Site):
     server = site.server(**LONG)
     clients = site.paced(0.03)
     until(lambda: len(site.history()) >= 12, "twelve rounds")
@@ -49,7 +49,7 @@ def test_a_killed_server_is_resumed_and_ends_where_an_unbroken_run_ends(site: Si
     finished(site, server, clients)
 
 
-def test_a_terminated_server_saves_the_round_it_has_and_is_resumed(site: Site):
+def test_a_terminated_server_saves_its_round(site: Site):
     server = site.server(**LONG | {"checkpoint_every": 1000})
     clients = site.paced(0.03)
     until(lambda: len(site.history()) >= 7, "seven rounds")
@@ -64,7 +64,7 @@ def test_a_terminated_server_saves_the_round_it_has_and_is_resumed(site: Site):
     finished(site, server, clients)
 
 
-def test_a_resumed_run_refuses_keys_that_would_change_its_numbers(site: Site):
+def test_a_resumed_run_refuses_changed_keys(site: Site):
     server = site.server(rounds=3)
     clients = site.clients()
     assert server.ends() == 0
@@ -106,7 +106,7 @@ def test_max_wait_bounds_the_patience_with_an_absent_server(site: Site):
         assert f"no connection to 127.0.0.1:{door.port} for 2 seconds" in client.text
 
 
-def test_max_wait_does_not_count_the_time_that_a_client_was_joined(site: Site):
+def test_max_wait_does_not_count_joined_time(site: Site):
     server = site.server()
     client = site.client("c0", "--max-wait", 3, "--partition", "0/3")
     client.says("joined")
@@ -126,7 +126,7 @@ def test_a_client_ends_at_once_when_it_is_terminated(site: Site):
     server.says("left: c0, 0 connected")
 
 
-def test_a_server_ends_at_once_when_it_is_terminated_while_it_waits(site: Site):
+def test_a_waiting_server_ends_at_once(site: Site):
     server = site.server()
     client = site.client("c0", "--partition", "0/3")
     client.says("joined")
@@ -177,7 +177,7 @@ def test_a_silent_partition_costs_a_slot_and_heals(site: Site):
 
 
 @pytest.mark.slow
-def test_a_long_partition_is_noticed_on_both_ends_and_the_client_comes_back(site: Site):
+def test_both_ends_notice_a_long_partition(site: Site):
     server = site.server(round_timeout=3.0, rounds=4000)
     site.paced(0.05, 2)
     with Proxy(site.port) as line:
@@ -207,7 +207,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def test_a_full_disk_ends_the_run_with_a_sentence_and_it_can_be_resumed(site: Site, small_disk: Path):
+def test_a_full_disk_ends_a_resumable_run(site: Site, small_disk: Path):
     site.out = small_disk / "out"
     server = site.server(**LONG)
     clients = site.paced(0.03)
@@ -227,7 +227,7 @@ def test_a_full_disk_ends_the_run_with_a_sentence_and_it_can_be_resumed(site: Si
     finished(site, server, clients)
 
 
-def test_a_writer_that_fails_at_a_checkpoint_leaves_the_older_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_failed_write_leaves_the_older_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = RunConfig.from_mapping(SMALL)
     folder = RunFolder(tmp_path / "out")
     folder.begin(config, "grpc")

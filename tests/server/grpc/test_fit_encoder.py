@@ -13,7 +13,7 @@ def plain(ins: FitIns) -> ServerMessage:
     return ServerMessage(fit_ins=serde.fit_ins_to_proto(ins))
 
 
-def test_a_shared_message_says_the_same_as_a_plain_one():
+def test_shared_and_plain_messages_are_equal():
     encoder = FitEncoder()
     for round_ in range(3):
         parameters = ndarrays_to_parameters([np.arange(5.0) + round_])

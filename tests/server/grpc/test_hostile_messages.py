@@ -48,7 +48,7 @@ def test_any_reply_is_an_update_or_a_message_error(tensors: list[bytes], example
 
 
 @given(st.dictionaries(KEYS | st.text(max_size=8), SCALARS, max_size=9))
-def test_any_introduction_or_figures_are_read_or_a_message_error(properties: dict[str, Any]):
+def test_any_introduction_is_read_or_a_message_error(properties: dict[str, Any]):
     for decode in (decode_hello, decode_figures):
         try:
             decode(properties)
@@ -205,7 +205,7 @@ def test_a_running_server_survives_fuzzed_introductions(running: tuple[Site, Pro
     assert "left:" not in server.text
 
 
-def test_a_silent_peer_is_shown_out_after_a_while():
+def test_a_silent_peer_is_dismissed():
     from flwr.common import GetPropertiesIns
 
     from zofedht.server.grpc.admission import Expected

@@ -7,7 +7,7 @@ import signal
 from tests.server.grpc.processes import Site
 
 
-def test_who_comes_while_the_server_lingers_hears_that_the_run_is_over(site: Site):
+def test_a_late_client_learns_that_the_run_is_over(site: Site):
     server = site.server("--linger", 60)
     clients = site.clients()
     server.says("summary: ")  # the result is told first
@@ -20,7 +20,7 @@ def test_who_comes_while_the_server_lingers_hears_that_the_run_is_over(site: Sit
     assert site.summary()["rounds"] == 12
 
 
-def test_a_finished_run_is_told_again_without_clients(site: Site):
+def test_a_finished_run_needs_no_clients(site: Site):
     server = site.server()
     clients = site.clients()
     assert server.ends() == 0
@@ -32,7 +32,7 @@ def test_a_finished_run_is_told_again_without_clients(site: Site):
     assert [row["round"] for row in site.history()] == list(range(12))
 
 
-def test_a_resumed_run_goes_on_without_those_that_are_gone(site: Site):
+def test_a_resumed_run_goes_on_without_gone_clients(site: Site):
     server = site.server("--settle", 0.5)
     clients = site.paced(0.1)
     server.says("round 1/12")

@@ -28,7 +28,7 @@ def join(site: Site, device: Path, factory: str = "Touchy") -> list[Process]:
     return [site.client(f"c{i}", *own, "--partition", f"{i}/3", folder=device) for i in range(3)]
 
 
-def test_skipped_steps_are_counted_and_x_is_as_in_process(site: Site, device: Path):
+def test_skipped_steps_are_counted(site: Site, device: Path):
     server = site.server(**KEYS, on_error="skip-step")
     clients = join(site, device)
     assert server.ends() == 0, server.text
@@ -46,7 +46,7 @@ def test_skipped_steps_are_counted_and_x_is_as_in_process(site: Site, device: Pa
     assert site.summary()["x_sha256"] == in_process(**KEYS, on_error="skip-step")
 
 
-def test_stop_ends_the_server_and_resume_takes_the_clients_on(site: Site, device: Path):
+def test_stop_ends_a_resumable_run(site: Site, device: Path):
     server = site.server(**KEYS, on_error="stop")
     clients = join(site, device)
     assert server.ends() == 2
@@ -58,7 +58,7 @@ def test_stop_ends_the_server_and_resume_takes_the_clients_on(site: Site, device
     assert site.summary()["x_sha256"] == in_process(**KEYS, on_error="skip-step")
 
 
-def test_who_cannot_evaluate_the_last_x_is_named_everywhere_and_x_is_as_in_process(site: Site, device: Path):
+def test_a_missing_evaluation_is_named_everywhere(site: Site, device: Path):
     keys = KEYS | {"objective": "valve_on_device:LastFails", "init": "auto"}
     server = site.server(**keys)
     clients = join(site, device, "LastFails")

@@ -29,14 +29,14 @@ def shares(roster: Roster) -> dict[str, int]:
     return {name: proxy.partition for name, proxy in roster.connected().items()}
 
 
-def test_shares_are_dealt_by_name_and_not_by_arrival(roster: Roster):
+def test_partitions_are_dealt_by_name(roster: Roster):
     for name in ("c10", "c2", "c1"):
         assert roster.admit(proxy(name)) is None
     roster.deal(3, {}, lambda dealt: None)
     assert shares(roster) == {"c1": 0, "c2": 1, "c10": 2}
 
 
-def test_a_name_keeps_its_share_and_a_stranger_takes_none_that_is_held(roster: Roster):
+def test_a_name_keeps_its_partition(roster: Roster):
     kept = {"b": 0, "c": 1}
     for name in ("a", "b", "c"):  # a is new, and comes first in the order of names
         roster.admit(proxy(name))
@@ -44,7 +44,7 @@ def test_a_name_keeps_its_share_and_a_stranger_takes_none_that_is_held(roster: R
     assert shares(roster) == {"a": 2, "b": 0, "c": 1}
 
 
-def test_late_comers_share_what_the_fewest_hold(roster: Roster):
+def test_late_clients_get_the_rarest_partition(roster: Roster):
     told: list[dict[str, int]] = []
     roster.deal(2, {}, lambda dealt: told.append(dict(dealt)))
     for name in "abcd":
@@ -53,7 +53,7 @@ def test_late_comers_share_what_the_fewest_hold(roster: Roster):
     assert told[-1] == shares(roster)
 
 
-def test_who_says_which_share_it_has_keeps_it(roster: Roster):
+def test_a_named_partition_is_kept(roster: Roster):
     roster.admit(proxy("a", partition=1))
     roster.deal(2, {}, lambda dealt: None)
     roster.admit(proxy("b"))
@@ -86,7 +86,7 @@ def test_the_same_process_replaces_its_old_connection(roster: Roster):
     assert roster.connected() == {"a": second}
 
 
-def test_who_owes_an_answer_is_connected_but_not_drawn(roster: Roster):
+def test_a_late_client_is_not_drawn(roster: Roster):
     late = proxy("a")
     roster.admit(late)
     roster.admit(proxy("b"))

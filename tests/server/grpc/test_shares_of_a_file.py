@@ -7,7 +7,7 @@ import numpy as np
 from tests.server.grpc.processes import Site, until
 
 
-def test_a_share_of_a_servers_file_needs_the_devices_own_word(site: Site):
+def test_a_shard_of_a_file_needs_the_devices_consent(site: Site):
     rows = np.random.default_rng(0).normal(size=(60, 4))
     file = site.folder / "everything.npz"
     np.savez(file, X=rows, y=rows[:, 0] > 0)

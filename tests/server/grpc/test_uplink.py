@@ -35,9 +35,7 @@ def test_slopes_over_tls_equal_in_process_bit_for_bit(secure_site: Site, directi
     ("uplink", "dtype", "least", "most"),
     [("move", "float64", 316_800, 317_500), ("move", "float32", 158_400, 159_000), ("slopes", "float64", 400, 1000)],
 )
-def test_the_history_tells_the_bytes_that_a_counting_channel_saw(
-    site: Site, uplink: str, dtype: str, least: int, most: int
-):
+def test_the_history_has_the_bytes_of_the_channel(site: Site, uplink: str, dtype: str, least: int, most: int):
     keys = {**SLOPES, "uplink": uplink, "wire_dtype": dtype, "model": "mlp", "hidden_units": 600}  # n = 39,600
     server = site.server(**keys)
     all_end_well(server, [site.evil("counting", f"c{i}", f"{i}/3") for i in range(3)])
@@ -57,9 +55,7 @@ def test_the_history_tells_the_bytes_that_a_counting_channel_saw(
         ("other-directions", OTHER_DIRECTIONS, False, "slopes"),
     ],
 )
-def test_a_client_with_other_directions_sends_moves_and_the_history_says_so(
-    site: Site, deed: str, reason: str, said: bool, uplink: str
-):
+def test_a_client_with_other_directions_sends_moves(site: Site, deed: str, reason: str, said: bool, uplink: str):
     server = site.server(**{**SLOPES, "uplink": uplink}, directions="shared")
     all_end_well(server, [*site.clients(2), site.evil(deed)])
     rows = site.history()
@@ -84,7 +80,7 @@ def test_with_slopes_down_x_crosses_the_wire_once(site: Site, trajectory: bool):
     assert max(down) < 3 * 2_000
 
 
-def test_clients_that_come_back_and_a_server_that_is_resumed_end_in_the_same_x(site: Site):
+def test_interruptions_do_not_change_x(site: Site):
     keys = {**SLOPES, "directions": "shared", "downlink": "slopes", "rounds": 60}
     server = site.server(**keys)
     clients = site.paced(0.05)
@@ -96,7 +92,7 @@ def test_clients_that_come_back_and_a_server_that_is_resumed_end_in_the_same_x(s
     assert site.summary()["x_sha256"] == in_process(**keys)
 
 
-def test_a_client_that_starts_again_gets_x_in_full_and_the_others_do_not(site: Site):
+def test_a_restarted_client_gets_x_in_full(site: Site):
     keys = {**SLOPES, "directions": "shared", "downlink": "slopes", "rounds": 30, "min_replies": 3, "max_retries": 100}
     server = site.server(**keys, model="mlp", hidden_units=600)
     clients = site.paced(0.05)
