@@ -11,7 +11,7 @@ STUDY_RUN = $(BIN)/python -m zofedht.experiments study --jobs 2 $(if $(DATA),--d
 
 .venv/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with make PYTHON=python3.12"; exit 1; }
-	@echo "installing zofedht and what it needs into .venv: once, 2 to 5 minutes and 1.5 GB, most of it Ray, LLVM and SciPy"
+	@echo "installing zofedht and what it needs into .venv: once, 1 to 5 minutes and 1.2 GB, most of it Ray, LLVM and SciPy"
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --editable '.[sim,plots,fast,dev]'
 	@touch $@
