@@ -1,4 +1,4 @@
-"""``python -m zofedht.experiments``: table1, study, report, auto, theory, liars."""
+"""``python -m zofedht.experiments``: table1, study, report, auto, theory, liars, curious."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     args = parser().parse_args(argv)
-    actions = {"table1": _table1, "study": _study, "report": _report, "theory": _theory, "auto": _auto, "liars": _liars}
+    actions = {
+        "table1": _table1,
+        "study": _study,
+        "report": _report,
+        "theory": _theory,
+        "auto": _auto,
+        "liars": _liars,
+        "curious": _curious,
+    }
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     return guarded("experiments", lambda: actions[args.command](args))
 
@@ -93,6 +101,13 @@ def _liars(args: argparse.Namespace) -> int:
     data_dir = str(args.data_dir.expanduser().resolve()) if args.data_dir else ""
     panel = Panel(args.dataset, args.partition, args.step_size, args.rounds, data_dir, args.algorithm, args.uplink)
     print(liars_table(panel, args.seeds))
+    return 0
+
+
+def _curious(args: argparse.Namespace) -> int:
+    from zofedht.experiments.trust.curious import curious_table
+
+    print(curious_table(args.seed))
     return 0
 
 

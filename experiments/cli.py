@@ -35,6 +35,9 @@ def parser() -> argparse.ArgumentParser:
 
     _auto(commands)
 
+    curious = commands.add_parser("curious", help="what a curious server rebuilds of a client's rows")
+    curious.add_argument("--seed", metavar="N", type=_at_least(0), default=0)
+
     liars = commands.add_parser("liars", help="clients that lie, against every aggregation rule")
     liars.add_argument("--dataset", choices=("digits", "mnist"), default="digits")
     liars.add_argument("--partition", choices=("iid", "thirds", "sorted"), default="iid")
