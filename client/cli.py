@@ -67,6 +67,12 @@ def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     command.add_argument("--objective", default="", metavar="MODULE:FACTORY", help="this client's own objective")
     command.add_argument(
+        "--least-batch", type=int, default=1, metavar="B", help="refuse to tell about fewer samples at once (1)"
+    )
+    command.add_argument(
+        "--most-steps", type=int, default=0, metavar="K", help="refuse slots of more steps; 0: no bound (0)"
+    )
+    command.add_argument(
         "--ledger", type=Path, metavar="FILE", help="file that receives every message in plain numbers before it leaves"
     )
     command.add_argument("--data-dir", default="", metavar="DIR", help="folder of the large sets on this machine")

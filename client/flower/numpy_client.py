@@ -45,11 +45,12 @@ class ZofedhtClient(NumPyClient):
         objective_of: Callable[[Question], Objective],
         bases: BasisStore,
         tell: Callable[[ZofedhtError], str] = str,
+        permit: Callable[[int, int], None] = lambda samples, steps: None,
     ) -> None:
         """``tell`` maps an error to its text for the server: ``str``, unless the server belongs to somebody else."""
         self._objective_of = objective_of
         self._tell = tell
-        self._worker = Worker(lambda broadcast: objective_of(_question(broadcast)), bases, tell=tell)
+        self._worker = Worker(lambda broadcast: objective_of(_question(broadcast)), bases, tell=tell, permit=permit)
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
         """Return the objective's own starting point or zeros, (n,), and scale and both bounds where it has units."""

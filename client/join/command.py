@@ -8,6 +8,7 @@ import sys
 import uuid
 from pathlib import Path
 
+from zofedht.client.join.bounds import OwnBounds
 from zofedht.client.join.health import Health
 from zofedht.client.join.ledger import Ledger
 from zofedht.client.join.resident import Holdings, ResidentClient
@@ -35,6 +36,7 @@ def join(args: argparse.Namespace) -> int:
         dataset=_own_set(args.dataset),
         objective=args.objective,
         data_dir=args.data_dir,
+        bounds=OwnBounds(args.least_batch, args.most_steps),
     )
     connection = Connection(
         address=args.server,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
 from zofedht.client.flower.numpy_client import ZofedhtClient
+from zofedht.client.join.bounds import OwnBounds
 from zofedht.client.steps.warm_up import warm_up
 from zofedht.client.steps.worker import BasisStore
 from zofedht.common.config.run_config import RunConfig
@@ -45,6 +46,7 @@ class Holdings:
     )
     objective: str = ""  # own module:factory
     data_dir: str = ""  # folder of the large sets on this machine
+    bounds: OwnBounds = field(default_factory=OwnBounds)  # what its owner allows a server to ask
 
     @property
     def source(self) -> str:
@@ -56,7 +58,7 @@ class ResidentClient(ZofedhtClient):
     """The NumPyClient of ``zofedht-client join``."""
 
     def __init__(self, holdings: Holdings, report: Callable[[str], None]) -> None:
-        super().__init__(self._objective, BasisStore(), self._told)
+        super().__init__(self._objective, BasisStore(), self._told, holdings.bounds.check_slot)
         self._holdings = holdings
         self._report = report
         self._asked: tuple[str, int] | None = None  # task and partition of the latest question
@@ -129,7 +131,9 @@ class ResidentClient(ZofedhtClient):
         if self._made is None or asked != self._asked:
             name = self._name(question)
             if self._made is None or name != self._made[0]:
-                self._made = (name, self._make(question))
+                made = self._make(question)
+                self._holdings.bounds.check_shard(len(made))
+                self._made = (name, made)
             self._asked = asked
         return self._made[1]
 

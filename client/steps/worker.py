@@ -49,9 +49,13 @@ class Worker:
         bases: BasisStore | None = None,
         replica: Replica | None = None,
         tell: Callable[[ZofedhtError], str] = str,
+        permit: Callable[[int, int], None] = lambda samples, steps: None,
     ) -> None:
-        """``tell`` says what of an error goes into the answer: all of it, unless the server is somebody else's."""
-        self._tell = tell
+        """``tell`` says what of an error goes into the answer: all of it, unless the server is somebody else's.
+
+        ``permit(samples of a step, steps)`` raises ZofedhtError where this device's owner does not allow a slot.
+        """
+        self._tell, self._permit = tell, permit
         self._objective_of = objective_of
         self._bases = bases or BasisStore()
         self._replica = replica or Replica()
@@ -83,12 +87,14 @@ class Worker:
             runs_compiled(broadcast.kernel)
             objective = self._objective_of(broadcast)
             check_fits(objective, broadcast.x.shape[0], broadcast.units)
+            plan = _plan(broadcast, basis)
+            self._permit(plan.samples(len(objective)), plan.steps)
         except ZofedhtError as error:
             return _answer(broadcast, "failed", "unusable", self._tell(error))
         try:
             # Slopes that are not finite are reported by name.
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
-                result = local_steps(objective, broadcast.x, _plan(broadcast, basis))
+                result = local_steps(objective, broadcast.x, plan)
         except ObjectiveError as error:
             status: Status = "stopped" if broadcast.on_error == "stop" else "failed"
             return _answer(broadcast, status, error.cause, self._tell(error), error.step)

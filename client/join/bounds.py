@@ -1,0 +1,54 @@
+"""What a device's owner allows a server to ask: bounds of the command line, which no message can widen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zofedht.common.errors import ConfigError, DataError
+
+__all__ = ["OwnBounds"]
+
+
+@dataclass(frozen=True)
+class OwnBounds:
+    """Bounds on what one slot may measure.
+
+    Parameters
+    ----------
+    least_batch : int
+        Fewest samples whose mean loss may leave the device; 1 allows all.
+    most_steps : int
+        Most steps of a slot, and so most slopes; 0 for no bound.
+
+    Raises
+    ------
+    ConfigError
+        A bound is out of range.
+    """
+
+    least_batch: int = 1
+    most_steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.least_batch < 1:
+            raise ConfigError([f"--least-batch must be at least 1, got {self.least_batch} (1 allows every batch)"])
+        if self.most_steps < 0:
+            raise ConfigError([f"--most-steps must be at least 0, got {self.most_steps} (0 sets no bound)"])
+
+    def check_shard(self, samples: int) -> None:
+        """Raise DataError where even the whole shard has fewer samples than may be told about."""
+        if samples < self.least_batch:
+            text = f"the client's shard has {samples} samples, fewer than its own --least-batch {self.least_batch}"
+            raise DataError(text, told=text)
+
+    def check_slot(self, samples: int, steps: int) -> None:
+        """Raise DataError where a slot's steps are on fewer samples, or are more, than the owner allows."""
+        if samples < self.least_batch:
+            text = (
+                f"the client's own --least-batch {self.least_batch} does not allow steps on {samples} samples; a larger"
+                " batch-size, or 0 for the whole shard, does"
+            )
+            raise DataError(text, told=text)
+        if self.most_steps and steps > self.most_steps:
+            text = f"the client's own --most-steps {self.most_steps} does not allow {steps} local-steps"
+            raise DataError(text, told=text)

@@ -1,0 +1,68 @@
+"""A device's owner decides: slots beyond the bounds are refused, with the bound, and the client lives on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from zofedht.client.join.bounds import OwnBounds
+from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import ConfigError, DataError
+from zofedht.common.wire.codec import encode_broadcast, encode_question
+from zofedht.common.wire.messages import Member, Question
+from zofedht.server.core.rounds import ask
+from zofedht.server.core.state import initial_state
+
+
+def _client(bounds: OwnBounds) -> ResidentClient:
+    return ResidentClient(Holdings("pi", "1", 0, 2, bounds=bounds), lambda text: None)
+
+
+def _slot(bounds: OwnBounds, **keys: Any) -> dict[str, Any]:
+    config = RunConfig(num_clients=2, clients_per_round=1, kernel="numpy", **keys)
+    [asked] = ask(initial_state(config, np.zeros(65)), config, [Member("pi", 0, "pi")])
+    arrays, message = encode_broadcast(asked)
+    return _client(bounds).fit(arrays, message)[2]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "keys", "reason"),
+    [
+        (OwnBounds(32), {"batch_size": 31}, "--least-batch 32 does not allow steps on 31 samples"),
+        (OwnBounds(32), {"batch_size": 1}, "a larger batch-size, or 0 for the whole shard, does"),
+        (OwnBounds(1, 9), {"local_steps": 10}, "--most-steps 9 does not allow 10 local-steps"),
+        (
+            OwnBounds(2000),
+            {"batch_size": 0},
+            "the client's shard has 719 samples, fewer than its own --least-batch 2000",
+        ),
+    ],
+)
+def test_a_slot_beyond_the_bounds_is_refused(bounds: OwnBounds, keys: dict[str, Any], reason: str):
+    metrics = _slot(bounds, **keys)
+    assert metrics["status"] == "failed"
+    assert reason in str(metrics["reason"]), "the server may know why"
+    assert "slopes" not in metrics
+
+
+@pytest.mark.parametrize("keys", [{"batch_size": 32, "local_steps": 9}, {"batch_size": 0, "local_steps": 2}])
+def test_a_slot_within_the_bounds_is_done(keys: dict[str, Any]):
+    assert _slot(OwnBounds(32, 9), **keys)["status"] == "ok"
+
+
+def test_a_small_shard_is_told_about_by_nobody():
+    client = _client(OwnBounds(2000))
+    config = RunConfig(num_clients=2)
+    message = encode_question(Question("pi", 0, config.seed, config.task, 65))
+    with pytest.raises(DataError, match="fewer than its own --least-batch 2000"):
+        client.get_properties(message)
+    assert np.isnan(client.evaluate([np.zeros(65)], message)[0])
+
+
+@pytest.mark.parametrize("bounds", [(0, 0), (1, -1)])
+def test_bounds_out_of_range_are_refused(bounds: tuple[int, int]):
+    with pytest.raises(ConfigError, match="must be at least"):
+        OwnBounds(*bounds)
