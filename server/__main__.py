@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "export": _export,
         "make-certs": _make_certificates,
     }
-    # docker and systemd stop a process with SIGTERM: it is then checkpointed as by an interrupt.
+    # docker and systemd stop a process with SIGTERM, which checkpoints the run like an interrupt.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     return guarded("zofedht-server", lambda: actions[args.command](args))
 
@@ -96,7 +96,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    # At once, with its end: several threads speak of clients that come and go.
+    # In one write: several threads report clients.
     print(f"{text}\n", end="", file=sys.stderr, flush=True)
 
 
@@ -115,7 +115,7 @@ def _resume(args: argparse.Namespace) -> int:
         config, state, engine = folder.reopen(parse_assignments(args.set))
         if engine == "grpc" and args.engine is None:
             _refuse_what_clients_hold(config, folder)
-            engine = "in-process"  # the rows are the server's, and every engine gives the same numbers
+            engine = "in-process"  # the rows are the server's, and all engines give the same numbers
         if engine == "python":
             raise ConfigError(
                 [f"the objective of {folder.path} lives in Python; go on there with run(objective, x0=load_run(DIR).x)"]
@@ -126,7 +126,7 @@ def _resume(args: argparse.Namespace) -> int:
 
 
 def _refuse_what_clients_hold(config: RunConfig, folder: RunFolder) -> None:
-    """Raise ConfigError where a served run would go on with something else than its clients' data."""
+    """Raise ConfigError for a served run whose data or objective only the clients hold."""
     if config.server_has_rows:
         return
     what = "rows" if config.dataset == CLIENTS_HOLD_DATA else f"objective, {config.objective},"
@@ -154,7 +154,7 @@ def _compare(args: argparse.Namespace) -> int:
     if len(set(names)) != len(names) or not names:
         raise ConfigError([f"--algorithms must list different algorithms, got {args.algorithms!r}"])
     config = _read_config(args)
-    configs = [config.replace(algorithm=name) for name in names]  # all are checked before the first run
+    configs = [config.replace(algorithm=name) for name in names]  # all are checked before the first run starts
     folders = [RunFolder(args.out.expanduser() / name) for name in names]
     picture = args.out.expanduser() / "compare.png"
     with ExitStack() as held:

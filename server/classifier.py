@@ -1,7 +1,4 @@
-"""``ZOFedClassifier``: the built-in models as a scikit-learn estimator, trained across simulated clients.
-
-make_pipeline(StandardScaler(), ZOFedClassifier(model="svm-squared-hinge", num_clients=10)).fit(X, y)
-"""
+"""``ZOFedClassifier``: the built-in models as a scikit-learn estimator, trained across simulated clients."""
 
 from __future__ import annotations
 
@@ -27,14 +24,11 @@ from zofedht.server.inprocess import run
 
 __all__ = ["ZOFedClassifier"]
 
+# Safe first step sizes for rows of mean square length 1. A step along v multiplies the error by 1 - eta v'Hv. Its mean
+# square is below 1 for eta < 2 / (trace H + 2 max H); both are at most the largest curvature of the loss.
 _STEP_SIZES = {"logistic": 1.0, "svm-hinge": 0.3, "svm-squared-hinge": 0.1, "mlp": 1.0}
-"""First steps that are safe for rows of mean square length 1, by model: a step along v multiplies the error by
-1 - step (v'Hv), whose mean square stays below 1 for steps below 2 / (trace H + 2 max H); both are at most the largest
-curvature of the loss."""
 
 _PROBABILISTIC = ("logistic", "mlp")
-
-
 _KEYS = {
     "model", "partition", "clients_per_round", "algorithm", "rounds", "local_steps", "batch_size", "radius",
     "subspace_weight", "memory", "l2", "hidden_units",
@@ -42,32 +36,53 @@ _KEYS = {
 
 
 class ZOFedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier trained by function values only, by clients that each hold a share of the rows.
+    """A classifier trained by function values only, by clients that each hold a shard of the rows.
 
-    Several classes are trained one against the rest, a run each. Rows are divided by their root mean square length, so
-    that a step size means the same whatever the unit of the features; features of different sizes are better
-    standardised first (StandardScaler in a Pipeline).
+    Several classes are trained one against the rest, in one run for each class. Rows are divided by their root mean
+    square length, so that a step size means the same in any unit of the features. Features of different sizes need a
+    StandardScaler first.
 
     Parameters
     ----------
     model : {"logistic", "svm-hinge", "svm-squared-hinge", "mlp"}
-    num_clients : clients that the rows are dealt to; at most one a row
-    partition : {"iid", "sorted", "sorted-binary", "thirds", "dirichlet"}, how they are dealt
-    clients_per_round : slots of a round
-    step_size : first step size; None: 1 for logistic and mlp, 0.3 for svm-hinge, 0.1 for svm-squared-hinge; "auto":
-        measured in the first rounds
-    algorithm, rounds, local_steps, batch_size, radius, subspace_weight, memory, l2, hidden_units :
-        as the keys of the run config of these names
-    fit_intercept : whether rows get a column of ones
-    random_state : int, RandomState or None; the seed of the run
+    num_clients : int
+        Clients that the rows are dealt to, at most one for each row.
+    partition : {"iid", "sorted", "sorted-binary", "thirds", "dirichlet"}
+        The rule by which rows are dealt.
+    clients_per_round : int
+        Slots of a round.
+    step_size : float, "auto" or None
+        The first step size; "auto" measures it in the first rounds. None takes 1 for logistic and mlp, 0.3 for
+        svm-hinge and 0.1 for svm-squared-hinge.
+    algorithm, rounds, local_steps, batch_size, radius, subspace_weight, memory, l2, hidden_units
+        As the run config keys of these names.
+    fit_intercept : bool
+        Whether rows get a column of ones.
+    random_state : int, RandomState or None
+        The seed of the run.
 
     Attributes
     ----------
-    classes_ : the labels, sorted
-    n_features_in_ : columns of X
-    n_iter_ : rounds of the longest run
-    n_evaluations_ : evaluations of a loss on one row, in all runs
-    coef_, intercept_ : (1 or classes, features) and (1 or classes,), of the linear models
+    classes_ : (classes,)
+        The labels, sorted.
+    n_features_in_ : int
+        Columns of X.
+    n_iter_ : int
+        Rounds of the longest run.
+    n_evaluations_ : int
+        Evaluations of a loss on one row, in all runs.
+    coef_, intercept_ : (1 or classes, features), (1 or classes,)
+        Of the linear models.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), ZOFedClassifier(num_clients=10, rounds=20, random_state=0)).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
     """
 
     def __init__(
@@ -108,10 +123,26 @@ class ZOFedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> ZOFedClassifier:
-        """Train on the rows of X, (rows, features), dense or sparse, and their labels y.
+        """Train on rows and their labels.
 
-        Raises ConfigError for a parameter that is wrong, ValueError for rows or labels that are, RoundError when the
-        steps diverge.
+        Parameters
+        ----------
+        X : (rows, features), dense or sparse
+        y : (rows,)
+
+        Returns
+        -------
+        ZOFedClassifier
+            This object.
+
+        Raises
+        ------
+        ConfigError
+            For a wrong parameter.
+        ValueError
+            For unusable rows or labels.
+        RoundError
+            When the steps diverge.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
@@ -158,7 +189,7 @@ class ZOFedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return ModelOptions(self.hidden_units, mlp_bias=self.fit_intercept, l2=self.l2)  # rows have norm 1: _rows
 
     def _rows(self, X: Features) -> Features:
-        """Return rows of mean square length 1 on the training set, with the column of ones if there is one."""
+        """Return rows of mean square length 1 on the training set, with the column of ones of a linear model."""
         scaled = X / self._length
         if not self.fit_intercept or self.model == "mlp":  # a network has its own biases
             return scaled
@@ -166,7 +197,7 @@ class ZOFedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return sparse.hstack([scaled, ones], format="csr") if sparse.issparse(X) else np.hstack([scaled, ones])
 
     def decision_function(self, X: Any) -> Vector:
-        """Return scores: (rows,) for two classes, above 0 for the second; else (rows, classes)."""
+        """Return scores: (rows,) for two classes, positive for the second class, else (rows, classes)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         if self.model == "mlp":
@@ -180,13 +211,13 @@ class ZOFedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> Any:
-        """Return the label of each row."""
+        """Return the label of each row, (rows,)."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     @available_if(lambda self: self.model in _PROBABILISTIC)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """Return (rows, classes) that sum to 1 in each row; of the models with the logistic loss only."""
+        """Return probabilities, (rows, classes), with sum 1 in each row; of models with the logistic loss only."""
         chances = expit(self.decision_function(X))
         if chances.ndim == 1:
             return np.stack([1.0 - chances, chances], axis=1)

@@ -1,4 +1,4 @@
-"""One run from its config to its summary, over any engine."""
+"""One run from its config to its summary, on any engine."""
 
 from __future__ import annotations
 
@@ -27,44 +27,44 @@ _NOTHING = Evaluation({})
 
 
 class Engine(Protocol):
-    """What carries messages and can evaluate: in process, or Flower."""
+    """Carries the messages of a run and evaluates x: in process, or through Flower."""
 
     def start(self) -> Start:
-        """Return what the objective says before the first round."""
+        """Return n, the starting point and the units of the objective."""
 
     def attach(self, coordinator: Coordinator) -> None:
-        """Take the coordinator whose messages are to be carried."""
+        """Take the coordinator of the messages."""
 
     def carry_round(self) -> None:
-        """Ask, carry, re-send and tell once; the coordinator decides whether that was the round."""
+        """Ask, carry, send again and tell once; the coordinator decides whether that was the round."""
 
     def evaluate(self, x: Vector) -> Evaluation:
-        """Return train_loss and what else the objective tells of x, and of which clients these are the mean.
+        """Return train_loss and the other metrics of x, and the clients whose mean they are.
 
-        Raises ObjectiveError where a client's evaluation fails and on-error is stop.
+        Raises ObjectiveError when a client's evaluation fails and on-error is stop.
         """
 
     def test(self, x: Vector) -> Metrics:
-        """Return test_accuracy and the like, empty where there is no test set."""
+        """Return the metrics on the test rows; empty without a test set."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """The state after the last round, the first and the last evaluation, and the summary if there is a folder."""
+    """The state after the last round, the first and the last evaluation, and the summary of a run with a folder."""
 
     state: ServerState
     summary: dict[str, Any]
-    first: Evaluation = _NOTHING  # of the x that the run began from; a resumed run has none
+    first: Evaluation = _NOTHING  # of x_0; empty for a resumed run
     last: Evaluation = _NOTHING  # of the last x
 
     @property
     def initial(self) -> Metrics:
-        """The figures of the first evaluation."""
+        """The metrics of the first evaluation."""
         return self.first.figures
 
     @property
     def final(self) -> Metrics:
-        """The figures of the last evaluation, those on the test set with them."""
+        """The metrics of the last evaluation, with those on the test set."""
         return self.last.figures
 
     @property
@@ -82,12 +82,28 @@ def conduct(
     observers: Sequence[Observer] = (),
     show_progress: bool = False,
 ) -> Result:
-    """Run to the end, from ``state`` if there is one, and write what the folder is to receive.
+    """Run to the end and write the files of the run. An interrupted run is checkpointed first.
 
-    Whatever stops the run, the state is checkpointed first. Raises ZofedhtError.
+    Parameters
+    ----------
+    config : RunConfig
+    engine : Engine
+    folder : RunFolder, optional
+        Gets the files of the run; begun or reopened.
+    state : ServerState, optional
+        The state to continue from.
+    observers : callables of (state, record)
+        Called after each round.
+    show_progress : bool
+        Whether to show the progress on standard error.
+
+    Raises
+    ------
+    ZofedhtError
+        When the start cannot be evaluated, or the rounds fail.
     """
     dimension, own, units = engine.start()
-    fitted = config.fitted(dimension)  # the folder keeps the config as it was given
+    fitted = config.fitted(dimension)  # the folder keeps the given config
     if state is None:
         state = initial_state(fitted, initial_vector(fitted, dimension, own), units)
     check_dimension(state, dimension)
@@ -139,5 +155,5 @@ def _changes(config: RunConfig, fitted: RunConfig, dimension: int) -> list[Inter
 def _save_anyway(folder: RunFolder, config: RunConfig, state: ServerState) -> None:
     try:
         folder.save(config, state)
-    except DataError as error:  # a full disk must not hide what stopped the run
+    except DataError as error:  # a full disk must not hide the reason of the end
         warnings.warn(f"{error}; the run can be resumed from an older checkpoint", stacklevel=2)

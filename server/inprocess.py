@@ -1,6 +1,6 @@
 """All clients in this process: the same ask and tell, without Flower.
 
-The one server module that imports the client: it is both ends.
+Only this module of the server, and the simulation, import the client.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = ["InProcessEngine", "run"]
 
 
 class InProcessEngine:
-    """Carries messages by calling. Each logical client keeps its own basis, as a device would."""
+    """Carries messages by function calls. Each client keeps its own basis, as a device does."""
 
     def __init__(self, config: RunConfig, objectives: Sequence[Objective] | None = None) -> None:
-        """``objectives``, one a client, replace what the config would build."""
+        """``objectives``, one for each client, replace those of the config."""
         self._config = config
         self._objective = objective = _by_partition(config, objectives)
         self._members = members_of(config)
-        replica = Replica()  # one x serves all that are in this process
-        # Workers do not refer to the engine that has them: what nobody needs any more is freed at once.
+        replica = Replica()  # one x serves all clients of this process
+        # Workers do not refer to the engine, so that it is freed at once.
         self._workers = {
             member.name: Worker(lambda broadcast: objective(broadcast.partition), replica=replica)
             for member in self._members
@@ -49,14 +49,14 @@ class InProcessEngine:
         self._clients_differ = bool(config.objective) or objectives is not None  # else one model is built for all
 
     def start(self) -> Start:
-        """Return the first client's start. Raises ObjectiveError where the others have another n or other units."""
+        """Return the first client's start. Raises ObjectiveError when another client has another n or other units."""
         own = starting_point(self._objective(0), self._config.seed)
         several = self._members if self._clients_differ else self._members[:1]
         made = {member.name: self._objective(member.partition) for member in several}
         return agreed({name: Start(one.dim, units=units_of(one)) for name, one in made.items()})._replace(own=own)
 
     def case_at(self, x: Vector) -> Case:
-        """Return what it takes to try the first client's objective at x, as a run does."""
+        """Return the first client's objective at x as the checks take it."""
         config = self._config
         return Case.at(self._objective(0), x, config.radius, config.batch, config.seed)
 
@@ -92,7 +92,7 @@ class InProcessEngine:
 
 
 def _by_partition(config: RunConfig, objectives: Sequence[Objective] | None) -> Callable[[int], Objective]:
-    """Return what gives a client's objective."""
+    """Return the function from the number of a shard to its objective."""
     if objectives is None:
         return partial(objective_of, config.task)
     return [in_search_units(objective) for objective in objectives].__getitem__
@@ -107,9 +107,10 @@ def run(
     observers: Sequence[Observer] = (),
     show_progress: bool = False,
 ) -> Result:
-    """Run in this process and return the result; a folder, if given, must have been begun or reopened.
+    """Run in this process and return the result.
 
-    Raises ZofedhtError.
+    ``objectives``, one for each client, replace those of the config. The other arguments and errors are those of
+    ``conduct``.
     """
     engine = InProcessEngine(config, objectives)
     return conduct(config, engine, folder=folder, state=state, observers=observers, show_progress=show_progress)

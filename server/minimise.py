@@ -1,8 +1,4 @@
-"""``from zofedht import run``: minimise something in one call, all clients in this process.
-
-result = run(lambda x: float(np.sum((x - 3.0) ** 2)), x0=np.zeros(5))
-result.x, result.fun, result.success, result.message, result.nfev, result.nit, result.history
-"""
+"""``from zofedht import run``: minimise an objective in one call, with all clients in this process."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ from zofedht.common.objective.base import Bounds, Objective
 from zofedht.common.objective.function import as_objective
 from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.scaling import given_start
-from zofedht.common.objective.user_traceback import raised
+from zofedht.common.objective.user_traceback import raised_by_objective
 from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.figures import comparable, evaluation_notes
@@ -35,7 +31,7 @@ from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["RunResult", "run"]
 
-_WORTH_A_LOOK = 2_000  # evaluations: noise is looked for by three, and some hundred more where there is some
+_WORTH_A_CHECK = 2_000  # evaluations: the check for noise takes 3, and some 100 more where there is noise
 
 Target = Objective | Callable[..., float]
 
@@ -72,26 +68,55 @@ def run(
     show_progress: bool = False,
     **options: Any,
 ) -> RunResult:
-    """Minimise the mean of the clients' objectives and return a result like scipy.optimize's.
+    """Minimise the mean of the clients' objectives.
 
-    ``objective`` is a function f(x), a function f(x, batch) of ``samples`` samples, an Objective, a list of these (one
-    a client), ``"module:factory"``, or None for the data set and the model that the options name. A function needs
-    ``x0``; others have a start of their own unless it is given. ``bounds`` and ``scale``, for functions, are those of
-    ``Objective``. ``options`` are run config keys with underscores, over those of ``config``: ``rounds=200,
-    step_size=0.1``; unless given, num_clients is the length of the list, whose clients are drawn without replacement,
-    and the step size of a black box is auto; memory is at most n. ``out`` is a folder for the files of a run;
-    ``callback`` hears each round's line.
+    Parameters
+    ----------
+    objective : function, Objective, sequence of these, "module:factory" or None
+        A function f(x) or f(x, batch), or an Objective. A sequence has one target for each client. None takes the data
+        set and the model of the options.
+    x0 : (n,), optional
+        The starting point. A function needs it; other objectives have a starting point of their own.
+    samples : int, optional
+        The number of samples of a function f(x, batch).
+    bounds, scale : optional
+        Of functions, as those of Objective.
+    config : RunConfig, optional
+        The run config under ``options``.
+    out : str or Path, optional
+        The result folder.
+    callback : callable, optional
+        Gets the record of each round, a mapping.
+    show_progress : bool
+        Whether to show the progress on standard error.
+    **options
+        Run config keys with underscores, such as ``rounds=200`` and ``step_size=0.1``. By default the step size of a
+        black box is "auto", num_clients is the length of the sequence, and clients are drawn without replacement.
 
-    The result has ``x`` (n,), ``fun`` (the mean over clients of F on the whole shard), ``nit`` (rounds), ``nfev``
-    (evaluations on one sample that the algorithm asked for; those of the first and the last x, and those that look for
-    noise or for a change within the radius, are not counted),
-    ``history`` (one mapping a round), ``figures`` (all that was evaluated of the last x), ``success``, ``status`` (0
-    or 1) and ``message``. Where the rounds fail - the steps diverge, the function raises - or end above the start,
-    or while a step was still searched for, ``success`` is False and ``message`` says why; x is that of the last good
-    round. So it is where the first and the last x were evaluated on different clients, or the last on none.
+    Returns
+    -------
+    OptimizeResult
+        ``x`` (n,), ``fun`` (the mean over clients of F on the whole shard), ``nit`` (rounds), ``nfev`` (evaluations on
+        one sample in all rounds), ``history`` (a mapping for each round), ``figures`` (the metrics of the last x),
+        ``success``, ``status`` (0 or 1) and ``message``. ``success`` is False, and ``message`` tells why, when the
+        rounds fail, the loss ends above its start, the search for a step size is not over, or different clients
+        evaluated the first and the last x. Then x is that of the last good round.
 
-    Raises ConfigError for wrong options, ObjectiveError when the objective cannot be made or evaluated at the start,
-    and DataError, also when a run goes on in ``out``.
+    Raises
+    ------
+    ConfigError
+        For wrong options.
+    ObjectiveError
+        When the objective cannot be made, or cannot be evaluated at the start.
+    DataError
+        When the data cannot be used, or another run goes on in ``out``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> result = run(lambda x: float(np.sum((x - 3.0) ** 2)), x0=np.zeros(5), rounds=60)
+    >>> result.success, result.message, bool(np.all(np.abs(result.x - 3.0) < 0.1))
+    (True, 'all 60 rounds are done', True)
     """
     objectives = _objectives(objective, x0, samples, bounds, scale)
     chosen = _config(config, options, objective, objectives)
@@ -122,38 +147,38 @@ def run(
             return _result(state, history, {}, str(error), success=False)
     message, success = _verdict(chosen, done)
     if chosen.objective or objectives is not None:
-        message = _looked_at(message, engine.case_at(start), done)
+        message = _with_advice(message, engine.case_at(start), done)
     message = "; ".join([message, *evaluation_notes(done.first, done.last)])
     return _result(done.state, history, done.final, message, success=success)
 
 
-def _looked_at(message: str, case: Case, done: Result) -> str:
-    """Return the message, or what is seen at the start of the run where that tells more: F is flat, or too noisy."""
+def _with_advice(message: str, case: Case, done: Result) -> str:
+    """Return the message with advice on an F that is flat or noisy at the start of the run."""
     before, after = done.initial["train_loss"], done.final.get("train_loss")
-    worth_a_look = done.state.totals.evaluations >= _WORTH_A_LOOK
+    worth_a_check = done.state.totals.evaluations >= _WORTH_A_CHECK
     try:
-        if after == before and (flat := flat_advice(case, farther=worth_a_look)):
+        if after == before and (flat := flat_advice(case, farther=worth_a_check)):
             return f"the loss is still {before:g}: {flat}"
-        noise = noise_advice(case) if worth_a_look else ""
-    except Exception as error:  # the user's own code may do anything; x is found, and is what was asked for
-        return f"{message}; whether evaluations are noisy was not seen: the objective {raised(error)}"
+        noise = noise_advice(case) if worth_a_check else ""
+    except Exception as error:  # an error of the user's code must not hide x
+        return f"{message}; the check for noise failed: {raised_by_objective(error)}"
     return f"{message}; {noise}" if noise else message
 
 
 def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
-    """Return the message, and whether the run did what it was to do."""
+    """Return the message, and whether the run is a success."""
     rounds, rules = done.state.round, done.state.auto
     found = rules.step_found(rounds)
     spent = config.is_spent(done.state.totals.evaluations)
     if rules.measures_steps and found is None:
         return (
             f"the search for a step (step_size = auto) took the whole run, {rounds} round{'s' if rounds > 1 else ''};"
-            " as a rule it takes 5 to 10 where a round has one slot, and 2 to 5 where it has more, so give the run"
+            " it usually takes 5 to 10 rounds of one slot, or 2 to 5 rounds of more slots, so give the run"
             f" {'a larger budget' if spent else 'more rounds'}, or step_size as a number"
         ), False
     if not comparable(done.first, done.last):
         fun = "" if done.last.figures else "; fun is the mean loss of the last round's probes"
-        return f"{rounds} rounds are done, but whether they lowered the loss is not known{fun}", False
+        return f"{rounds} rounds are done, but it is unknown whether they lowered the loss{fun}", False
     before, after = done.initial["train_loss"], done.final["train_loss"]
     if after == before:
         return (
@@ -172,7 +197,7 @@ def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
 
 
 class _Engine(InProcessEngine):
-    """Knows whether the first round was begun: what fails before it cannot run at all."""
+    """Knows whether the first round has begun: an error before it is an error of the call."""
 
     begun = False
 
@@ -215,8 +240,8 @@ def _config(
         given["num-clients"] = count
         given.setdefault("clients-per-round", min(count, config.clients_per_round))
         if default and isinstance(given["clients-per-round"], int) and given["clients-per-round"] <= count:
-            given.setdefault("sampling", "without-replacement")  # where all take part, each does so once
-        given.setdefault("evaluate-every", 0)  # evaluations are the user's: the probes tell the loss of a round
+            given.setdefault("sampling", "without-replacement")  # where all clients take part, each does so once
+        given.setdefault("evaluate-every", 0)  # evaluations are expensive: the probes give the loss of a round
     return RunConfig.from_mapping(config.to_mapping() | given)
 
 

@@ -170,7 +170,9 @@ class Weak(Objective):
 def test_one_call_gives_a_result_and_says_what_its_loss_is():
     some = run_once([Weak(1.0, False), Weak(2.0, True)], rounds=40, step_size=0.05)
     assert not some.success
-    assert some.message.startswith("40 rounds are done, but whether they lowered the loss is not known; the last x was")
+    assert some.message.startswith(
+        "40 rounds are done, but it is unknown whether they lowered the loss; the last x was"
+    )
     assert some.fun == pytest.approx(float(np.sum(np.square(some.x - 1.0))))
     nobody = run_once([Weak(1.0, True), Weak(2.0, True)], rounds=40, step_size=0.05)
     np.testing.assert_array_equal(nobody.x, some.x)
