@@ -3,3 +3,8 @@
 Others use ``round_loop`` (FlowerRounds: the loop of rounds over nodes), ``strategy`` (ZofedhtStrategy) and
 ``simulation`` (run_simulation). ``app`` is the ServerApp of ``flwr run``.
 """
+
+import os
+
+# Ray announces a coming change of a GPU setting with a FutureWarning unless told that we know; it looks as it starts.
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
