@@ -1,4 +1,7 @@
-"""A SuperLink with two SuperNodes on loopback, and ``flwr run .`` against it; a test uses them, too."""
+"""A SuperLink on loopback, with two SuperNodes or with Flower's simulation, and ``flwr run .`` against it.
+
+Tests use it, too.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,12 @@ from pathlib import Path
 
 _BIN = Path(sys.executable).parent
 _ROOT = Path(__file__).parents[1]
+_PATIENCE = 600.0  # seconds until a wait has failed; on a busy machine each of these programs takes a minute to start
 
 
 @dataclass(frozen=True)
 class Sites:
-    """A SuperLink and its SuperNodes that run; ``environment`` has the connection ``sites``."""
+    """A SuperLink that runs, and its SuperNodes; ``environment`` has the connection ``sites``."""
 
     environment: Mapping[str, str]
     processes: Sequence[subprocess.Popen[str]]
@@ -27,19 +31,23 @@ class Sites:
     def submit(self, keys: Mapping[str, object], *options: str) -> str:
         """Submit a run of the checkout that holds this file; return what ``flwr run`` printed.
 
-        Raises CalledProcessError, or TimeoutExpired after five minutes.
+        Raises CalledProcessError, or TimeoutExpired after ten minutes.
         """
         text = " ".join(f"{key}={json.dumps(value)}" for key, value in keys.items())
         command = [str(_BIN / "flwr"), "run", ".", "sites", *options, "--run-config", text]
         ended = subprocess.run(
-            command, cwd=_ROOT, env=self.environment, check=True, capture_output=True, text=True, timeout=300
+            command, cwd=_ROOT, env=self.environment, check=True, capture_output=True, text=True, timeout=_PATIENCE
         )
         return ended.stdout + ended.stderr
 
 
 @contextmanager
-def superlink_sites(folder: Path) -> Iterator[Sites]:
-    """Start a SuperLink and two SuperNodes on loopback, with their files below ``folder``; stop them at the end."""
+def superlink_sites(folder: Path, *, simulation: bool = False) -> Iterator[Sites]:
+    """Start a SuperLink on loopback, with its files below ``folder``, and stop it at the end.
+
+    It has two SuperNodes or, with ``simulation``, simulates them: then it is the SuperLink that ``flwr run .`` starts
+    by itself, on a port of its own.
+    """
     port = _free_port()
     home = folder / "home"
     home.mkdir()
@@ -67,10 +75,11 @@ def superlink_sites(folder: Path) -> Iterator[Sites]:
             stack.callback(_end, process)
             return process
 
-        link = ("flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(port))
-        processes = [start(*link, "--disable-runtime-dependency-installation")]
-        _wait_for(port)
-        for site in range(2):
+        link = ["flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(port)]
+        link += ["--disable-runtime-dependency-installation"]
+        processes = [start(*link, *(["--simulation"] if simulation else []))]
+        _wait_for(port, processes[0])
+        for site in range(0 if simulation else 2):
             node = ("flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{port}", "--port", str(_free_port()))
             processes.append(start(*node, "--node-config", f"partition-id={site} num-partitions=2"))
         yield Sites(environment, processes)
@@ -91,11 +100,13 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_for(port: int) -> None:
-    deadline = time.monotonic() + 60.0
+def _wait_for(port: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"{process.args!r} ended with {process.returncode} before it listened on port {port}")
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.1)
-    raise RuntimeError(f"nothing listens on port {port}")
+    raise RuntimeError(f"nothing listens on port {port} after {_PATIENCE:g} s")

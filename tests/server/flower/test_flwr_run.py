@@ -1,78 +1,69 @@
-"""``flwr run .`` on a machine that never ran it: Flower's own simulation, started by Flower's own command."""
+"""``flwr run .`` as a user of Flower types it: a simulation, and a SuperLink with SuperNodes.
+
+Each test has a SuperLink on a port of its own and an own FLWR_HOME. ``flwr run .`` alone would start a SuperLink on a
+fixed port, or meet one that an earlier run has left there with the environment of that run.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks.superlink_sites import superlink_sites
 from tests.helpers import black_box
 from tests.own_folders import own_folders
+from tests.waiting import nothing_left
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.inprocess import run
 from zofedht.server.records.run_folder import x_digest
 
-pytestmark = pytest.mark.slow
-
-_ROOT = Path(__file__).parents[3]
-_BIN = Path(sys.executable).parent
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower")]
 
 
-@pytest.fixture
-def flower_home(tmp_path: Path) -> Iterator[Path]:
-    """A home that Flower has never seen; the SuperLink that ``flwr run`` leaves behind is stopped."""
-    home = tmp_path / "home"
-    yield home
-    mark = f"FLWR_HOME={home}".encode()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            ours = mark in (process / "environ").read_bytes().split(b"\0")
-        except OSError:  # it has ended, or is somebody else's
-            continue
-        if ours:
-            os.kill(int(process.name), signal.SIGKILL)
+@pytest.fixture(autouse=True)
+def _nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Flower starts processes for an app, which outlive the SuperLink."""
+    with nothing_left() as mark:
+        for name, value in mark.items():
+            monkeypatch.setenv(name, value)
+        yield
 
 
-def flwr_run(home: Path, out: Path, keys: dict[str, object], **environment: str) -> tuple[str, str]:
-    """Run the app as a user of Flower does; return the digest of x and the log."""
-    text = " ".join(f"{key}={json.dumps(value)}" for key, value in keys.items()) + f' out="{out}"'
-    variables = os.environ | {"FLWR_HOME": str(home), "PATH": f"{_BIN}:{os.environ['PATH']}"} | environment
-    ended = subprocess.run(
-        [str(_BIN / "flwr"), "run", ".", "--stream", "--run-config", text],
-        cwd=_ROOT, env=variables, capture_output=True, text=True, timeout=400, check=False,
-    )  # fmt: skip
-    log = ended.stdout + ended.stderr
-    assert (out / "summary.json").exists(), log
-    return json.loads((out / "summary.json").read_text())["x_sha256"], log
+def test_flwr_run_simulates_a_black_box_quietly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both rules of auto are on, and x is that of the run in process.
 
-
-def test_flwr_run_trains_without_a_warning_and_equals_in_process(flower_home: Path, tmp_path: Path) -> None:
-    keys: dict[str, object] = {"rounds": 4, "memory": 2, "model": "svm-hinge", "num-clients": 7}
-    keys |= {"step-size": "auto", "subspace-weight": "auto"}
-    out = tmp_path / "out"
-    digest, log = flwr_run(flower_home, out, keys)
-    assert "deprecat" not in log.lower(), log
-    assert "FutureWarning" not in log, log
-    assert digest == x_digest(run(RunConfig.from_mapping(keys)).state.x)
-    assert f"results go to {out}" in log
-
-
-def test_flwr_run_finds_a_black_box_and_its_common_folder(
-    flower_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The bundle has a folder ``common`` as well; the user's, on PYTHONPATH, is the one that is imported."""
+    The bundle has a folder ``common``, and so has the user on PYTHONPATH: the user's is the one that is imported.
+    """
+    pytest.importorskip("ray", reason="the extra `sim` is not installed")
     module = black_box(tmp_path, monkeypatch)
     own_folders(tmp_path)
     with (tmp_path / f"{module}.py").open("a") as file:
         file.write("\nimport server\nfrom common.days import DAYS\n")
-    keys: dict[str, object] = {
-        "objective": f"{module}:Bounded", "rounds": 4, "memory": 2, "num-clients": 3, "batch-size": 3, "step-size": 0.05
-    }  # fmt: skip
-    digest, _ = flwr_run(flower_home, tmp_path / "out", keys, PYTHONPATH=str(tmp_path))
-    assert digest == x_digest(run(RunConfig.from_mapping(keys)).x)
+    keys: dict[str, object] = {"objective": f"{module}:Bounded", "num-clients": 3, "batch-size": 3}
+    keys |= {"rounds": 4, "memory": 2, "step-size": "auto", "subspace-weight": "auto"}
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    out = tmp_path / "out"
+    with superlink_sites(tmp_path, simulation=True) as sites:
+        log = sites.submit(keys | {"out": str(out)}, "--stream")
+    assert "deprecat" not in log.lower(), log
+    assert "FutureWarning" not in log, log
+    assert f"results go to {out}" in log
+    assert digest(out, log) == x_digest(run(RunConfig.from_mapping(keys)).x)
+
+
+def test_a_run_over_supernodes_equals_in_process(tmp_path: Path) -> None:
+    """Flower starts a process for every message, so there are few: only the second round has a basis."""
+    keys: dict[str, object] = {"rounds": 2, "memory": 1, "clients-per-round": 2, "num-clients": 4, "local-steps": 5}
+    out = tmp_path / "out"
+    with superlink_sites(tmp_path) as sites:
+        log = sites.submit(keys | {"out": str(out)}, "--stream")
+    assert "deprecat" not in log.lower(), log
+    assert digest(out, log) == x_digest(run(RunConfig.from_mapping(keys)).state.x)
+
+
+def digest(out: Path, log: str) -> str:
+    assert (out / "summary.json").exists(), log
+    return str(json.loads((out / "summary.json").read_text())["x_sha256"])

@@ -1,4 +1,4 @@
-"""Real Flower simulations on Ray, each in a process of its own: Ray's threads and warnings stay there."""
+"""Real Flower simulations on Ray, in one process of their own: Ray's threads and warnings stay there."""
 
 from __future__ import annotations
 
@@ -11,63 +11,69 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import black_box, small
+from tests.waiting import run_to_end
 from zofedht.server.inprocess import run
 from zofedht.server.records.run_folder import RunFolder, x_digest
 
-pytest.importorskip("ray")
-pytestmark = pytest.mark.slow
+pytest.importorskip("ray", reason="the extra `sim` is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower")]
 
 ROOT = Path(__file__).resolve().parents[3]
-CONFIG = small(rounds=6, num_clients=5, step_size=1.0)  # memory 2, digits
-
-
-def simulate(folder: Path, script: str, work: Path) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(ROOT), str(work)])
-    return subprocess.run(
-        [sys.executable, "-c", script, str(folder)],
-        cwd=work,
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
+CONFIG = small(rounds=6, num_clients=5, step_size=1.0, uplink="slopes", directions="shared")  # memory 2, digits
 
 SCRIPT = """
 import sys
 from pathlib import Path
 from zofedht.common.config.run_config import RunConfig
-from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.__main__ import main
 from zofedht.server.flower.simulation import run_simulation
-folder = RunFolder(Path(sys.argv[1]))
+from zofedht.server.records.run_folder import RunFolder
+import ray
+
+ray.shutdown = lambda: None  # the second run meets the Ray of the first: its start takes most of a run
+folder = RunFolder(Path("digits"))
 config = RunConfig.from_mapping({mapping!r})
 folder.begin(config, "simulation")
 run_simulation(config, folder, nodes=2)
+print("-----", flush=True)
+print("-----", file=sys.stderr, flush=True)
+sys.exit(main({failing!r}))
 """
 
 
-@pytest.mark.parametrize("changes", [{}, {"uplink": "slopes", "directions": "shared"}])
-def test_a_simulation_ends_in_the_x_of_the_run_in_process(tmp_path: Path, changes: dict[str, str]):
-    config = CONFIG.replace(**changes)
-    done = simulate(tmp_path / "run", SCRIPT.format(mapping=config.to_mapping()), tmp_path)
-    assert done.returncode == 0, done.stderr
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["x_sha256"] == x_digest(run(config).state.x)
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """Return the folder and the end of a process that simulates twice: digits, then clients that fail."""
+    folder = tmp_path_factory.mktemp("simulated")
+    with pytest.MonkeyPatch.context() as patch:
+        module = black_box(folder, patch)
+    failing = ["run", "--engine", "simulation", "--out", "failing", "--set", f"objective={module}:Breaking"]
+    failing += ["rounds=2", "max-retries=0", "memory=2", "num-clients=2", "clients-per-round=2"]
+    script = SCRIPT.format(mapping=CONFIG.to_mapping(), failing=failing)
+    path = os.pathsep.join([str(ROOT), str(folder)])
+    return folder, run_to_end([sys.executable, "-c", script], folder, environment={"PYTHONPATH": path})
+
+
+def test_a_simulation_ends_in_the_x_of_the_run_in_process(
+    simulated: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    folder, done = simulated
+    assert (folder / "digits" / "summary.json").exists(), done.stderr
+    summary = json.loads((folder / "digits" / "summary.json").read_text())
+    assert summary["x_sha256"] == x_digest(run(CONFIG).state.x)
     assert (summary["rounds"], summary["engine"]) == (6, "simulation")
-    assert "eprecat" not in done.stderr + done.stdout
-    assert "Warning" not in done.stderr + done.stdout
-    state = RunFolder(tmp_path / "run").reopen({})[1]
+    said = done.stdout.split("-----")[0] + done.stderr.split("-----")[0]
+    assert "eprecat" not in said
+    assert "Warning" not in said
+    state = RunFolder(folder / "digits").reopen({})[1]
     assert x_digest(state.x) == summary["x_sha256"]
 
 
-def test_a_simulation_whose_clients_fail_ends_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    module = black_box(tmp_path, monkeypatch)
-    words = ["run", "--engine", "simulation", "--out", str(tmp_path / "run"), "--set", f"objective={module}:Breaking"]
-    words += ["rounds=2", "max-retries=0", "memory=2", "num-clients=2", "clients-per-round=2"]
-    script = f"import sys; from zofedht.server.__main__ import main; sys.exit(main({words}))"
-    done = simulate(tmp_path / "run", script, tmp_path)
-    assert done.returncode == 2
+def test_a_simulation_whose_clients_fail_ends_in_one_sentence(
+    simulated: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    _, done = simulated
+    assert done.returncode == 2, done.stderr
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("zofedht-server: error: round 0 had fewer than min-replies = 1")
     assert "step 0: the objective raised RuntimeError: the valve is shut" in last
