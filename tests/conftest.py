@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine may stand still for a while: an example that takes long has not failed.
+settings.register_profile("patient", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
+TEST_DATA = "ZOFEDHT_TEST_DATA"
+"""The environment variable that names another folder with the large data sets."""
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Return the folder shared/data beside the repository; skip the test where there is none."""
-    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    """Return the folder with the large data sets: mnist, fashion-mnist, rcv1; skip the test where there is none."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get(TEST_DATA) or beside)
     if not folder.is_dir():
-        pytest.skip("the large data sets are not here: no folder shared/data beside the repository")
+        pytest.skip(f"no folder {folder} with the large data sets; {TEST_DATA}=DIR names another folder")
     return folder
 
 

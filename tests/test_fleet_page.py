@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import free_port, run_to_end
 from zofedht.common.objective.points import LOSSES
 
 _PAGE = (Path(__file__).parents[1] / "docs" / "fleet.md").read_text(encoding="utf-8")
@@ -30,9 +28,7 @@ def test_the_page_s_python_runs_as_written(tmp_path: Path) -> None:
     local, *_, budget = _blocks()
 
     def python(code: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-        )
+        done = run_to_end([sys.executable, "-c", code], tmp_path)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -45,25 +41,15 @@ def test_the_page_s_python_runs_as_written(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_page_s_network_runs_as_written(tmp_path: Path) -> None:
     _, tune, pump, commands, _ = _blocks()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     (tmp_path / "tune.py").write_text(tune.replace(":8080", f":{port}"))
     (tmp_path / "pump.py").write_text(pump)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     bash = shutil.which("bash")
     assert bash
-    shell = subprocess.Popen(
-        [bash, "-euo", "pipefail", "-c", commands.replace(":8080", f":{port}")],
-        cwd=tmp_path, env=os.environ | {"PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    try:
-        said, _ = shell.communicate(timeout=120)
-    finally:
-        if shell.poll() is None:
-            os.killpg(shell.pid, signal.SIGKILL)
-            shell.wait()
+    commands = "exec 2>&1\n" + commands.replace(":8080", f":{port}")
+    shell = run_to_end([bash, "-euo", "pipefail", "-c", commands], tmp_path, environment={"PATH": path})
+    said = shell.stdout
     assert shell.returncode == 0, said
     found = re.search(r"\('north', 'south'\) \[ *([\d.]+) +([\d.]+) *\]", said)
     assert found, said

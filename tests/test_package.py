@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import os
 import platform
-import subprocess
 import sys
 import tomllib
 from importlib import metadata
@@ -17,6 +15,7 @@ import pytest
 
 import zofedht
 from tests.own_folders import OPTIMUM, own_folders
+from tests.waiting import run_to_end
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -31,10 +30,7 @@ print(*result.x)
 
 
 def _python(folder: Path, *words: str, python: str = sys.executable, **environment: str) -> str:
-    ended = subprocess.run(
-        [python, *words],
-        cwd=folder, env=os.environ | environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    ended = run_to_end([python, *words], folder, environment=environment)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 

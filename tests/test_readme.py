@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.waiting import run_to_end
 
 _ROOT = Path(__file__).parents[1]
 _README = (_ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,10 +25,7 @@ def test_the_valve_of_the_readme_runs_as_written(tmp_path: Path) -> None:
         ("client", ["check", "--objective", "valve:make"]),
         ("server", ["run", *command.group(1).split(), "--out", "runs/valve"]),
     ):
-        ended = subprocess.run(
-            [sys.executable, "-m", f"zofedht.{module}", *arguments],
-            cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        ended = run_to_end([sys.executable, "-m", f"zofedht.{module}", *arguments], tmp_path)
         assert ended.returncode == 0, ended.stderr
     x = np.load(tmp_path / "runs" / "valve" / "x.npy")
     assert x.shape == (12,)
@@ -37,9 +35,7 @@ def test_the_valve_of_the_readme_runs_as_written(tmp_path: Path) -> None:
 def test_the_python_of_the_readme_runs_as_written(tmp_path: Path) -> None:
     code = re.search(r"```python\n(import numpy as np\nfrom zofedht import run\n.*?)```", _README, re.DOTALL)
     assert code
-    ended = subprocess.run(
-        [sys.executable, "-c", code.group(1)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
+    ended = run_to_end([sys.executable, "-c", code.group(1)], tmp_path)
     assert ended.returncode == 0, ended.stderr
     function, hinge = ended.stdout.splitlines()
     np.testing.assert_allclose([float(part) for part in re.findall(r"\d\.\d*", function)[:5]], 3.0, atol=0.05)
@@ -54,9 +50,7 @@ def test_the_objectives_page_runs_as_written(tmp_path: Path) -> None:
     (tmp_path / "pump.py").write_text(module)
 
     def python(*words: str) -> str:
-        ended = subprocess.run(
-            [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-        )
+        ended = run_to_end([sys.executable, *words], tmp_path)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
 

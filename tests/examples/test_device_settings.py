@@ -16,7 +16,7 @@ WORN = ["2.0", "0.7", "1.0", "0.1"]
 
 
 def answers(command: list[str], question: str) -> list[str]:
-    ended = subprocess.run(command, input=question, capture_output=True, text=True, check=True, timeout=60)
+    ended = subprocess.run(command, input=question, capture_output=True, text=True, check=True)
     return ended.stdout.splitlines()
 
 

@@ -24,6 +24,7 @@ from flwr.common import (
 )
 from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 
+from tests.waiting import PATIENCE
 from zofedht.client.join.resident import Holdings, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.common.config.run_config import RunConfig
@@ -270,7 +271,7 @@ def test_a_client_survives_bad_questions(secrets: dict[str, Path]):
         )  # fmt: skip
     finally:
         server.close()
-    answers = [server.answers.get(timeout=1.0) for _ in questions]
+    answers = [server.answers.get(timeout=PATIENCE) for _ in questions]
     statuses = [answer.get_parameters_res.status.code for answer in answers[1:3]]
     statuses += [answer.fit_res.status.code for answer in answers[3:5]]
     assert all(status != Code.OK.value for status in statuses)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.common.samples import MODEL_CASES, BlackBox, model
+from tests.waiting import PATIENCE
 from zofedht.common.checks import check as objective_checks
 from zofedht.common.checks.check import Finding, WorkPlan, check_objective
 from zofedht.common.checks.finding import clock_text
@@ -399,10 +400,12 @@ def test_every_metric_must_be_a_number() -> None:
 def test_evaluations_that_disturb_each_other_are_an_error() -> None:
     class Sharing(_Good):
         concurrency = 4
+        both = threading.Barrier(2)
 
         def value(self, x: Vector, batch: Indices | slice) -> Any:
             self.x = x
-            time.sleep(0.002)
+            if threading.current_thread() is not threading.main_thread():
+                self.both.wait(PATIENCE)  # until another evaluation has put its point here
             return super().value(self.x, batch)
 
     finding = _findings(Sharing())["concurrency"]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.waiting import PATIENCE
 from zofedht.common.directions.slopes import ENDS, probe
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective
@@ -83,7 +84,7 @@ def test_the_distance_of_two_bounds_is_the_default_scale() -> None:
 _POINTS = st.lists(st.floats(-1e3, 1e3), min_size=5, max_size=5)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(z=_POINTS, v=_POINTS, radius=st.sampled_from([1e-8, 1e-3, 1.0]), kind=st.sampled_from(sorted(ENDS)))
 def test_no_evaluation_is_outside_the_bounds(z: list[float], v: list[float], radius: float, kind: str) -> None:
     objective = _Linear(scale=[3.0, 0.1, 7.0, 1.0, 1.0], bounds=_BOUNDS)
@@ -179,7 +180,7 @@ class _Meeting(_Linear):
         self._both = threading.Barrier(2)
 
     def value(self, x: Vector, batch: object) -> float:
-        self._both.wait(timeout=20.0)
+        self._both.wait(timeout=PATIENCE)
         return super().value(x, batch)
 
 

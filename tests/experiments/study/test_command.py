@@ -8,11 +8,11 @@ import platform
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE, until
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.loading import DataSpec, load_dataset
 from zofedht.experiments.__main__ import main
@@ -50,35 +50,38 @@ def start(out: Path, rounds: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
-def wait_for(path: Path, process: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not path.exists():
-        assert process.poll() is None, "the study ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+    until(lambda: path.exists() or process.poll() is not None, str(path))
+    assert process.poll() is None, "the study ended before it could be killed"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a study of two cells that nothing interrupted."""
+    out = tmp_path_factory.mktemp("whole")
+    assert main(["study", *TWO_CELLS, "--rounds", "40", "--jobs", "2", "--out", str(out)]) == 0
+    return out
 
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_study_continues_and_equals_an_uninterrupted_one(tmp_path: Path, sign: signal.Signals):
+def test_a_killed_study_continues_and_equals_an_uninterrupted_one(tmp_path: Path, whole: Path, sign: signal.Signals):
     out = tmp_path / "killed"
     with start(out, 40) as process:  # so many that compiled loops have not finished the second cell by then
         wait_for(out / FIRST / "result.json", process)
         wait_for(out / SECOND, process)  # the second cell has begun
         process.send_signal(sign)
-        error = process.communicate(timeout=60)[1].decode()
+        error = process.communicate(timeout=PATIENCE)[1].decode()
     if sign == signal.SIGTERM:
         assert process.returncode == 130
         assert "what was finished is kept" in error
     assert not (out / SECOND / "result.json").exists()
     before = (out / FIRST / "result.json").stat().st_mtime_ns
-    arguments = ["study", *TWO_CELLS, "--rounds", "40", "--jobs", "2", "--out"]
-    assert main([*arguments, str(out)]) == 0
+    assert main(["study", *TWO_CELLS, "--rounds", "40", "--jobs", "2", "--out", str(out)]) == 0
     assert (out / FIRST / "result.json").stat().st_mtime_ns == before  # skipped
     assert sorted(path.name for path in (out / SECOND).iterdir()) == ["history.jsonl", "result.json"]  # no leftovers
-    assert main([*arguments, str(tmp_path / "whole")]) == 0
     for name in (FIRST, SECOND):
-        assert outcome(out / name) == outcome(tmp_path / "whole" / name)
-        texts = [(folder / name / "history.jsonl").read_text() for folder in (out, tmp_path / "whole")]
+        assert outcome(out / name) == outcome(whole / name)
+        texts = [(folder / name / "history.jsonl").read_text() for folder in (out, whole)]
         losses = [[json.loads(line)["train_loss"] for line in text.splitlines()] for text in texts]
         assert losses[0] == losses[1]
         assert len(losses[0]) == 40

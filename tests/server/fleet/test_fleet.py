@@ -15,6 +15,7 @@ import pytest
 from scipy.optimize import differential_evolution, minimize
 
 from tests.server.fleet.pump import Pump, Shut
+from tests.waiting import run_to_end
 from zofedht import BudgetError, CheckpointError, DataError, Fleet, FleetError, Objective, ObjectiveError, Shard
 from zofedht.server.fleet import fleet as fleet_module
 from zofedht.server.fleet import function as function_module
@@ -117,7 +118,7 @@ def test_on_error_stop_raises_and_asks_again_the_next_time(tmp_path: Path) -> No
 def test_a_program_that_is_killed_ends_in_the_same_x(tmp_path: Path) -> None:
     def run(folder: str, *kill_at: str) -> subprocess.CompletedProcess[str]:
         words = [sys.executable, "-m", "tests.server.fleet.program", "local", str(tmp_path / folder), *kill_at]
-        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        return run_to_end(words, ROOT)
 
     whole = run("whole").stdout
     killed = run("killed", "50")

@@ -14,7 +14,8 @@ import pytest
 
 from tests.server.fleet.program import search
 from tests.server.fleet.pump import Pump
-from tests.server.grpc.processes import Process, Site, until
+from tests.server.grpc.processes import Process, Site
+from tests.waiting import until
 from zofedht import BudgetError, Fleet, FleetError, ObjectiveError, Shard
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -75,7 +75,7 @@ def test_the_budget_leaves_no_evaluation_for_asking_again() -> None:
     assert asked.evaluations == 16
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cut=st.integers(0, 60), batches=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=5), max_size=6))
 def test_a_ledger_cut_anywhere_gives_the_same_tables(
     tmp_path_factory: pytest.TempPathFactory, cut: int, batches: list[list[int]]

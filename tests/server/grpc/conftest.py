@@ -6,14 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tests.server.grpc.processes import Site
 from zofedht.server.grpc.certificates import make_certificates
-
-# A shared machine may stand still for a while: time is bounded by the tests themselves.
-settings.register_profile("grpc", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("grpc")
 
 
 @pytest.fixture

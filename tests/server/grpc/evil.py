@@ -33,6 +33,7 @@ from flwr.common import (
     parameters_to_ndarrays,
 )
 
+from tests.waiting import until
 from zofedht.client.join import patience
 from zofedht.client.join.resident import Holdings, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
@@ -87,11 +88,11 @@ class Evil(Client):
             return self._honest.fit(changed)
         if round_ < 2:  # first it is good, so that all of its ways are known to work
             return self._honest.fit(ins)
-        self._mark.touch()
+        self._mark.write_text(str(round_))
         if self._deed == "hang":
             time.sleep(3600)
-        if self._deed == "slow" and round_ == 2:
-            time.sleep(self._amount)
+        if self._deed == "slow":
+            until(lambda: not self._mark.parent.exists() or self._mark.with_suffix(".go").exists(), "leave to go on")
         result = self._honest.fit(ins)
         self._spoil(result)
         return result
@@ -110,7 +111,7 @@ class Evil(Client):
             case "wrong-round":
                 result.metrics["round"] = 10**6
             case "for-another":
-                result.metrics |= {"slot": (int(str(result.metrics["slot"])) + 1) % 3, "client": "c0"}
+                result.metrics |= {"slot": int(str(result.metrics["slot"])) + 1, "client": "c0"}
             case "no-metrics":
                 result.metrics = {}
             case "huge":

@@ -13,13 +13,13 @@ import os
 import re
 import signal
 import sys
-import time
-from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SMALL", "Process", "Site", "until"]
+from tests.waiting import PATIENCE, until
+
+__all__ = ["SMALL", "Process", "Site"]
 
 SMALL: dict[str, Any] = {
     "num-clients": 3,
@@ -27,17 +27,15 @@ SMALL: dict[str, Any] = {
     "sampling": "without-replacement",
     "memory": 2,
     "rounds": 12,
-    "kernel": "numpy",  # the tests wait for seconds, and compiled loops take as many to load
+    "kernel": "numpy",  # a run takes a second, and compiled loops take as long to load
     "local-steps": 5,
     "batch-size": 8,
     "step-size": 3.0,
     "checkpoint-every": 4,
-    "round-timeout": 20,
+    "round-timeout": 600,  # a busy machine is no lost client
     "seed": 3,
 }
 """Every client has a slot in every round; the basis is made anew five times."""
-
-PATIENCE = 60.0  # seconds; a shared machine may be slow, a test that waits so long has failed
 
 _IMPORTS = [
     "zofedht.client.__main__",
@@ -49,16 +47,6 @@ _IMPORTS = [
 ]
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(_IMPORTS)
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    """Return the first truthy value of ``condition``; fail when there is none in time."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds:g} s for {what}")
-        time.sleep(0.02)
-    return value
 
 
 def _child(module: str, argv: list[str], folder: str, log: str) -> None:
@@ -102,7 +90,7 @@ class Process:
         """Send a signal to this process and no other."""
         os.kill(self.pid, number)
 
-    def says(self, pattern: str, seconds: float = PATIENCE) -> re.Match[str]:
+    def says(self, pattern: str) -> re.Match[str]:
         """Wait until it has printed what the pattern matches."""
 
         def look() -> re.Match[str] | None:
@@ -112,16 +100,16 @@ class Process:
             return found
 
         try:
-            found: re.Match[str] = until(look, pattern, seconds)
+            found: re.Match[str] = until(look, pattern)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.text}") from None
         return found
 
-    def ends(self, seconds: float = PATIENCE) -> int:
+    def ends(self) -> int:
         """Wait for the end and return the exit code."""
-        self._process.join(seconds)
+        self._process.join(PATIENCE)
         if self._process.exitcode is None:
-            raise AssertionError(f"still running after {seconds:g} s:\n{self.text}")
+            raise AssertionError(f"still running after {PATIENCE:g} s:\n{self.text}")
         return self._process.exitcode
 
     def kill(self) -> None:
@@ -178,8 +166,12 @@ class Site:
         return [self.evil("paced", f"c{i}", f"{i}/3", amount=seconds) for i in range(count)]
 
     def mark(self, name: str) -> Path:
-        """Return the file by which an evil client shows that it is at work."""
+        """Return the file in which an evil client says the round that it is at work on."""
         return self.folder / f"{name}.mark"
+
+    def at_work(self, name: str) -> int:
+        """Wait until an evil client is at work; return the round."""
+        return int(until(lambda: self.mark(name).exists() and self.mark(name).read_text(), f"{name} at work on a slot"))
 
     def history(self) -> list[dict[str, Any]]:
         """Return the rounds that are in the history now."""

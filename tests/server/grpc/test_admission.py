@@ -175,7 +175,7 @@ def test_a_connected_name_is_refused_after_a_while(site: Site):
     server = site.server()
     first = site.client("c0", "--partition", "0/3")
     first.says("joined")
-    again = site.evil("hasty", "c0", "1/3", amount=3.0)  # the command has more patience, which test_patience measures
+    again = site.evil("hasty", "c0", "1/3", amount=1.0)  # the command has more patience, which test_patience measures
     again.says("a client named 'c0' is connected already; give every client its own --name.*; trying again")
     assert again.ends() == 2
     assert "refuses this client" in again.text.splitlines()[-1]

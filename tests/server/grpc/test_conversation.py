@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +11,7 @@ from flwr.proto.transport_pb2 import ClientMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.waiting import PATIENCE, until
 from zofedht.server.grpc.conversation import Conversation, LostClient
 
 ANSWER = ClientMessage(fit_res=ClientMessage.FitRes(num_examples=7)).SerializeToString()
@@ -23,15 +23,25 @@ class Line:
     def __init__(self, most_bytes: int = 1000) -> None:
         self.said: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.conversation = Conversation(most_bytes)
-        self._listener = threading.Thread(target=self.conversation.listen, args=(iter(self.said.get, None),))
+        said = iter(self.said.get, None)
+        self._listener = threading.Thread(target=self.conversation.listen, args=(said,), daemon=True)
         self._listener.start()
 
     def hears(self) -> Iterator[bytes]:
         return self.conversation.outgoing()
 
+    def answers(self, answer: bytes) -> None:
+        """Answer the next question, when it is heard."""
+
+        def answer_it() -> None:
+            next(self.hears())
+            self.said.put(answer)
+
+        threading.Thread(target=answer_it, daemon=True).start()
+
     def ends(self) -> None:
         self.said.put(None)
-        self._listener.join(10.0)
+        self._listener.join(PATIENCE)
         assert not self._listener.is_alive()
 
 
@@ -42,20 +52,12 @@ def line() -> Iterator[Line]:
     line.ends()
 
 
-def wait_closed(line: Line) -> None:
-    deadline = time.monotonic() + 10.0
-    while not line.conversation.closed and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert line.conversation.closed
-
-
 def test_a_question_gets_its_answer(line: Line):
     line.conversation.expect()
     line.said.put(ANSWER)
-    assert line.conversation.next_answer(10.0).fit_res.num_examples == 7
-    threading.Timer(0.05, line.said.put, [ANSWER]).start()
-    assert line.conversation.ask(b"question", 10.0).fit_res.num_examples == 7
-    assert next(line.hears()) == b"question"
+    assert line.conversation.next_answer(PATIENCE).fit_res.num_examples == 7
+    line.answers(ANSWER)
+    assert line.conversation.ask(b"question", PATIENCE).fit_res.num_examples == 7
 
 
 def test_a_late_answer_is_not_taken_for_the_next_one(line: Line):
@@ -64,44 +66,38 @@ def test_a_late_answer_is_not_taken_for_the_next_one(line: Line):
     assert not line.conversation.ready
     assert not line.conversation.closed
     with pytest.raises(LostClient, match="still at work on an earlier question"):
-        line.conversation.ask(b"second", 5.0)
+        line.conversation.ask(b"second", PATIENCE)
+    assert next(line.hears()) == b"first"
     line.said.put(ClientMessage(fit_res=ClientMessage.FitRes(num_examples=1)).SerializeToString())
-    deadline = time.monotonic() + 10.0
-    while not line.conversation.ready and time.monotonic() < deadline:
-        time.sleep(0.005)
-    threading.Timer(0.05, line.said.put, [ANSWER]).start()
-    assert line.conversation.ask(b"third", 10.0).fit_res.num_examples == 7
-    hears = line.hears()
-    assert [next(hears), next(hears)] == [b"first", b"third"]
+    until(lambda: line.conversation.ready, "the late answer to be dropped")
+    line.answers(ANSWER)  # ``second`` was never sent
+    assert line.conversation.ask(b"third", PATIENCE).fit_res.num_examples == 7
 
 
-def test_two_slots_of_one_client_share_the_time_of_the_round(line: Line):
-    began = time.monotonic()
-    reasons = []
+def test_slots_of_one_client_share_the_time_of_the_round(line: Line):
+    """The second slot is asked when the first is answered, and its time began with the round."""
+    answers = []
 
     def ask() -> None:
-        with pytest.raises(LostClient) as caught:
-            line.conversation.ask(b"slot", 0.3)
-        reasons.append(str(caught.value))
+        answers.append(line.conversation.ask(b"slot", PATIENCE))
 
-    threads = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10.0)
-    assert len(reasons) == 3
-    assert time.monotonic() - began < 5.0
+    first = threading.Thread(target=ask, daemon=True)
+    first.start()
+    assert next(line.hears()) == b"slot"  # and it is not answered
+    with pytest.raises(LostClient, match=r"no answer within .*: it was still at work on another slot"):
+        line.conversation.ask(b"slot", 0.05)
+    line.said.put(ANSWER)
+    first.join(PATIENCE)
+    assert len(answers) == 1
 
 
-def test_the_end_of_the_stream_ends_the_wait():
-    line = Line()
-    threading.Timer(0.05, line.ends).start()
-    began = time.monotonic()
-    with pytest.raises(LostClient, match="the connection was lost"):
-        line.conversation.ask(b"question", 60.0)
-    assert time.monotonic() - began < 10.0
-    with pytest.raises(LostClient, match="the connection was lost"):
-        line.conversation.ask(b"question", 60.0)
+def test_the_end_of_the_stream_ends_the_wait(line: Line):
+    """What waits for an answer need not wait for the end of the round."""
+    questions = line.hears()
+    threading.Thread(target=lambda: (next(questions), line.said.put(None)), daemon=True).start()
+    for _ in range(2):
+        with pytest.raises(LostClient, match="the connection was lost"):
+            line.conversation.ask(b"question", PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +110,7 @@ def test_the_end_of_the_stream_ends_the_wait():
 )
 def test_misbehaviour_ends_the_stream(line: Line, data: bytes, complaint: str):
     line.said.put(data)
-    wait_closed(line)
+    until(lambda: line.conversation.closed, "the end of the stream")
     assert complaint in line.conversation.complaint
 
 
@@ -131,7 +127,7 @@ def test_any_bytes_are_an_answer_or_the_end(data: bytes):
     line.conversation.expect()
     line.said.put(data)
     try:
-        line.conversation.next_answer(10.0)
+        line.conversation.next_answer(PATIENCE)
     except LostClient:
         assert line.conversation.complaint
     finally:

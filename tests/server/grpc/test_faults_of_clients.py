@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from tests.server.grpc.processes import Process, Site, until
+from tests.server.grpc.processes import Process, Site
+from tests.waiting import until
 
 
 def ends_complete(site: Site, server: Process, rounds: int = 12) -> None:
@@ -19,7 +20,7 @@ def test_another_client_takes_over_a_killed_ones_slot(site: Site):
     server = site.server()
     clients = site.clients(2)
     victim = site.evil("hang")
-    until(site.mark("c2").exists, "c2 at work on a slot")
+    site.at_work("c2")
     victim.send(signal.SIGKILL)
     ends_complete(site, server)
     assert [(f["round"], f["client"], f["reason"]) for f in site.failures()] == [
@@ -35,7 +36,7 @@ def test_another_client_takes_over_a_killed_ones_slot(site: Site):
 def test_all_clients_of_a_round_may_die_and_others_finish_it(site: Site):
     server = site.server("--min-clients", 1, rounds=4)
     victim = site.evil("hang")
-    until(site.mark("c2").exists, "c2 at work on a slot")
+    site.at_work("c2")
     victim.send(signal.SIGKILL)
     server.says("left: c2")
     client = site.client("c0", "--partition", "0/3")
@@ -46,19 +47,20 @@ def test_all_clients_of_a_round_may_die_and_others_finish_it(site: Site):
 
 @pytest.mark.slow
 def test_a_slow_client_loses_its_slot_only(site: Site):
-    server = site.server(round_timeout=3.0, rounds=60)
+    """It keeps its connection. While it owes an answer it is not drawn; the late answer is dropped."""
+    server = site.server(round_timeout=3.0, rounds=100_000)
     site.paced(0.1, 2)
-    slow = site.evil("slow", amount=6.0)
-    ends_complete(site, server, 60)
-    failures = site.failures()
-    assert [(f["round"], f["client"]) for f in failures] == [(2, "c2")]
-    assert "no answer within" in failures[0]["reason"]
-    replies = [row["replies"] for row in site.history()]
-    assert replies[2] == 2  # there was no time left to draw it again
-    assert replies[3] == 2  # it is not drawn while it owes an answer
-    assert replies[-1] == 3  # when the late answer had come, and was dropped, it was drawn again
+    slow = site.evil("slow")
+    late = site.at_work("c2")
+    lost = until(lambda: [f for f in site.failures() if (f["round"], f["client"]) == (late, "c2")], "the lost slot")
+    assert "no answer within" in lost[0]["reason"]
+    until(lambda: site.history()[-1]["round"] > late + 3, "rounds without it")
+    since = [row for row in site.history() if row["round"] >= late]
+    assert max(row["replies"] for row in since) == 2  # and in round ``late`` there was no time left to draw it again
+    assert [f["round"] for f in site.failures() if f["client"] == "c2" and f["round"] >= late] == [late]
+    site.mark("c2").with_suffix(".go").touch()
+    until(lambda: site.history()[-1]["replies"] == 3, "a round with three replies")
     assert server.text.count("joined: c2") == 1
-    assert slow.ends() == 0
     assert "trying again" not in slow.text
 
 
@@ -69,7 +71,7 @@ def test_a_stopped_client_is_noticed_twice_and_comes_back(site: Site):
     until(lambda: len(site.history()) > 3, "some rounds")
     clients[2].send(signal.SIGSTOP)
     until(lambda: "c2" in {f["client"] for f in site.failures()}, "a failure in the history")  # first by round-timeout
-    server.says("left: c2, 2 connected", 40)  # then by keep-alive
+    server.says("left: c2")  # then by keep-alive
     before = len(site.history())
     until(lambda: len(site.history()) > before, "the run to go on")
     clients[2].send(signal.SIGCONT)
@@ -88,32 +90,36 @@ def test_a_client_stopped_for_a_moment_goes_on_where_it_was(site: Site):
     assert server.text.count("joined: c2") == 1
 
 
-@pytest.mark.parametrize(
-    ("deed", "reason"),
-    [
-        ("nan", "the move must not hold NaN or inf"),
-        ("shape", "wrong shape: the move must be (65,), got (66,)"),
-        ("wrong-round", "answered round 1000000"),
-        ("for-another", "answered for slot"),
-        ("matrix", "the move must be a float64 or float32 vector, got <f8 of shape (65, 1)"),
-        ("single", "move must be a float64 vector, got float32 (65,)"),
-        ("no-metrics", "the message has no 'status'"),
-        ("junk", "the move must be a .npy array, got 600 bytes that are none"),
-        ("pickle", "that are none"),
-        ("object", "the move must be a float64 or float32 vector, got |O of shape (2,)"),
-        ("claims", "the move must hold 9999999999999 float64 numbers, got 64 bytes"),
-    ],
-)
-def test_a_bad_answer_costs_its_slot_only(site: Site, deed: str, reason: str):
-    server = site.server(rounds=5)
-    honest = site.clients(2)
-    evil = site.evil(deed)
+DEEDS = {
+    "nan": "the move must not hold NaN or inf",
+    "shape": "wrong shape: the move must be (65,), got (66,)",
+    "wrong-round": "answered round 1000000",
+    "for-another": "answered for slot",
+    "matrix": "the move must be a float64 or float32 vector, got <f8 of shape (65, 1)",
+    "single": "move must be a float64 vector, got float32 (65,)",
+    "no-metrics": "the message has no 'status'",
+    "junk": "the move must be a .npy array, got 600 bytes that are none",
+    "pickle": "that are none",
+    "object": "the move must be a float64 or float32 vector, got |O of shape (2,)",
+    "claims": "the move must hold 9999999999999 float64 numbers, got 64 bytes",
+}
+"""What evil clients do to their answers from round 2 on, and the reason in the history."""
+
+
+def test_a_bad_answer_costs_its_slot_only(site: Site):
+    count = 2 + len(DEEDS)
+    server = site.server("--min-clients", count, rounds=5, num_clients=count, clients_per_round=count)
+    clients = [site.client(name, "--partition", f"{index}/{count}") for index, name in enumerate(("c0", "c1"))]
+    clients += [site.evil(deed, deed, f"{2 + index}/{count}") for index, deed in enumerate(DEEDS)]
     ends_complete(site, server, 5)
     failures = site.failures()
-    assert [(f["round"], f["client"]) for f in failures] == [(r, "c2") for r in (2, 3, 4)]
-    assert all(reason in f["reason"] for f in failures), failures
-    assert [row["replies"] for row in site.history()] == [3, 3, 2, 2, 2]
-    assert [client.ends() for client in (*honest, evil)] == [0, 0, 0]
+    assert [f["round"] for f in failures] == sorted([2, 3, 4] * len(DEEDS))
+    for deed, reason in DEEDS.items():
+        reasons = [f["reason"] for f in failures if f["client"] == deed]
+        assert len(reasons) == 3, failures
+        assert all(reason in each for each in reasons), reasons
+    assert [row["replies"] for row in site.history()] == [count, count, 2, 2, 2]
+    assert [client.ends() for client in clients] == [0] * count
 
 
 def test_an_oversized_answer_costs_its_slot_only(site: Site):
@@ -149,17 +155,16 @@ def test_a_late_client_is_drawn_next_round(site: Site):
     assert server.code is None
 
 
-@pytest.mark.parametrize("deed", ["nan-start", "other-start", "no-start"])
-def test_a_bad_starting_point_is_skipped(site: Site, deed: str):
+def test_a_bad_starting_point_is_skipped(site: Site):
     (site.folder / "boxes.py").write_text(
         "import numpy as np\nfrom zofedht import Objective\n"
         "class Box(Objective):\n    dim = 4\n    def __len__(self): return 3\n"
         "    def value(self, x, batch): return float(np.sum((x - 1) ** 2))\n"
     )
-    server = site.server(objective="boxes:Box", step_size=0.05, rounds=3)
-    site.evil(deed, "c0", "box:boxes:Box")  # the first to be asked
-    for name in ("c1", "c2"):
-        site.evil("paced", name, "box:boxes:Box")
+    deeds = ["nan-start", "other-start", "no-start", "paced"]  # clients are asked in this order
+    server = site.server("--min-clients", 4, objective="boxes:Box", num_clients=4, step_size=0.05, rounds=3)
+    for index, deed in enumerate(deeds):
+        site.evil(deed, f"c{index}", "box:boxes:Box")
     ends_complete(site, server, 3)
-    assert site.mark("c0").exists()
+    assert [site.mark(f"c{index}").exists() for index in range(4)] == [True, True, True, False]
     assert site.summary()["final_train_loss"] < site.summary()["initial_train_loss"] == 4.0

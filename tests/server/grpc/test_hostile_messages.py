@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,7 +18,8 @@ from flwr.proto.transport_pb2 import ClientMessage, Scalar
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.server.grpc.processes import Process, Site, until
+from tests.server.grpc.processes import Process, Site
+from tests.waiting import PATIENCE, until
 from zofedht.client.join.transport import Connection
 from zofedht.common.errors import MessageError, ObjectiveError
 from zofedht.common.wire.codec import decode_figures, decode_hello, encode_update
@@ -63,12 +63,12 @@ class Stranger:
         self._leave = threading.Event()
         self._says = says
         self._stays = stays
-        self.stream = channel.stream_stream(JOIN)(self._talk(), timeout=30.0)
+        self.stream = channel.stream_stream(JOIN)(self._talk(), timeout=PATIENCE)
 
     def _talk(self) -> Iterator[bytes]:
         yield from self._says
         if self._stays:
-            self._leave.wait(30.0)
+            self._leave.wait(PATIENCE)
 
     def refused(self) -> grpc.RpcError:
         """Read to the end and return the error."""
@@ -131,7 +131,7 @@ def test_a_running_server_survives_hostile_peers(running: tuple[Site, Process]):
             }
     for method, message in (("/flwr.proto.FlowerService/Nothing", b""), ("/x/y", b"z")):
         with raw_channel(site) as channel, pytest.raises(grpc.RpcError) as caught:
-            channel.unary_unary(method)(message, timeout=10.0)
+            channel.unary_unary(method)(message, timeout=PATIENCE)
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
     with raw_channel(site) as channel:  # longer than any answer may be
         error = Stranger(channel, b"z" * 30_000_000).refused()
@@ -142,7 +142,6 @@ def test_a_running_server_survives_hostile_peers(running: tuple[Site, Process]):
         b"\x16\x03\x01" * 99,
     ):
         with socket.create_connection(("127.0.0.1", site.port), timeout=10.0) as raw:
-            raw.settimeout(10.0)
             try:
                 raw.sendall(junk)
                 while raw.recv(4096):
@@ -179,7 +178,7 @@ def test_silent_and_flooding_peers_are_bounded(running: tuple[Site, Process]):
     assert site.failures() == []
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def _fuzz(site: Site, data: st.DataObject) -> None:
     reply = ClientMessage(
@@ -219,10 +218,8 @@ def test_a_silent_peer_is_dismissed():
     server, port = start_grpc_server("127.0.0.1:0", service, tls=None, max_message_bytes=10_000)
     try:
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-            began = time.monotonic()
             error = Stranger(channel, stays=True).refused()
             assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
             assert "did not introduce itself" in str(error.details())
-            assert time.monotonic() - began < 20.0
     finally:
         server.stop(0).wait(10.0)

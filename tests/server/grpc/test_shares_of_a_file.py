@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.server.grpc.processes import Site, until
+from tests.server.grpc.processes import Site
+from tests.waiting import until
 
 
 def test_a_shard_of_a_file_needs_the_devices_consent(site: Site):

@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from tests.server.grpc.processes import SMALL, Site, until
+from tests.server.grpc.processes import SMALL, Site
 from tests.server.grpc.test_equality import all_end_well
+from tests.waiting import until
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
 from zofedht.server.core.replays import OTHER_DIRECTIONS
@@ -16,6 +17,7 @@ from zofedht.server.inprocess import run
 from zofedht.server.records.run_folder import x_digest
 
 SLOPES = {"uplink": "slopes", "local_steps": 50, "rounds": 6}
+NETWORK = {"model": "mlp", "hidden_units": 100}  # n = 6,600
 
 
 def in_process(**keys: object) -> str:
@@ -33,10 +35,10 @@ def test_slopes_over_tls_equal_in_process_bit_for_bit(secure_site: Site, directi
 
 @pytest.mark.parametrize(
     ("uplink", "dtype", "least", "most"),
-    [("move", "float64", 316_800, 317_500), ("move", "float32", 158_400, 159_000), ("slopes", "float64", 400, 1000)],
+    [("move", "float64", 52_800, 53_500), ("move", "float32", 26_400, 27_100), ("slopes", "float64", 400, 1000)],
 )
 def test_the_history_has_the_bytes_of_the_channel(site: Site, uplink: str, dtype: str, least: int, most: int):
-    keys = {**SLOPES, "uplink": uplink, "wire_dtype": dtype, "model": "mlp", "hidden_units": 600}  # n = 39,600
+    keys = {**SLOPES, "uplink": uplink, "wire_dtype": dtype, **NETWORK}
     server = site.server(**keys)
     all_end_well(server, [site.evil("counting", f"c{i}", f"{i}/3") for i in range(3)])
     counted = [json.loads(site.mark(f"c{i}").read_text()) for i in range(3)]
@@ -68,20 +70,20 @@ def test_a_client_with_other_directions_sends_moves(site: Site, deed: str, reaso
 
 @pytest.mark.parametrize("trajectory", [True, False])
 def test_with_slopes_down_x_crosses_the_wire_once(site: Site, trajectory: bool):
-    keys = {**SLOPES, "directions": "shared", "downlink": "slopes", "rounds": 12}
+    keys = {**SLOPES, **NETWORK, "directions": "shared", "downlink": "slopes", "rounds": 12}
     keys |= {} if trajectory else {"algorithm": "zofedavg-sgd"}
-    server = site.server(**keys, model="mlp", hidden_units=600)  # n = 39,600
+    server = site.server(**keys)
     all_end_well(server, site.clients())
     rows = site.history()
-    assert site.summary()["x_sha256"] == in_process(**keys, model="mlp", hidden_units=600)
+    assert site.summary()["x_sha256"] == in_process(**keys)
     assert all(row["failures"] == row["fallbacks"] == [] for row in rows)
     down = [later["bytes_down"] - row["bytes_down"] for row, later in itertools.pairwise(rows)]
-    assert rows[0]["bytes_down"] > 3 * 8 * 39_600
+    assert rows[0]["bytes_down"] > 3 * 8 * 6_600
     assert max(down) < 3 * 2_000
 
 
 def test_interruptions_do_not_change_x(site: Site):
-    keys = {**SLOPES, "directions": "shared", "downlink": "slopes", "rounds": 60}
+    keys = {**SLOPES, "directions": "shared", "downlink": "slopes", "rounds": 30}
     server = site.server(**keys)
     clients = site.paced(0.05)
     until(lambda: len(site.history()) > 10, "some rounds")
@@ -93,8 +95,8 @@ def test_interruptions_do_not_change_x(site: Site):
 
 
 def test_a_restarted_client_gets_x_in_full(site: Site):
-    keys = {**SLOPES, "directions": "shared", "downlink": "slopes", "rounds": 30, "min_replies": 3, "max_retries": 100}
-    server = site.server(**keys, model="mlp", hidden_units=600)
+    keys = {**SLOPES, **NETWORK, "directions": "shared", "downlink": "slopes", "min_replies": 3, "max_retries": 100}
+    server = site.server(**keys | {"rounds": 30})
     clients = site.paced(0.05)
     until(lambda: len(site.history()) > 10, "some rounds")
     clients[1].kill()
@@ -102,5 +104,5 @@ def test_a_restarted_client_gets_x_in_full(site: Site):
     assert server.ends() == 0, server.text
     rows = site.history()
     down = [later["bytes_down"] - row["bytes_down"] for row, later in itertools.pairwise(rows)]
-    assert 1 <= sum(each > 8 * 39_600 for each in down) <= 3  # x and Q, and Q once more for its first whole memory
+    assert 1 <= sum(each > 8 * 6_600 for each in down) <= 3  # x and Q, and Q once more for its first whole memory
     assert site.summary()["rounds"] == 30

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import SMALL, quadratics, small
+from tests.waiting import until
 from zofedht import load_run, run
 from zofedht.common.errors import DataError
 from zofedht.server.__main__ import main
@@ -148,10 +148,8 @@ def test_a_killed_run_is_refused_before_the_kill_and_resumed_at_once_after(
         [sys.executable, "-m", "zofedht.server", *words], cwd=ROOT, stderr=subprocess.DEVNULL
     ) as process:
         try:
-            deadline = time.monotonic() + 60.0
-            while not (out / "checkpoints" / "round-00000002.ckpt").exists() and time.monotonic() < deadline:
-                assert process.poll() is None
-                time.sleep(0.01)
+            second = out / "checkpoints" / "round-00000002.ckpt"
+            until(lambda: second.exists() or process.poll() is not None, "a checkpoint")
             assert main(["resume", str(out), "--set", "rounds=3"]) == 2
             assert f"(process {process.pid} on " in capsys.readouterr().err
             assert process.poll() is None
