@@ -110,6 +110,8 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import"
             names.add(node.module or "")
+    bare = {name.partition(".")[0] for name in names} & set(ARROWS)
+    assert not bare, f"{path} imports {bare} without zofedht: these are names of the users' own folders"
     return {name.removeprefix("zofedht.").partition(".")[0] for name in names}
 
 
