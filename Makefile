@@ -19,8 +19,8 @@ STUDY_RUN = $(BIN)/python -m zofedht.experiments study --jobs 2 $(if $(DATA),--d
 run: .venv/.installed  ## train on digits in Flower's simulation, then show the summary and where the picture is
 	$(BIN)/zofedht-server run --engine simulation --set step-size=3 --out $(OUT)
 
-test: .venv/.installed  ## run all tests
-	$(BIN)/python -m pytest
+test: .venv/.installed  ## run all tests, as many at once as there are cores, up to four
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
 
 check: .venv/.installed  ## format, lint and types
 	$(BIN)/ruff format --check .
