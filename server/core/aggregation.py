@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Update
 
 __all__ = ["Failure", "Skipped", "diverged", "mean_move", "screen", "skipped_steps", "weight_of"]
+
+_LARGEST_LOSS = 1e100
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def screen(updates: Sequence[Update], asked: Mapping[int, Broadcast]) -> tuple[l
         if complaint is None and update.slot in usable:
             complaint = "stale", "a second reply for the same slot"
         if complaint is None:
-            usable[update.slot] = update
+            usable[update.slot] = replace(update, loss=_bounded(update.loss), start_loss=_bounded(update.start_loss))
         else:
             step = update.step if complaint[0] == update.cause else None
             failures.append(Failure(update.round, update.slot, update.client, *complaint, step))
@@ -91,7 +94,16 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
     if update.skipped >= broadcast.local_steps or (update.skipped and broadcast.on_error != "skip-step"):
         skipped = f"skipped {update.skipped} of {broadcast.local_steps} steps"
         return "malformed", f"{skipped} with on-error = {broadcast.on_error}"
+    whole = update.examples == 1 or broadcast.batch_size == 0  # of a single sample there is only the whole
+    expected = 2 * broadcast.local_steps * (update.examples if whole else broadcast.batch_size)
+    if update.evaluations != expected:
+        return "malformed", f"evaluations must be {expected}, as many as were asked for, got {update.evaluations}"
     return None
+
+
+def _bounded(loss: float) -> float:
+    """Return a loss, infinite where it is beyond 1e100: sums and squares of such losses overflow."""
+    return loss if abs(loss) <= _LARGEST_LOSS or math.isnan(loss) else math.inf
 
 
 def skipped_steps(updates: Sequence[Update]) -> tuple[Skipped, ...]:

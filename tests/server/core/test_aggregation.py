@@ -45,6 +45,12 @@ def mean(replies: Sequence[Update], weighting: str) -> Vector:
         ({"status": "failed", "reason": "no cause", "move": None}, "refused", "no cause"),
         ({"status": "basis-missing", "cause": "not-held", "move": None}, "not-held", "basis-missing"),
         ({"examples": 0}, "malformed", "examples must be at least 1, got 0"),
+        (
+            {"evaluations": 10**15},
+            "malformed",
+            "evaluations must be 4, as many as were asked for, got 1000000000000000",
+        ),
+        ({"evaluations": 0}, "malformed", "evaluations must be 4, as many as were asked for, got 0"),
     ],
 )
 def test_a_reply_that_cannot_be_used_is_left_out_with_its_cause(changes: dict[str, Any], cause: str, reason: str):
@@ -79,7 +85,14 @@ def test_slopes_that_cannot_be_used_are_left_out_with_the_reason(changes: dict[s
 @pytest.mark.parametrize("losses", [{"loss": np.inf}, {"start_loss": np.nan}, {"loss": np.nan, "start_loss": -np.inf}])
 def test_losses_that_are_not_finite_do_not_cost_a_slot_its_move(losses: dict[str, float]):
     strange = reply(ASKED[0], **losses)
-    assert screen([strange], ASKED) == ([strange], [])
+    [usable], failures = screen([strange], ASKED)
+    assert (usable.slot, failures) == (strange.slot, [])
+
+
+@pytest.mark.parametrize("loss", [1.7e308, -1e101, np.inf, -np.inf])
+def test_a_loss_beyond_1e100_counts_as_infinite(loss: float):
+    [usable], _ = screen([reply(ASKED[0], loss=loss, start_loss=loss)], ASKED)
+    assert (usable.loss, usable.start_loss) == (np.inf, np.inf)
 
 
 def test_a_second_reply_for_a_slot_is_left_out():

@@ -112,11 +112,11 @@ def test_step_sizes_fall_with_the_root_of_the_round():
 
 
 def test_a_linear_step_falls_with_the_evaluations_that_replies_have_cost():
-    config = small(step_schedule="linear", step_size=0.5, rounds=0, budget=60)
+    config = small(step_schedule="linear", step_size=0.5, rounds=0, budget=120)
     states = play(config, start(config), random_moves(3))
-    assert [state.totals.evaluations for state in states] == [0, 12, 24, 36]  # 3 replies of 4
+    assert [state.totals.evaluations for state in states] == [0, 24, 48, 72]  # 3 replies of 8
     sizes = [ask(state, config, MEMBERS)[0].step_size for state in states]
-    np.testing.assert_allclose(sizes, 0.5 * np.array([60, 48, 36, 24]) / 60, rtol=1e-15)
+    np.testing.assert_allclose(sizes, 0.5 * np.array([120, 96, 72, 48]) / 120, rtol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_moves_whose_mean_overflows_are_not_a_move():
 def test_evaluations_of_the_usable_replies_are_counted():
     config = small()
     asked = {b.slot: b for b in ask(start(config), config, MEMBERS)}
-    following, _ = tell(start(config), [reply(b, [1.0] * 6, evaluations=24) for b in asked.values()], asked, config)
+    following, _ = tell(start(config), [reply(b, [1.0] * 6) for b in asked.values()], asked, config)
     assert following is not None
-    assert following.totals.evaluations == 3 * 24
+    assert following.totals.evaluations == 3 * 8
 
 
 def test_the_start_loss_of_a_round_is_the_mean_of_its_usable_slots():
