@@ -29,6 +29,7 @@ from zofedht.server.core.record import RoundRecord
 from zofedht.server.core.rounds import ask
 from zofedht.server.core.state import ServerState, initial_state
 from zofedht.server.inprocess import run
+from zofedht.server.minimise import run as minimise
 from zofedht.server.records.checkpoint import read_checkpoint, write_checkpoint
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder
@@ -268,3 +269,13 @@ def test_slopes_that_run_away_are_lessons_and_not_a_failed_round() -> None:
     assert rows[0].failures[0]["cause"] == "not-finite"
     assert rows[0].attempts == 1
     assert rows[-1].train_loss < rows[0].train_loss or not np.isfinite(rows[0].train_loss)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_penalty_near_the_largest_float_ends_no_run(seed: int):
+    def penalised(x: Vector) -> float:
+        return 1.7e308 if np.any(np.abs(x) > 1.5) else float(np.sum((x - 1.0) ** 2))
+
+    result = minimise(penalised, x0=np.zeros(4), rounds=40, seed=seed)
+    assert result.success
+    assert result.fun < 1e-3
