@@ -67,6 +67,7 @@ def test_the_users_folders_win_from_behind_this_repository(tmp_path: Path) -> No
 
 
 def test_every_public_name_is_there_and_its_examples_hold() -> None:
+    assert set(zofedht.__all__) <= set(dir(zofedht))
     modules = {zofedht}
     for name in zofedht.__all__:
         value = getattr(zofedht, name)

@@ -99,6 +99,9 @@ if not TYPE_CHECKING:  # a type checker is to see the names above and no others
             raise AttributeError(f"module 'zofedht' has no attribute {name!r}; it has {', '.join(__all__)}")
         return getattr(importlib.import_module(f"zofedht.{_HOMES.get(name, 'common.errors')}"), name)
 
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 def _version() -> str:
     if not _IN_SOURCE:
