@@ -13,12 +13,13 @@ import numpy as np
 
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Indices, Matrix, Vector
+from zofedht.server.cma.bounds import Box
 from zofedht.server.cma.evolution import Distribution, first_population, fresh, moved, points_of
 from zofedht.server.cma.learning_rates import Rates, braked
 from zofedht.server.cma.sites import LEAST, Turns, Watch
 from zofedht.server.cma.tables import read
 
-__all__ = ["Generation", "Problem", "State", "ask", "begin", "tell"]
+__all__ = ["Generation", "Problem", "State", "ask", "begin", "middle", "tell"]
 
 _SIGMA = 0.5
 _EVERY = 10  # generations from one that is asked twice to the next
@@ -36,10 +37,15 @@ class Problem:
     seed: int = 0
     sigma: float = _SIGMA
 
+    @property
+    def box(self) -> Box:
+        """The bounds."""
+        return Box(self.lower, self.upper)
+
 
 @dataclass(frozen=True)
 class State:
-    """Where the search is; generations are counted over restarts."""
+    """Where the search is; generations are counted over restarts. The distribution is one of ``box.inside``'s y."""
 
     distribution: Distribution
     population: int  # lambda
@@ -64,7 +70,7 @@ def begin(problem: Problem) -> State:
     """Return the state before the first generation."""
     lambda_ = first_population(problem.start.shape[0])
     least = float(min(LEAST, problem.sites))
-    return State(fresh(problem.start, problem.sigma), lambda_, Watch(least))
+    return State(fresh(problem.box.outside(problem.start), problem.sigma), lambda_, Watch(least))
 
 
 def ask(problem: Problem, state: State) -> Generation:
@@ -72,7 +78,12 @@ def ask(problem: Problem, state: State) -> Generation:
     sites, _ = state.turns.next(problem.seed, problem.sites, state.watch.sites(problem.sites))
     points = points_of(state.distribution, _normal(problem, state))
     twice = state.generation % _EVERY == 0 and not state.watch.quiet
-    return Generation(sites, np.clip(points, problem.lower, problem.upper), twice)
+    return Generation(sites, problem.box.inside(points), twice)
+
+
+def middle(problem: Problem, state: State) -> Vector:
+    """Return the mean of the distribution as a point within the bounds, (n,)."""
+    return problem.box.inside(state.distribution.mean)
 
 
 def tell(problem: Problem, state: State, tables: Sequence[Matrix]) -> State:
@@ -89,7 +100,7 @@ def tell(problem: Problem, state: State, tables: Sequence[Matrix]) -> State:
         return following
     watch = watch.after(reading, problem.sites, len(tables))
     normal = _normal(problem, state)
-    order = _order(problem, state, normal, kept, reading.values)
+    order = _order(state.population, kept, reading.values)
     distribution, rates = moved(state.distribution, normal, order), state.rates
     if rates is None and watch.loud:
         rates = Rates.fresh(problem.start.shape[0])
@@ -121,16 +132,12 @@ def _mean_of(tables: Sequence[Matrix]) -> Matrix:
     return np.where(np.isnan(first), second, np.where(np.isnan(second), first, 0.5 * (first + second)))
 
 
-def _order(problem: Problem, state: State, normal: Matrix, kept: Indices, values: Vector) -> Indices:
-    """Return the candidates' numbers, best first: with a price for what lies outside of the bounds; lost ones last."""
-    points = points_of(state.distribution, normal)[kept]
-    outside = (points - np.clip(points, problem.lower, problem.upper)) / state.distribution.spread
-    quarters = np.quantile(values, [0.25, 0.75])
-    price = (quarters[1] - quarters[0]) / problem.start.shape[0] * np.sum(outside * outside, axis=1)
-    ranked = kept[np.argsort(values + price, kind="stable")]
-    if len(ranked) < state.population // 2:
+def _order(population: int, kept: Indices, values: Vector) -> Indices:
+    """Return the candidates' numbers, best first, and lost ones last."""
+    ranked = kept[np.argsort(values, kind="stable")]
+    if len(ranked) < population // 2:
         return ranked
-    return np.concatenate([ranked, np.setdiff1d(np.arange(state.population), kept)])
+    return np.concatenate([ranked, np.setdiff1d(np.arange(population), kept)])
 
 
 def _done(problem: Problem, state: State) -> bool:
@@ -155,7 +162,7 @@ def _restarted(problem: Problem, state: State) -> State:
     near = np.clip(problem.start + rng.standard_normal(n), problem.lower, problem.upper)
     return replace(
         state,
-        distribution=fresh(np.where(boxed, anywhere, near), problem.sigma),
+        distribution=fresh(problem.box.outside(np.where(boxed, anywhere, near)), problem.sigma),
         population=2 * state.population,
         rates=None,
         restarts=restarts,

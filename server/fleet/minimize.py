@@ -12,7 +12,7 @@ from scipy.optimize import OptimizeResult
 from zofedht.common.blas import one_thread
 from zofedht.common.errors import BudgetError, FleetError
 from zofedht.common.typing import Matrix, Vector
-from zofedht.server.cma.search import Generation, Problem, State, ask, begin, tell
+from zofedht.server.cma.search import Generation, Problem, State, ask, begin, middle, tell
 from zofedht.server.fleet.campaign import Campaign, checked_points
 
 __all__ = ["METHODS", "minimize"]
@@ -94,7 +94,7 @@ class _Search:
         with one_thread():
             self._state = tell(self._problem, before, tables)
         if self._state.restarts > before.restarts:
-            self._keep(self._box.to_user(before.distribution.mean))
+            self._keep(self._point(before))
 
     def _keep(self, x: Vector) -> None:
         fun = self._all_sites(x)
@@ -128,7 +128,10 @@ class _Search:
 
     @property
     def _mean(self) -> Vector:
-        x: Vector = self._box.to_user(self._state.distribution.mean)
+        return self._point(self._state)
+
+    def _point(self, state: State) -> Vector:
+        x: Vector = self._box.to_user(middle(self._problem, state))
         return x
 
     def _all_sites(self, x: Vector) -> float:
