@@ -1,17 +1,19 @@
 """CMA-ES over sites against pycma on the pooled function, in site evaluations.
 
-    python -m benchmarks.few_parameters [--tables one,shifted,sites,bounded] [--seeds 10] [--json FILE]
+    python -m benchmarks.few_parameters [--tables one,shifted,sites,bounded,device] [--seeds 10] [--json FILE]
 
 one: evaluations of one site until F is 1e-8. shifted: the same for five sites whose optima differ. sites: what is left
 of the height at the start after 1,000, 5,000 and 20,000 site evaluations, for 20 quadratics of condition 100 in 10
 parameters; sd is the noise of an answer, of a fall of 10, h the spread of the sites' optima in a parameter, of which
-the start is 1 away. bounded: an optimum in a corner of the bounds. pycma evaluates the mean of all sites, which costs
-a site evaluation each. Medians over the seeds, with the lowest and the highest. Needs pycma.
+the start is 1 away. bounded: an optimum in a corner of the bounds. device: the mean cost of the six devices of
+examples/device_settings after 60, 360 and 1,440 site evaluations of 40 work cycles each. pycma evaluates the mean of
+all sites, which costs a site evaluation each. Medians over the seeds, with the lowest and the highest. Needs pycma.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from zofedht import Fleet
 from zofedht.common.blas import one_thread
 from zofedht.common.typing import Matrix, Vector
 from zofedht.server.cma.search import Problem, ask, begin, middle, tell
@@ -187,6 +190,45 @@ def _at_marks(rows: dict[str, Callable[[int], Task]], seeds: int) -> dict[str, A
     return kept
 
 
+def _devices(seeds: int) -> dict[str, Any]:
+    folder = Path(__file__).resolve().parents[1] / "examples" / "device_settings"
+    spec = importlib.util.spec_from_file_location("fleet_of_devices", folder / "fleet.py")
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    marks, kept = (60, 360, 1440), {"factory": [], "here": [], "pycma": []}
+    for seed in range(seeds):
+        devices = {f"device-{i}": example.Device(example.wear(seed, i), 1000 * i) for i in range(6)}
+        with Fleet.local(devices) as fleet:
+            kept["factory"].append([fleet(fleet.x0)] * len(marks))
+            kept["here"].append([fleet.minimize(maxfev=mark, seed=seed).fun for mark in marks])
+            kept["pycma"].append([_pooled_pycma(fleet, mark, seed) for mark in marks])
+        for device in devices.values():
+            device.process.kill()
+            device.process.wait()
+    print("| mean cost after | " + " | ".join(f"{mark:,}" for mark in marks) + " |\n|---|" + "---|" * len(marks))
+    for name, rows in kept.items():
+        cells = [f"{np.median(c):.3f} ({min(c):.3f}-{max(c):.3f})" for c in zip(*rows, strict=True)]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    return kept
+
+
+def _pooled_pycma(fleet: Fleet, most: int, seed: int) -> float:
+    """Return the lowest mean of all devices that pycma saw."""
+    import cma
+
+    lower, upper = zip(*fleet.bounds, strict=True)
+    options = {"bounds": [lower, upper], "CMA_stds": fleet.scale, "seed": seed + 1, "verbose": -9}
+    search, spent, best = cma.CMAEvolutionStrategy(fleet.x0, 0.5, options), 0, fleet(fleet.x0)
+    while spent + search.popsize * len(fleet.sites) <= most and not search.stop():
+        points = search.ask()
+        values = fleet.many(points)
+        search.tell(points, values.tolist())
+        spent, best = spent + len(points) * len(fleet.sites), min(best, float(values.min()))
+    return best
+
+
 def tables() -> dict[str, Callable[[int], dict[str, Any]]]:
     """Return what can be measured, by name."""
     sizes = (3, 10, 30)
@@ -205,13 +247,14 @@ def tables() -> dict[str, Callable[[int], dict[str, Any]]]:
         "shifted": lambda seeds: _to_target(five, seeds),
         "sites": lambda seeds: _at_marks(free, seeds),
         "bounded": lambda seeds: _at_marks(boxed, seeds),
+        "device": _devices,
     }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", default="one,shifted,sites,bounded")
+    parser.add_argument("--tables", default="one,shifted,sites,bounded,device")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args(argv)
