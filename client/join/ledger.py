@@ -28,7 +28,7 @@ KINDS = {
 }
 """What a message is called, by the name of its field in Flower's ClientMessage."""
 
-_NUMBERS = ("slopes", "sketch")  # bytes that are float64 numbers; others are digests
+_NUMBERS = ("slopes", "sketch", "values", "start")  # bytes that are float64 numbers; others are digests
 
 
 class Ledger:
@@ -98,7 +98,7 @@ class Totals(NamedTuple):
 
     messages: Mapping[str, int]  # by kind
     reasons: Mapping[str, int]  # of messages that say that something failed
-    numbers: int  # in moves, slopes, sketches and starts
+    numbers: int  # in moves, slopes, sketches, starts and the values of a fleet's points
     evaluations: int  # that the slots' steps asked for
     bytes: int
     first: str
@@ -145,7 +145,7 @@ def ledger_text(path: Path) -> str:
     lines = [
         f"{path}: {sum(found.messages.values()):,} messages, {found.bytes:,} bytes, {found.first} to {found.last}",
         *(f"  {kind:<13} {count:,}" for kind, count in found.messages.items()),
-        f"  {'numbers':<13} {found.numbers:,} in moves, slopes and starts",
+        f"  {'numbers':<13} {found.numbers:,} in moves, slopes, values and starts",
         f"  {'evaluations':<13} {found.evaluations:,} that the steps asked for",
         *(f"  {'reason':<13} {count:,} x {reason}" for reason, count in found.reasons.items()),
     ]

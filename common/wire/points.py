@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from zofedht.common.errors import CAUSES, MessageError
+from zofedht.common.errors import EVALUATION_FAILED, Cause, MessageError
 from zofedht.common.objective.names import checked_names
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
@@ -37,6 +37,8 @@ MOST_POINTS = 1024
 
 MOST_REASON = 500
 """Characters of a reason."""
+
+_TOLD: tuple[Cause, ...] = (*EVALUATION_FAILED, "not-finite")  # the others are for the server to say
 
 _POINTS, _PARAMETERS = "points", "parameters"
 
@@ -98,8 +100,8 @@ def decode_answers(metrics: Mapping[str, Any], asked: int) -> list[Answer]:
         raise MessageError(f"there must be 1 to {asked} values and as many seconds, got {count} and {len(seconds)}")
     causes = _lines(metrics, "causes", count) if "causes" in metrics else [""] * count
     reasons = _lines(metrics, "reasons", count) if "causes" in metrics else [""] * count
-    if unknown := [cause for cause in causes if cause not in ("", *CAUSES)]:
-        raise MessageError(f"a cause must be one of {', '.join(CAUSES)}, got {unknown[0][:60]!r}")
+    if unknown := [cause for cause in causes if cause not in ("", *_TOLD)]:
+        raise MessageError(f"a site's cause must be one of {', '.join(_TOLD)}, got {unknown[0][:60]!r}")
     told = zip(values, seconds, causes, reasons, strict=True)
     answers = [
         Answer.lost(cause, reason[:MOST_REASON], float(took)) if cause else Answer(float(value), float(took))  # type: ignore[arg-type]
