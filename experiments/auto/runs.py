@@ -20,7 +20,7 @@ from zofedht.experiments.study.pool import Job, run_jobs
 from zofedht.experiments.study.presets import PRESETS
 from zofedht.experiments.study.progress import StudyProgress
 from zofedht.server.auto import count_interventions
-from zofedht.server.records.files import cannot_write, replace_file
+from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["STEPS", "AutoGrid", "run_auto"]
 
@@ -57,10 +57,7 @@ def run_auto(grid: AutoGrid, out: Path, *, workers: int) -> Path:
 
     Raises ZofedhtError.
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(out, error) from error
+    make_folder(out)
     cells = [
         (panel, algorithm, step, weight, seed)
         for panel in grid.panels()

@@ -14,7 +14,7 @@ from zofedht.experiments.report.pictures import draw_panels, save_figure
 from zofedht.experiments.study.cells import Panel
 from zofedht.experiments.study.published import PUBLISHED, PUBLISHED_ROWS
 from zofedht.experiments.study.results import Chosen, Study, lowest, read_study
-from zofedht.server.records.files import cannot_write, replace_file
+from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["write_report"]
 
@@ -32,10 +32,7 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     matplotlib.
     """
     studies = [read_study(folder) for folder in folders]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(out, error) from error
+    make_folder(out)
     written: list[Path] = []
     blocks = [f"# {_TITLE}", "## Claims", _claims(studies)]
     for study in studies:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from zofedht.common.errors import DataError
-from zofedht.server.records.files import cannot_write, replace_file
+from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["BEGIN", "END", "fill_page"]
 
@@ -33,10 +33,7 @@ def fill_page(page: Path, report: Path) -> list[Path]:
     body = re.sub(r"(!\[[^]]*\]\()([^)/]+\.png\))", rf"\g<1>{page.stem}/\g<2>", body)
     folder = page.parent / page.stem
     written = [page]
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
+    make_folder(folder)
     for name in names:
         replace_file(folder / name, (report.parent / name).read_bytes())
         written.append(folder / name)

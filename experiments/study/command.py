@@ -18,7 +18,7 @@ from zofedht.experiments.study.pool import Job, run_jobs
 from zofedht.experiments.study.presets import EPOCHS, PRESETS
 from zofedht.experiments.study.progress import StudyProgress
 from zofedht.experiments.study.results import MANIFEST, read_study
-from zofedht.server.records.files import cannot_write, replace_file
+from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["run_study"]
 
@@ -93,10 +93,7 @@ def _claim(grid: Grid, out: Path) -> None:
                 f" ({', '.join(f'{key} {about.get(key)}' for key in different)}); choose another --out"
             )
     else:
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise cannot_write(out, error) from error
+        make_folder(out)
         about = {**settings, "commands": []}
     command = " ".join(["python -m zofedht.experiments", *sys.argv[1:]])
     if command not in about["commands"]:

@@ -16,7 +16,7 @@ from zofedht.experiments.report.markdown import table
 from zofedht.experiments.theory.bounds import Work, balanced_step, bound, conditions, spectrum
 from zofedht.experiments.theory.lemmas import check_lemmas
 from zofedht.experiments.theory.quadratic_problem import Quadratic, make_quadratic, mean_squared_gradient
-from zofedht.server.records.files import cannot_write, replace_file
+from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["log_slope", "measure", "theory"]
 
@@ -87,10 +87,7 @@ def theory(out: Path | None, *, quick: bool = False, seed: int = 0) -> None:
     print(text)
     if out is None:
         return
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(out, error) from error
+    make_folder(out)
     replace_file(out / "theory.md", text.encode())
     replace_file(out / "theory.json", (json.dumps(found, indent=1) + "\n").encode())
 

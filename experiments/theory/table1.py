@@ -23,7 +23,7 @@ import numpy as np
 
 from zofedht.common.typing import Vector
 from zofedht.experiments.report.pictures import save_figure
-from zofedht.server.records.files import cannot_write, replace_file
+from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["AS_PRINTED", "CORRECTED", "EPSILONS", "PRINTED_ROW", "Setting", "gamma", "table1", "trajectories"]
 
@@ -95,10 +95,7 @@ def table1(out: Path | None, *, runs: int = 10, seed: int = 0) -> None:
     print(f"largest difference of the corrected settings: {np.max(np.abs(corrected - PRINTED_ROW)):.4f}")
     if out is None:
         return
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(out, error) from error
+    make_folder(out)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["epsilon", "printed", "as_printed_settings", "corrected_settings"])

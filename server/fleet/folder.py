@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from zofedht.common.errors import CheckpointError, DataError, FleetError
+from zofedht.common.errors import CheckpointError, FleetError
 from zofedht.common.objective.agreement import difference, told_units
 from zofedht.common.objective.names import names_unlike, told_names
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.scaling import Units
 from zofedht.server.fleet.ledger import EVALUATIONS, Ledger, RowFile, read_rows
-from zofedht.server.records.files import cannot_write, replace_file
+from zofedht.server.records.files import cannot_write, make_folder, replace_file
 from zofedht.server.records.lock import FolderLock
 
 __all__ = ["About", "FleetFolder"]
@@ -90,10 +90,7 @@ class FleetFolder:
     def __init__(self, path: Path) -> None:
         """Take the folder. Raises DataError when another process writes to it, CheckpointError where it is damaged."""
         self.path = path
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(f"the folder {path} cannot be made ({error.strerror})") from error
+        make_folder(path)
         self._lock = FolderLock(path / "run.lock")
         self._lock.take()
         self._files: list[RowFile] = []

@@ -1,20 +1,22 @@
-"""Files that are either the old ones or the new ones, never half of one."""
+"""Files that are read and written whole: a replaced file is the old one or the new one, never half of one."""
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from zofedht.common.errors import DataError
 
-__all__ = ["cannot_write", "replace_file"]
+__all__ = ["cannot_write", "make_folder", "read_json", "replace_file"]
 
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write ``content`` beside ``path``, flush it to the disk and put it in place in one step.
 
-    A full disk or a kill leaves the old file as it was. Raises DataError when writing fails.
+    A full disk or a kill leaves the old file. Raises DataError when the file cannot be written.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -30,6 +32,26 @@ def replace_file(path: Path, content: bytes) -> None:
             beside.unlink(missing_ok=True)
 
 
+def make_folder(path: Path) -> Path:
+    """Make a folder unless it exists, and return it. Raises DataError when it cannot be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    return path
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object of a file. Raises DataError when the file cannot be read or holds something else."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read ({error}); is this a result folder?") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path} must hold a JSON object, got {type(found).__name__}; is this a result folder?")
+    return found
+
+
 def cannot_write(path: Path, error: OSError) -> DataError:
-    """Return the error that says so."""
-    return DataError(f"{path} cannot be written ({error.strerror}); what was written before it is kept")
+    """Return the error of a file or folder that cannot be written."""
+    return DataError(f"{path} cannot be written ({error.strerror}); earlier files are kept")

@@ -1,4 +1,4 @@
-"""A run read back from its folder: ``load_run(DIR).x``, and x as a file for other programs."""
+"""A run read from its folder, ``load_run(DIR).x``, and x as a file for other programs."""
 
 from __future__ import annotations
 
@@ -27,34 +27,66 @@ __all__ = ["EXPORTS", "FinishedRun", "export", "load_run"]
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What a run left in its folder; one that was stopped has the x of its newest checkpoint and no summary."""
+    """The results in a run's folder.
+
+    Attributes
+    ----------
+    path : Path
+    config : RunConfig
+    x : (n,)
+        The final x in the user's units. For an interrupted run, the x of its newest checkpoint.
+    summary : dict
+        summary.json; empty for an interrupted run.
+    """
 
     path: Path
     config: RunConfig
-    x: Vector  # (n,)
+    x: Vector
     summary: dict[str, Any]
 
     @functools.cached_property
     def history(self) -> list[dict[str, Any]]:
-        """One mapping for each round, as in history.jsonl. Raises DataError when the file cannot be read."""
+        """The record of each round, as in history.jsonl. Raises DataError when the file cannot be read."""
         return read_history(RunFolder(self.path).history_file)
 
 
 def load_run(path: str | Path) -> FinishedRun:
     """Read a result folder.
 
-    Raises DataError when it holds no run or its x.npy cannot be read, CheckpointError when a run that was stopped
-    has no usable checkpoint.
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    FinishedRun
+
+    Raises
+    ------
+    DataError
+        When the folder holds no run, or its files cannot be read.
+    CheckpointError
+        When an interrupted run has no usable checkpoint.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from zofedht.server.minimise import run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = run(lambda x: float(x @ x), x0=[1.0, 2.0], rounds=5, out=folder)
+    ...     finished = load_run(folder)
+    ...     print(finished.x.shape, len(finished.history))
+    (2,) 5
     """
     folder = RunFolder(Path(path).expanduser())
     if not folder.config_file.exists() or not folder.exists():
         raise DataError(f"{folder.path} holds no run: a result folder has config.toml and history.jsonl in it")
     config = RunConfig.from_mapping(load_toml(folder.config_file))
     summary = folder.summary() if folder.summary_file.exists() else {}
-    if not folder.checkpoints.is_dir():  # a folder that was copied without them
+    if not folder.checkpoints.is_dir():  # a copy without checkpoints
         return FinishedRun(folder.path, config, _vector(folder.vector_file), summary)
     state = load_newest(folder.checkpoints, config)
-    done = summary.get("rounds") == state.round  # else it was resumed since, and stopped
+    done = summary.get("rounds") == state.round  # else the run was resumed and interrupted
     return FinishedRun(folder.path, config, state.user_x, summary if done else {})
 
 
@@ -65,7 +97,7 @@ def _vector(path: Path) -> Vector:
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{path} cannot be read ({error})") from error
     if x.ndim != 1 or x.dtype != np.float64:
-        raise DataError(f"{path} must hold one float64 vector")
+        raise DataError(f"{path} must hold one float64 vector, got shape {x.shape} of {x.dtype}")
     return x
 
 
@@ -79,23 +111,23 @@ def _csv(run: FinishedRun) -> bytes:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["x"])
-    rows.writerows([value] for value in run.x.tolist())  # the shortest text that reads back as the same float64
+    rows.writerows([value] for value in run.x.tolist())  # the shortest text of each float64
     return text.getvalue().encode()
 
 
 def _json(run: FinishedRun) -> bytes:
-    told = {key: run.summary.get(key) for key in ("final_train_loss", "rounds", "evaluations", "x_sha256")}
-    return (json.dumps({"x": run.x.tolist()} | told, allow_nan=False) + "\n").encode()
+    scores = {key: run.summary.get(key) for key in ("final_train_loss", "rounds", "evaluations", "x_sha256")}
+    return (json.dumps({"x": run.x.tolist()} | scores, allow_nan=False) + "\n").encode()
 
 
 EXPORTS: dict[str, Callable[[FinishedRun], bytes]] = {".npz": _npz, ".csv": _csv, ".json": _json}
-"""By the ending of the file: the array ``x``; a column ``x``; an object with ``x`` and what it scored."""
+"""Ending of the file -> content: the array ``x``; a column ``x``; an object with ``x`` and its scores."""
 
 
 def export(run: FinishedRun, out: Path) -> None:
-    """Write x to a file of the kind that its name ends with; every number reads back as the same float64.
+    """Write x in the format of the file's ending; every number reads back as the same float64.
 
-    Raises DataError for another ending, or when the file cannot be written.
+    Raises DataError for an unknown ending, or when the file cannot be written.
     """
     write = EXPORTS.get(out.suffix.lower())
     if write is None:

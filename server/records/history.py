@@ -32,15 +32,15 @@ class HistoryWriter:
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    # JSON has no NaN: a loss that is not finite is written as null.
+    # JSON has no NaN and inf: they are written as null.
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
     return json.dumps(finite, allow_nan=False) + "\n"
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a history file; a last line that was cut short by a kill is left out.
+    """Return the records of a history file without a last line that a kill cut short.
 
-    Raises DataError when the file is missing or another line is not the JSON object of a round.
+    Raises DataError when the file is missing, or another line is no JSON object of a round.
     """
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -61,6 +61,6 @@ def read_history(path: Path) -> list[dict[str, Any]]:
 
 
 def truncate_history(path: Path, rounds: int) -> None:
-    """Keep the rows of rounds before ``rounds``: later ones will be run again."""
+    """Keep the records of the rounds before ``rounds``; later rounds will run again."""
     rows: Iterable[dict[str, Any]] = read_history(path) if path.exists() else []
     replace_file(path, "".join(_line(row) for row in rows if row["round"] < rounds).encode())

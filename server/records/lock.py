@@ -1,9 +1,9 @@
-"""One writer for a folder: a lock of the operating system, which ends with its process, however that ends.
+"""One writer for a folder: a lock of the operating system, which ends with its process.
 
-The lock is on a file in the folder that says who holds it. The file is removed when the lock is given back; one that a
-kill left behind holds nothing, and the next writer takes it over. Readers need no lock, and are never kept waiting.
+A file in the folder carries the lock and names its holder, who removes it at the end. A file that a kill left behind
+holds no lock, and the next writer takes it over. Readers need no lock and never wait.
 
-Whether machines that share a folder see each other's locks is up to its file system (NFS: yes, with its lock service).
+Whether machines that share a folder see each other's locks depends on its file system (NFS: yes, by a service).
 """
 
 from __future__ import annotations
@@ -27,31 +27,36 @@ else:
 
 __all__ = ["FolderLock"]
 
-_TAKEN = {errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK}  # flock says the first two, Windows the others
+_TAKEN = {
+    errno.EAGAIN,
+    errno.EWOULDBLOCK,
+    errno.EACCES,
+    errno.EDEADLK,
+}  # the first two are of flock, the others of Windows
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
-_FAR = 2**30  # Windows keeps others from reading what is locked: a byte behind the text
+_FAR = 2**30  # a byte behind the text: nobody else can read a locked byte on Windows
 _MOST_TEXT = 300
 
 
 class FolderLock:
-    """Holds a folder for one writer of one process. Another one, also of the same process, is refused."""
+    """Holds a folder for one writer. Another writer is refused, even one of the same process."""
 
     def __init__(self, path: Path) -> None:
-        """``path`` is the file to lock; its folder must be there when the lock is taken."""
+        """``path`` is the file to lock; ``take`` needs its folder."""
         self.path = path
-        self._closing: weakref.finalize[..., FolderLock] | None = None  # gives the lock back if we are forgotten
+        self._closing: weakref.finalize[..., FolderLock] | None = None  # releases a forgotten lock
         self._descriptor = -1
 
     @property
     def held(self) -> bool:
-        """Whether the lock is ours."""
+        """Whether this object has the lock."""
         return self._descriptor >= 0
 
     def take(self) -> None:
         """Take the lock, or keep it.
 
-        A file system without locks is warned of, and then nothing is locked. Raises DataError, which names who holds
-        the lock where that is known, when another writer has it, and when the file cannot be written.
+        A file system without locks gives a warning, and nothing is locked. Raises DataError with the holder's name when
+        another writer has the lock, and when the file cannot be written.
         """
         while not self.held:
             try:
@@ -60,7 +65,7 @@ class FolderLock:
                 raise cannot_write(self.path, error) from error
             try:
                 self._lock(descriptor)
-                # The one that had it may have removed the file since it was opened: then there is a new one to lock.
+                # The last holder may have removed the open file: then lock a new file.
                 if _is_at(descriptor, self.path):
                     self._sign(descriptor)
                     self._keep(descriptor)
@@ -69,16 +74,16 @@ class FolderLock:
                     os.close(descriptor)
 
     def give_back(self) -> None:
-        """Give the lock back and remove its file; nothing happens where it is not held."""
+        """Release the lock and remove its file; do nothing without the lock."""
         if not self.held:
             return
-        with suppress(OSError):  # gone with its folder, or Windows, which removes no open file: it holds nothing
+        with suppress(OSError):  # the folder is gone, or Windows, which removes no open file
             if _is_at(self._descriptor, self.path):
                 self.path.unlink()
         self.close()
 
     def close(self) -> None:
-        """Close the file; where no other process has it by a fork, the lock ends with that."""
+        """Close the file; the lock ends unless a forked process has the file."""
         if self._closing is not None:
             self._closing()
         self._closing, self._descriptor = None, -1
@@ -90,14 +95,14 @@ class FolderLock:
         except OSError as error:
             if error.errno in _TAKEN:
                 raise DataError(
-                    f"the result folder {self.path.parent} is being written by a run that goes on{_holder(descriptor)};"
+                    f"the result folder {self.path.parent} is being written by another run{_holder(descriptor)};"
                     " wait for its end, or stop it and resume, or choose another folder"
                 ) from error
             if error.errno not in _NO_LOCKS:
                 raise cannot_write(self.path, error) from error
             warnings.warn(
-                f"the file system of {self.path.parent} has no locks ({error.strerror}), so that nothing keeps a second"
-                " process from writing to this run: resume it only when it has ended",
+                f"the file system of {self.path.parent} has no locks ({error.strerror}), so a second process could"
+                " write to this run: resume it only after its end",
                 stacklevel=4,
             )
 
@@ -130,7 +135,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    """Return who wrote the file, in brackets, or nothing while that is not written yet."""
+    """Return the holder in brackets, or an empty text if the file does not name it yet."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     text = os.read(descriptor, _MOST_TEXT).decode(errors="replace").strip()
     return f" ({text})" if text and text.isprintable() else ""
@@ -140,7 +145,7 @@ _held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
 
 def _forget() -> None:
-    # A child that outlives a killed run must not hold its folder. Closing gives nothing back while the parent has it.
+    # A child that outlives a killed run must not hold its folder. The parent's lock survives this close.
     for lock in list(_held):
         lock.close()
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zofedht.common.errors import DataError, MissingExtraError
-from zofedht.server.records.files import cannot_write, replace_file
+from zofedht.server.records.files import make_folder, read_json, replace_file
 from zofedht.server.records.history import read_history
 
 if TYPE_CHECKING:
@@ -17,17 +16,27 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_runs"]
 
-_LINEAR_RANGE = 20.0
-"""Losses that span more than this factor are drawn on a logarithmic axis."""
+_LINEAR_RANGE = 20.0  # losses that span more than this factor are drawn on a logarithmic axis
 
 
 def plot_runs(folders: Sequence[Path], out: Path) -> None:
-    """Draw train loss against evaluations, and against bytes, one line a run, into ``out``.
+    """Draw the training loss against evaluations and against bytes, one line for each run.
 
-    Rounds without a full evaluation are left out, unless the run has no others.
+    Only rounds with a full evaluation are drawn, or all rounds of a run with at most one full evaluation.
 
-    Raises DataError when a folder has no rows to draw, the suffix is no picture format or ``out`` cannot
-    be written, MissingExtraError without matplotlib.
+    Parameters
+    ----------
+    folders : sequence of Path
+        The result folders.
+    out : Path
+        The picture; its suffix decides the format.
+
+    Raises
+    ------
+    DataError
+        When a folder has no loss to draw, the suffix is no picture format, or ``out`` cannot be written.
+    MissingExtraError
+        Without matplotlib.
     """
     try:
         from matplotlib.figure import Figure
@@ -41,11 +50,7 @@ def plot_runs(folders: Sequence[Path], out: Path) -> None:
     _draw(figure, [(_name(folder, folders), _points(folder), _initial(folder)) for folder in folders])
     picture = io.BytesIO()
     figure.savefig(picture, format=out.suffix.lstrip("."), dpi=150)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(out, error) from error
-    replace_file(out, picture.getvalue())
+    replace_file(make_folder(out.parent) / out.name, picture.getvalue())
 
 
 def _draw(figure: Figure, lines: Sequence[tuple[str, list[dict[str, Any]], float | None]]) -> None:
@@ -72,7 +77,7 @@ def _draw(figure: Figure, lines: Sequence[tuple[str, list[dict[str, Any]], float
 def _points(folder: Path) -> list[dict[str, Any]]:
     rows = [row for row in read_history(folder / "history.jsonl") if row["train_loss"] is not None]
     full = [row for row in rows if row["train_loss_source"] == "full"]
-    # A last full evaluation alone is no curve: the probes' losses are drawn then.
+    # One full evaluation is no curve: then the losses of the probes are drawn.
     chosen = full if len(full) > 1 or len(rows) <= 1 else rows
     if not chosen:
         raise DataError(f"{folder} has no finished round with a loss to draw")
@@ -80,11 +85,7 @@ def _points(folder: Path) -> list[dict[str, Any]]:
 
 
 def _initial(folder: Path) -> float | None:
-    try:
-        about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise DataError(f"{folder / 'run.json'} cannot be read ({error}); is this a result folder?") from error
-    loss: float | None = about.get("initial", {}).get("train_loss")
+    loss: float | None = read_json(folder / "run.json").get("initial", {}).get("train_loss")
     return loss
 
 

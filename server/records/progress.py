@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere."""
+"""The progress of a run for people: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def progress(
 ) -> Iterator[Observer]:
     """Yield an observer that shows round, loss, evaluations and time left on ``stream`` (standard error).
 
-    ``notes`` are shown first, a line each.
+    ``notes`` are the first lines.
     """
     stream = stream or sys.stderr
     for note in notes:
         print(note, file=stream, flush=True)
     if not stream.isatty():
-        said = _said_once(lambda text: print(text, file=stream, flush=True))
-        yield _both(said, _lines(config, lambda text: print(text, file=stream, flush=True)))
+        warned = _warn_once(lambda text: print(text, file=stream, flush=True))
+        yield _both(warned, _lines(config, lambda text: print(text, file=stream, flush=True)))
         return
     columns = (
         TextColumn("round {task.fields[round]}"),
@@ -57,8 +57,8 @@ def progress(
                 evaluations=f"{record.evaluations:,}",
             )
 
-        # rich would take what is in brackets for a style.
-        yield _both(_said_once(lambda text: bar.console.print(text, markup=False, highlight=False)), show)
+        # rich reads text in brackets as a style.
+        yield _both(_warn_once(lambda text: bar.console.print(text, markup=False, highlight=False)), show)
 
 
 def _both(first: Observer, second: Observer) -> Observer:
@@ -69,8 +69,8 @@ def _both(first: Observer, second: Observer) -> Observer:
     return show
 
 
-def _said_once(write: Callable[[str], None]) -> Observer:
-    """Return an observer that says which clients could not evaluate x: each once for a reason."""
+def _warn_once(write: Callable[[str], None]) -> Observer:
+    """Return an observer that warns of clients that could not evaluate x, once for each client and reason."""
     told: set[Unevaluated] = set()
 
     def show(state: ServerState, record: RoundRecord) -> None:
@@ -98,7 +98,7 @@ def _lines(config: RunConfig, write: Callable[[str], None]) -> Observer:
         shown = now
         left = ""
         if first is None:
-            first = now, done  # the first round starts processes and reads data: no measure for the others
+            first = now, done  # the first round starts processes and reads data: its time is no measure
         elif done > first[1]:
             left = f"  {_clock((now - first[0]) * (1.0 - done) / (done - first[1]))} left"
         failed = f"  {len(record.failures)} failed" if record.failures else ""

@@ -1,4 +1,4 @@
-"""The result folder of a run: what is in it, how it is begun, continued and finished."""
+"""The result folder of a run: its files, and how it is begun, continued and finished."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zofedht.server.core.figures import Evaluation, evaluation_summary
 from zofedht.server.core.record import Observer
 from zofedht.server.core.state import ServerState
 from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, write_checkpoint
-from zofedht.server.records.files import replace_file
+from zofedht.server.records.files import read_json, replace_file
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
 from zofedht.server.records.lock import FolderLock
 from zofedht.server.records.losses import count_losses
@@ -39,9 +39,9 @@ def x_digest(x: Vector) -> str:
 
 
 class RunFolder:
-    """DIR with config.toml, run.json, checkpoints/, history.jsonl, and at the end summary.json, x.npy and loss.png.
+    """A folder with config.toml, run.json, checkpoints/ and history.jsonl; at the end summary.json, x.npy and loss.png.
 
-    ``claim``, ``begin`` and ``reopen`` take it for this writer alone; it is given back at the end of a ``with`` block.
+    ``claim``, ``begin`` and ``reopen`` lock the folder for this writer; the end of a ``with`` block unlocks it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,11 +54,11 @@ class RunFolder:
         self.vector_file = path / "x.npy"
         self.picture_file = path / "loss.png"
         self._lock = FolderLock(path / "run.lock")
-        self._made = False  # whether the folder was not there before
-        self._writing = threading.Lock()  # clients are dealt partitions while the run goes on
+        self._made = False  # whether this object made the folder
+        self._writing = threading.Lock()  # partitions are dealt during the run
 
     def exists(self) -> bool:
-        """Whether there is a run in the folder. A config alone is none: what failed before round 0 can start again."""
+        """Return whether the folder holds a run. A config alone is no run: an error before round 0 left it."""
         return self.history_file.exists() or any(self.checkpoints.glob("*.ckpt"))
 
     def __enter__(self) -> Self:
@@ -68,18 +68,17 @@ class RunFolder:
         self.give_back()
 
     def give_back(self) -> None:
-        """Let other writers have the folder; nothing more is to be written."""
+        """Unlock the folder after the last write."""
         self._lock.give_back()
         if self._made:
-            with suppress(OSError):  # not empty, as a rule: a run that was not even begun leaves no folder
+            with suppress(OSError):  # not empty: only a run that never began leaves no folder
                 self.path.rmdir()
         self._made = False
 
     def claim(self) -> None:
-        """Make the folder and take it for a new run.
+        """Make and lock the folder for a new run.
 
-        Raises DataError when the folder holds a run already (nothing is overwritten), when one goes on in it, or when
-        it cannot be written.
+        Raises DataError when the folder holds a run, another writer has it, or it cannot be written.
         """
         try:
             self._made = self._made or not self.path.exists()
@@ -106,10 +105,25 @@ class RunFolder:
         replace_file(self.about_file, _pretty(about))
 
     def reopen(self, changes: Mapping[str, Any]) -> tuple[RunConfig, ServerState, str]:
-        """Return (config, state, engine) to continue with; history rows after the state are dropped.
+        """Lock the folder of an interrupted run, and drop the records of rounds after its newest checkpoint.
 
-        Raises ConfigError for a change of a key that enters the numbers, CheckpointError when there is
-        nothing to continue from, DataError when the run still goes on.
+        Parameters
+        ----------
+        changes : mapping
+            Changed keys of the run config, among FREE_KEYS.
+
+        Returns
+        -------
+        config, state, engine : RunConfig, ServerState, str
+
+        Raises
+        ------
+        ConfigError
+            For a change of another key.
+        CheckpointError
+            When the folder has no usable checkpoint.
+        DataError
+            When another writer has the folder.
         """
         if not self.config_file.exists():
             raise CheckpointError(
@@ -128,31 +142,30 @@ class RunFolder:
         return config, state, self._engine()
 
     def partitions(self) -> dict[str, int]:
-        """Return which client was dealt which partition, as remembered."""
+        """Return the dealt partition of each client, as remembered."""
         kept = self._about().get("partitions", {})
         return {str(name): int(index) for name, index in kept.items()} if isinstance(kept, dict) else {}
 
     def remember_partitions(self, partitions: Mapping[str, int]) -> None:
-        """Keep which client was dealt which partition: a resumed run deals the same."""
+        """Keep the dealt partition of each client: a resumed run deals the same."""
         self._add_about(partitions=dict(partitions))
 
     def _engine(self) -> str:
-        # Every engine gives the same numbers; this one needs nothing else.
+        # All engines give the same numbers; this one needs nothing else.
         return str(self._about().get("engine", "in-process"))
 
     def _about(self) -> dict[str, Any]:
         try:
-            about = json.loads(self.about_file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}  # nothing in it is needed to finish a run
-        return about if isinstance(about, dict) else {}
+            return read_json(self.about_file)
+        except DataError:
+            return {}  # a run can finish without it
 
     def _add_about(self, **entries: Any) -> None:
         with self._writing:
             replace_file(self.about_file, _pretty(self._about() | entries))
 
     def start(self, config: RunConfig, state: ServerState, initial: Evaluation) -> list[Observer]:
-        """Write the first checkpoint and what x_0 scores; return the observers that record the rounds."""
+        """Write the first checkpoint and the metrics of x_0; return the observers that record the rounds."""
         self._lock.take()
         if state.round == 0:
             write_checkpoint(self.checkpoints, state, config)
@@ -160,7 +173,7 @@ class RunFolder:
         return [HistoryWriter(self.history_file), CheckpointWriter(self.checkpoints, config)]
 
     def save(self, config: RunConfig, state: ServerState) -> None:
-        """Write a checkpoint now, whatever the period is."""
+        """Write a checkpoint now."""
         write_checkpoint(self.checkpoints, state, config)
 
     def finish(self, config: RunConfig, state: ServerState, final: Evaluation) -> dict[str, Any]:
@@ -198,18 +211,15 @@ class RunFolder:
 
     def summary(self) -> dict[str, Any]:
         """Return the summary of a finished run. Raises DataError when it cannot be read."""
-        try:
-            return dict(json.loads(self.summary_file.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise DataError(f"{self.summary_file} cannot be read ({error})") from error
+        return read_json(self.summary_file)
 
     def draw(self) -> str:
-        """Draw loss.png; return a sentence that says where it is, or why there is none."""
+        """Draw loss.png; return a line with its place, or with the reason why it is missing."""
         from zofedht.server.records.plots import plot_runs
 
         try:
             plot_runs([self.path], self.picture_file)
-        except (DataError, MissingExtraError) as error:  # a run that diverged at once has no curve
+        except (DataError, MissingExtraError) as error:  # a run without finite losses has no curve
             return f"no picture: {error}"
         return f"picture: {self.picture_file}"
 
@@ -226,7 +236,7 @@ def _pretty(value: Mapping[str, Any]) -> bytes:
 
 
 def _finite(value: Any) -> Any:
-    """Return a tree of mappings with null for numbers that JSON does not have."""
+    """Return a tree of mappings with None in place of NaN and inf, which JSON lacks."""
     if isinstance(value, Mapping):
         return {key: _finite(part) for key, part in value.items()}
     return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""The end of a run in words."""
+"""The summary of a run as text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from zofedht.server.records.run_folder import RunFolder
 __all__ = ["comparison_text", "summary_text"]
 
 _CLIENTS_SHOWN = 5
-_WORTH_A_HINT = 4  # slots that were lost by a failed evaluation
+_WORTH_A_HINT = 4  # slots lost by failed evaluations
 
 
 def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
-    """Draw the picture and return the summary in a few lines, with the places of all files."""
+    """Draw the picture and return the summary as text, with the paths of all files."""
     picture = folder.draw()
     lines = [
         f"training loss   {_number(summary['initial_train_loss'])} -> {_number(summary['final_train_loss'])}",
@@ -40,7 +40,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
 
 
 def comparison_text(names: Sequence[str], summaries: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table with a line for each run; accuracy is a column where a run has one."""
+    """Return a table with a line for each run, and with accuracies if any run has one."""
     width = max(len("algorithm"), *(len(name) for name in names))
     has_accuracy = any(summary["test_accuracy"] is not None for summary in summaries)
 
@@ -57,23 +57,23 @@ def comparison_text(names: Sequence[str], summaries: Sequence[Mapping[str, Any]]
 
 
 def _figures(summary: Mapping[str, Any]) -> list[str]:
-    """Return a line for each thing besides the loss that the last x was measured by; a black box may have none."""
+    """Return a line for each metric of the last x but the loss."""
     known = {name: math.nan if value is None else value for name, value in summary["final_figures"].items()}
     on_clients = "as the mean of the clients" if summary["config"]["objective"] else "on training rows"
     lines = []
     for name in dict.fromkeys(name.partition("_")[2] for name in known):
         places = (("train", on_clients), ("test", "on test rows"))
-        told = [f"{_number(known[f'{of}_{name}'])} {where}" for of, where in places if f"{of}_{name}" in known]
+        shown = [f"{_number(known[f'{of}_{name}'])} {where}" for of, where in places if f"{of}_{name}" in known]
         if name != "loss":
-            lines.append(f"{name:<15} {', '.join(told)}")
+            lines.append(f"{name:<15} {', '.join(shown)}")
     return lines
 
 
 def _advice(summary: Mapping[str, Any]) -> list[str]:
     before, after = summary["initial_train_loss"], summary["final_train_loss"]
-    if summary["evaluation_notes"]:  # means over different clients do not compare; of nobody there is none
+    if summary["evaluation_notes"]:  # means over different clients do not compare
         return []
-    if before is None or (after is not None and after <= before):  # JSON has no NaN: None is one
+    if before is None or (after is not None and after <= before):  # JSON has no NaN: it is None
         return []
     if RunConfig.from_mapping(summary["config"]).step_is_auto:
         return [
@@ -110,7 +110,7 @@ def _outliers(clients: Mapping[str, Mapping[str, float]], config: Mapping[str, A
 
 
 def _losses(losses: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
-    """Return what was lost, the reason that came up most, and how to lose less of it."""
+    """Return the lost slots and steps, the most frequent reason, and a hint."""
     counts = [(losses[what], losses[f"of_{what}"], what) for what in ("slots", "steps")]
     shown = [f"{lost:,} of {asked:,} {what}" for lost, asked, what in counts if lost]
     if not shown:
@@ -125,13 +125,13 @@ def _losses(losses: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
 
 
 def _bounds(at: Mapping[str, int]) -> list[str]:
-    """Return how many parameters are at a bound; most of them are seldom meant to be."""
+    """Return how many parameters are at a bound, and a hint where most are."""
     if not at or not at["parameters"]:
         return []
     lines = [f"bounds          {at['parameters']} of {at['of']} parameters are at a bound"]
     if 2 * at["parameters"] > at["of"]:
         lines.append(
-            "                where that is a surprise, a smaller step-size may help, or a larger radius if F is noisy"
+            "                if that is unexpected, try a smaller step-size, or a larger radius where F is noisy"
         )
     return lines
 

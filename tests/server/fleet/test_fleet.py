@@ -242,7 +242,7 @@ class Line(Objective):
 
 
 def test_a_folder_has_one_writer(tmp_path: Path) -> None:
-    with pumps(folder=tmp_path), pytest.raises(DataError, match="is being written by a run that goes on"):
+    with pumps(folder=tmp_path), pytest.raises(DataError, match="is being written by another run"):
         pumps(folder=tmp_path)
     with pumps(folder=tmp_path):
         pass

@@ -18,7 +18,7 @@ def test_the_folder_is_the_apps_until_the_run_ends(tmp_path: Path):
     components = server_fn(Context(run_id=1, node_id=2, node_config={}, state=RecordDict(), run_config=keys))
     assert components.server is not None
     other = RunFolder(tmp_path / "run")
-    with pytest.raises(DataError, match=r"is being written by a run that goes on \(process "):
+    with pytest.raises(DataError, match=r"is being written by another run \(process "):
         other.begin(small(), "simulation")
     with pytest.raises(RoundError, match=r"no client connected within 0\.05 seconds"):
         components.server.fit(7, None)

@@ -148,7 +148,7 @@ def test_a_folder_is_taken_while_a_server_waits_for_its_clients(site: Site, resu
     first = site.server()
     second = site.start_server(resume=resume)
     assert second.ends() == 2
-    assert f"{site.out} is being written by a run that goes on (process {first.pid} on " in second.text
+    assert f"{site.out} is being written by another run (process {first.pid} on " in second.text
 
 
 @pytest.mark.parametrize(("address", "sentence"), [("0.0.0.0:1", "must be a loopback address"), ("127.0.0.1:x", "")])
@@ -220,7 +220,7 @@ def test_a_full_disk_ends_a_resumable_run(site: Site, small_disk: Path):
         except OSError:
             pass
     assert server.ends() == 2, server.text
-    assert "cannot be written (No space left on device); what was written before it is kept" in server.text
+    assert "cannot be written (No space left on device); earlier files are kept" in server.text
     assert site.history()[6]["round"] == 6
     filler.unlink()
     server = site.server(resume=True, port=site.port, **LONG)
@@ -239,7 +239,7 @@ def test_a_failed_write_leaves_the_older_checkpoint(tmp_path: Path, monkeypatch:
         write(path, content)
 
     monkeypatch.setattr(checkpoint, "replace_file", full)
-    with pytest.raises(DataError, match=r"No space left on device\); what was written before it is kept"):
+    with pytest.raises(DataError, match=r"No space left on device\); earlier files are kept"):
         run(config, folder=folder)
     monkeypatch.setattr(checkpoint, "replace_file", write)
     config, state, _ = folder.reopen({})

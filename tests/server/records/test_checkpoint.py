@@ -83,7 +83,7 @@ def test_only_the_newest_three_are_kept(folder: Path):
 
 
 @pytest.mark.parametrize("keep", [0, 5, 31, 200, -1])
-def test_a_truncated_newest_one_is_warned_of_and_the_previous_one_loads(folder: Path, keep: int):
+def test_after_a_truncated_checkpoint_the_previous_one_loads(folder: Path, keep: int):
     path = newest(folder)
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.warns(UserWarning, match=r"round-00000006.ckpt is .*; continuing from round-00000004.ckpt"):
@@ -92,7 +92,7 @@ def test_a_truncated_newest_one_is_warned_of_and_the_previous_one_loads(folder: 
 
 
 @pytest.mark.parametrize("place", [0, 9, 100, -200, -40, -1])
-def test_one_altered_byte_is_noticed_wherever_it_is(folder: Path, place: int):
+def test_any_altered_byte_is_noticed(folder: Path, place: int):
     path = newest(folder)
     content = bytearray(path.read_bytes())
     content[place] ^= 1
@@ -101,7 +101,7 @@ def test_one_altered_byte_is_noticed_wherever_it_is(folder: Path, place: int):
         assert load_newest(folder, CONFIG).round == 4
 
 
-def test_an_unreadable_newest_one_is_passed_over(folder: Path):
+def test_an_unreadable_checkpoint_is_skipped(folder: Path):
     path = newest(folder)
     path.unlink()
     path.mkdir()
@@ -122,7 +122,7 @@ def test_no_checkpoint_is_an_error_that_names_the_folder(tmp_path: Path):
         load_newest(tmp_path, CONFIG)
 
 
-def test_another_config_is_refused_by_what_differs(folder: Path):
+def test_another_config_is_refused_with_its_differences(folder: Path):
     with pytest.raises(CheckpointError) as caught:
         load_newest(folder, CONFIG.replace(radius=1e-3, memory=3, rounds=90))
     message = str(caught.value)
@@ -131,18 +131,18 @@ def test_another_config_is_refused_by_what_differs(folder: Path):
     assert "rounds =" not in message
 
 
-def test_keys_that_enter_no_number_may_differ(folder: Path):
+def test_free_keys_may_differ(folder: Path):
     other = CONFIG.replace(rounds=90, budget=7, evaluate_every=3, checkpoint_every=1, max_retries=9, round_timeout=1.0)
     assert load_newest(folder, other).round == 6
 
 
-def test_another_number_of_parameters_is_refused_by_both_numbers():
+def test_another_number_of_parameters_is_refused():
     with pytest.raises(CheckpointError, match="n = 5 parameters, the objective has 6"):
         check_dimension(state_of(1), 6)
     check_dimension(state_of(1), 5)
 
 
-def test_the_observer_writes_every_so_many_rounds(tmp_path: Path):
+def test_the_observer_writes_at_its_period(tmp_path: Path):
     write = CheckpointWriter(tmp_path, small(checkpoint_every=3))
     for round_ in range(1, 9):
         write(state_of(round_), None)
@@ -157,7 +157,7 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path, monkeypatch:
         read_checkpoint(path)
 
 
-def test_a_full_disk_leaves_the_old_files_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_leaves_the_old_files(folder: Path, monkeypatch: pytest.MonkeyPatch):
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

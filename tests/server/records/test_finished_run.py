@@ -37,7 +37,7 @@ def test_a_finished_run_has_x_config_history_and_summary(tmp_path: Path):
     assert [row["round"] for row in found.history] == list(range(7))
 
 
-def test_a_run_that_was_stopped_has_the_x_of_its_newest_checkpoint(tmp_path: Path):
+def test_an_interrupted_run_has_its_newest_x(tmp_path: Path):
     def stop(state: ServerState, record: object) -> None:
         if state.round == 5:
             raise KeyboardInterrupt
@@ -51,7 +51,7 @@ def test_a_run_that_was_stopped_has_the_x_of_its_newest_checkpoint(tmp_path: Pat
     assert found.summary == {}
 
 
-def test_a_run_resumed_and_stopped_has_no_stale_summary(tmp_path: Path):
+def test_a_resumed_run_has_no_stale_summary(tmp_path: Path):
     finish(tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
     config, state, _ = folder.reopen({"rounds": 9})
@@ -73,7 +73,7 @@ def test_a_folder_copied_without_checkpoints_has_x(tmp_path: Path):
     assert load_run(tmp_path / "run").x.tobytes() == result.state.x.tobytes()
 
 
-def test_a_folder_without_a_run_says_so(tmp_path: Path):
+def test_a_folder_without_a_run_is_refused(tmp_path: Path):
     with pytest.raises(DataError, match="holds no run"):
         load_run(tmp_path)
     RunFolder(tmp_path).begin(small(), "in-process")
@@ -82,7 +82,7 @@ def test_a_folder_without_a_run_says_so(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04"])
-def test_a_damaged_x_or_checkpoint_says_so(tmp_path: Path, content: bytes):
+def test_a_damaged_x_or_checkpoint_is_refused(tmp_path: Path, content: bytes):
     finish(tmp_path / "run")
     for file in (tmp_path / "run" / "checkpoints").iterdir():
         file.write_bytes(content)
@@ -94,7 +94,7 @@ def test_a_damaged_x_or_checkpoint_says_so(tmp_path: Path, content: bytes):
         load_run(tmp_path / "run")
 
 
-def test_each_kind_of_export_reads_back_to_the_last_bit(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_every_export_reads_back_bit_for_bit(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     x = finish(tmp_path / "run").state.x
     for ending in EXPORTS:
         assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / f"x{ending}")]) == 0
@@ -133,7 +133,7 @@ def test_an_export_into_a_folder_named_like_a_file_is_refused(tmp_path: Path):
         export(load_run(tmp_path / "run"), tmp_path / "x.csv")
 
 
-def test_what_the_package_offers_is_there_and_what_it_does_not_is_named():
+def test_the_package_has_its_public_names():
     assert all(getattr(zofedht, name).__name__ == name for name in zofedht.__all__ if name != "__version__")
     with pytest.raises(AttributeError, match="no attribute 'laod_run'; it has "):
         zofedht.laod_run  # noqa: B018

@@ -50,7 +50,7 @@ def test_rows_are_read_back_as_written(history: Path):
     assert rows[0]["train_loss"] == 0.5
 
 
-def test_every_row_is_strict_json_even_when_the_loss_is_not_finite(history: Path):
+def test_every_row_is_strict_json(history: Path):
     HistoryWriter(history)(STATE, replace(RECORD, round=4, train_loss=math.nan))
     HistoryWriter(history)(STATE, replace(RECORD, round=5, train_loss=math.inf, start_loss=math.inf))
 
@@ -97,7 +97,7 @@ def test_truncation_keeps_the_rounds_before(history: Path, rounds: int):
     assert history.read_text().splitlines(keepends=True) == before[:rounds]
 
 
-def test_truncation_drops_a_cut_line_so_that_the_next_one_stands_alone(history: Path):
+def test_truncation_drops_a_cut_line(history: Path):
     history.write_bytes(history.read_bytes()[:-5])
     truncate_history(history, 4)
     HistoryWriter(history)(STATE, replace(RECORD, round=3))
@@ -110,6 +110,6 @@ def test_truncation_of_no_history_makes_an_empty_one(tmp_path: Path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full to stand for a full disk")
-def test_a_full_disk_is_an_error_of_ours():
+def test_a_full_disk_is_a_data_error():
     with pytest.raises(DataError, match=r"/dev/full cannot be written \(No space left on device\)"):
         HistoryWriter(Path("/dev/full"))(STATE, RECORD)

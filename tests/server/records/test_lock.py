@@ -29,7 +29,7 @@ from zofedht.server.records.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = [f"{key}={value}" for key, value in SMALL.items()]
-REFUSED = r"the result folder .*run is being written by a run that goes on \(process {pid} on \S+\); wait for its end"
+REFUSED = r"the result folder .*run is being written by another run \(process {pid} on \S+\); wait for its end"
 
 
 @pytest.fixture(autouse=True)
@@ -59,9 +59,7 @@ def is_free(folder: Path) -> bool:
     return True
 
 
-def test_while_a_run_goes_on_other_writers_are_refused_and_change_nothing(
-    out: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_other_writers_are_refused_during_a_run(out: Path, capsys: pytest.CaptureFixture[str]):
     def meddle(state: Any, record: RoundRecord) -> None:
         if state.round != 3:
             return
@@ -70,7 +68,7 @@ def test_while_a_run_goes_on_other_writers_are_refused_and_change_nothing(
             assert main(words) == 2
             error = capsys.readouterr().err
             assert error.count("\n") == 1
-            assert error.startswith(f"zofedht-server: error: the result folder {out} is being written by a run that")
+            assert error.startswith(f"zofedht-server: error: the result folder {out} is being written by another run")
             assert f"(process {os.getpid()} on " in error
         with pytest.raises(DataError, match=REFUSED.format(pid=os.getpid())):
             run(lambda x: 1.0, np.zeros(2), out=out)
@@ -86,7 +84,7 @@ def test_while_a_run_goes_on_other_writers_are_refused_and_change_nothing(
     assert [row["round"] for row in read_history(folder.history_file)] == list(range(7))
 
 
-def test_readers_are_not_kept_waiting(out: Path):
+def test_readers_never_wait(out: Path):
     with RunFolder(out) as folder:
         folder.begin(small(checkpoint_every=1), "in-process")
         rounds = []
@@ -129,20 +127,18 @@ def interrupted(out: Path) -> None:
 
 
 @pytest.mark.parametrize("end", [commands, one_call, one_call_that_fails, interrupted])
-def test_a_folder_is_free_after_the_end_however_it_came(out: Path, end: Callable[[Path], None]):
+def test_a_folder_is_free_after_any_end(out: Path, end: Callable[[Path], None]):
     end(out)
     assert is_free(out)
 
 
-def test_a_comparison_gives_all_its_folders_back(tmp_path: Path):
+def test_a_comparison_releases_all_its_folders(tmp_path: Path):
     pytest.importorskip("matplotlib")
     comparison(tmp_path / "zofedht")
     assert is_free(tmp_path / "zofedht")
 
 
-def test_a_killed_run_is_refused_before_the_kill_and_resumed_at_once_after(
-    out: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_killed_run_can_be_resumed_at_once(out: Path, capsys: pytest.CaptureFixture[str]):
     words = ["run", "--out", str(out), "--set", *SETTINGS, "rounds=1000000", "model=quadratic", "evaluate-every=0"]
     with subprocess.Popen(
         [sys.executable, "-m", "zofedht.server", *words], cwd=ROOT, stderr=subprocess.DEVNULL
@@ -160,7 +156,7 @@ def test_a_killed_run_is_refused_before_the_kill_and_resumed_at_once_after(
     assert is_free(out)
 
 
-def test_who_holds_a_lock_keeps_it_and_others_get_it_after(lock: FolderLock):
+def test_a_lock_passes_to_the_next_writer(lock: FolderLock):
     other = FolderLock(lock.path)
     lock.take()
     lock.take()
@@ -176,16 +172,14 @@ def test_who_holds_a_lock_keeps_it_and_others_get_it_after(lock: FolderLock):
     other.give_back()
 
 
-def test_a_lock_that_is_forgotten_is_given_back(tmp_path: Path):
+def test_a_forgotten_lock_is_released(tmp_path: Path):
     FolderLock(tmp_path / "run.lock").take()
     lock = FolderLock(tmp_path / "run.lock")
     lock.take()
     lock.give_back()
 
 
-def test_a_file_that_its_holder_removes_while_we_wait_for_it_is_not_what_we_hold(
-    lock: FolderLock, monkeypatch: pytest.MonkeyPatch
-):
+def test_no_lock_is_held_on_a_removed_file(lock: FolderLock, monkeypatch: pytest.MonkeyPatch):
     lock.take()
     flock, ours = folder_lock._lock, FolderLock(lock.path)
 
@@ -202,7 +196,7 @@ def test_a_file_that_its_holder_removes_while_we_wait_for_it_is_not_what_we_hold
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_child_that_outlives_a_killed_run_does_not_hold_its_folder(lock: FolderLock):
+def test_a_forked_child_does_not_hold_the_folder(lock: FolderLock):
     lock.take()
     ours, childs = socket.socketpair()
     child = os.fork()
@@ -225,14 +219,12 @@ def test_a_child_that_outlives_a_killed_run_does_not_hold_its_folder(lock: Folde
         os.waitpid(child, 0)
 
 
-def test_a_file_system_without_locks_is_warned_of(lock: FolderLock, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_system_without_locks_gives_a_warning(lock: FolderLock, monkeypatch: pytest.MonkeyPatch):
     def no_locks(descriptor: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(folder_lock, "_lock", no_locks)
-    with pytest.warns(
-        UserWarning, match=r"has no locks \(No locks available\), so that nothing keeps a second process"
-    ):
+    with pytest.warns(UserWarning, match=r"has no locks \(No locks available\), so a second process could"):
         lock.take()
     assert lock.held
     lock.give_back()

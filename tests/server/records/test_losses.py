@@ -18,14 +18,14 @@ def _row(replies: int, failures: list[tuple[str, str]], skipped: dict[str, int] 
     }
 
 
-def test_nothing_lost_is_nothing() -> None:
+def test_without_losses_all_counts_are_zero() -> None:
     found = count_losses([_row(5, []), _row(2, [])], 50)
     assert found == {
         "slots": 0, "of_slots": 7, "causes": {}, "failed_evaluations": 0, "steps": 0, "of_steps": 350, "reason": "",
     }  # fmt: skip
 
 
-def test_slots_are_counted_by_cause_and_stale_replies_are_no_slots() -> None:
+def test_lost_slots_are_counted_by_cause() -> None:
     late = ("no-answer", "no answer within round-timeout = 300 seconds")
     rows = [
         _row(4, [late, ("raised", STICKS), late]),
@@ -38,14 +38,14 @@ def test_slots_are_counted_by_cause_and_stale_replies_are_no_slots() -> None:
     assert found["reason"] == STICKS
 
 
-def test_skipped_steps_weigh_by_their_number_and_a_long_reason_is_cut() -> None:
+def test_skipped_steps_count_by_their_number() -> None:
     gone = ("no-answer", "gone")
     found = count_losses([_row(3, [gone], {"x" * 300: 4}), _row(3, [gone], {"other": 1})], 10)
     assert (found["steps"], found["of_steps"]) == (5, 60)
     assert found["reason"] == "x" * 117 + "..."
 
 
-def test_steps_that_are_too_long_are_no_failed_evaluations() -> None:
+def test_too_long_steps_are_no_failed_evaluations() -> None:
     """Whatever the sentence says: only the cause is read."""
     found = count_losses([_row(3, [("not-finite", STICKS)] * 6)], 10)
     assert (found["slots"], found["failed_evaluations"]) == (6, 0)

@@ -49,7 +49,7 @@ def test_a_picture_needs_no_display(folder: Path):
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", PNG), ("pdf", b"%PDF"), ("svg", b"<?xml")])
-def test_the_suffix_says_the_format(folder: Path, tmp_path: Path, suffix: str, start: bytes):
+def test_the_suffix_decides_the_format(folder: Path, tmp_path: Path, suffix: str, start: bytes):
     out = tmp_path / "new" / f"loss.{suffix}"
     plot_runs([folder], out)
     assert out.read_bytes().startswith(start)
@@ -57,7 +57,7 @@ def test_the_suffix_says_the_format(folder: Path, tmp_path: Path, suffix: str, s
 
 
 @pytest.mark.parametrize("name", ["loss.bmpx", "loss", "loss.txt"])
-def test_another_suffix_is_refused_by_the_formats_there_are(folder: Path, tmp_path: Path, name: str):
+def test_another_suffix_is_refused_with_all_formats(folder: Path, tmp_path: Path, name: str):
     with pytest.raises(DataError, match=rf"must end in a picture format \(.*pdf, .*png.*\), got .*{name}"):
         plot_runs([folder], tmp_path / name)
 
@@ -80,7 +80,7 @@ def test_an_unreadable_run_json_is_named(folder: Path, tmp_path: Path):
         plot_runs([folder], tmp_path / "loss.png")
 
 
-def test_a_picture_that_cannot_be_written_is_an_error_of_ours(folder: Path):
+def test_an_unwritable_picture_is_a_data_error(folder: Path):
     with pytest.raises(DataError, match="cannot be written"):
         plot_runs([folder], folder / "config.toml" / "loss.png")
 
@@ -94,7 +94,7 @@ def test_losses_of_any_size_and_zeros_can_be_drawn(folder: Path, tmp_path: Path,
     plot_runs([folder], tmp_path / "loss.png")
 
 
-def test_rounds_whose_loss_is_not_finite_are_left_out(folder: Path, tmp_path: Path):
+def test_rounds_without_a_finite_loss_are_left_out(folder: Path, tmp_path: Path):
     lines = (folder / "history.jsonl").read_text().splitlines()
     lines[3] = json.dumps(json.loads(lines[3]) | {"train_loss": None})
     (folder / "history.jsonl").write_text("\n".join(lines) + "\n")
@@ -104,7 +104,7 @@ def test_rounds_whose_loss_is_not_finite_are_left_out(folder: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("evaluate_every", "sources"), [(2, {"full"}), (0, {"probes", "full"})], ids=["full ones alone", "probes instead"]
 )
-def test_full_evaluations_are_drawn_unless_there_is_but_the_last(
+def test_full_evaluations_are_drawn_if_there_are_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evaluate_every: int, sources: set[str]
 ):
     drawn = []
@@ -117,7 +117,7 @@ def test_full_evaluations_are_drawn_unless_there_is_but_the_last(
     assert initial == json.loads((folder / "run.json").read_text())["initial"]["train_loss"]
 
 
-def test_folders_of_one_name_are_told_apart_by_their_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_folders_of_one_name_show_their_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     drawn = []
     folders = [finished(tmp_path / parent / "run") for parent in ("a", "b")]
     monkeypatch.setattr(plots, "_draw", lambda figure, lines: drawn.extend(lines))

@@ -55,7 +55,7 @@ def test_a_line_tells_round_loss_evaluations_and_time_left():
 
 
 @pytest.mark.usefixtures("slowly")
-def test_a_run_with_a_budget_alone_knows_the_time_left_too():
+def test_a_budget_alone_gives_a_time_left():
     lines = show_all(small(rounds=0, budget=72 * 30), io.StringIO(), 30).splitlines()
     assert "round 10 " in lines[9]
     assert "3:20 left" in lines[9]
@@ -66,7 +66,7 @@ def test_a_resumed_run_measures_only_its_own_rounds():
     assert "1:40 left" in show_all(small(rounds=30), io.StringIO(), 20, first=15).splitlines()[-1]
 
 
-def test_fast_rounds_share_a_line_but_the_last_one_is_shown():
+def test_fast_rounds_share_a_line():
     lines = show_all(small(rounds=500), io.StringIO(), 500).splitlines()
     assert len(lines) < 10
     assert "round 500/500" in lines[-1]
@@ -81,7 +81,7 @@ def test_failures_are_counted_on_their_line():
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_a_loss_that_is_not_finite_is_said_in_words(loss: float):
+def test_a_loss_of_nan_or_inf_is_not_finite(loss: float):
     assert "loss not finite" in show_all(small(rounds=1), io.StringIO(), 1, loss=loss)
 
 
@@ -89,7 +89,7 @@ def test_plain_lines_hold_no_control_characters():
     assert all(character.isprintable() or character == "\n" for character in show_all(small(), io.StringIO(), 7))
 
 
-def test_a_terminal_gets_a_bar_with_the_same_figures(monkeypatch: pytest.MonkeyPatch):
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     text = show_all(small(), Terminal(), 7)

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path / "run")
 
 
-def test_a_folder_that_holds_a_run_is_refused_and_left_alone(folder: RunFolder):
+def test_a_folder_with_a_run_is_refused(folder: RunFolder):
     start(folder, small())
     before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
     with pytest.raises(DataError, match=r"already holds a run; continue it with `zofedht-server resume .*/run`"):
@@ -43,7 +43,7 @@ def test_a_run_that_never_began_can_be_started_again(folder: RunFolder):
     assert start(folder, small(seed=3)).summary["config"]["seed"] == 3
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path):
+def test_an_impossible_folder_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match=r"the result folder .*file/run cannot be written \(Not a directory\)"):
         RunFolder(tmp_path / "file" / "run").begin(small(), "in-process")
@@ -55,7 +55,7 @@ def test_config_toml_reads_back_to_the_config(folder: RunFolder):
     assert RunConfig.from_mapping(load_toml(folder.config_file)) == config
 
 
-def test_the_summary_tells_what_the_run_was(folder: RunFolder):
+def test_the_summary_has_costs_and_config(folder: RunFolder):
     result = start(folder, small())
     summary = json.loads(folder.summary_file.read_text())
     assert summary == result.summary
@@ -70,7 +70,7 @@ def test_the_summary_tells_what_the_run_was(folder: RunFolder):
     assert all(summary[key] == last[key] for key in ("evaluations", "bytes_up", "bytes_down"))
 
 
-def test_each_history_row_holds_what_the_readme_promises(folder: RunFolder):
+def test_history_rows_have_the_documented_fields(folder: RunFolder):
     start(folder, small())
     rows = [json.loads(line) for line in folder.history_file.read_text().splitlines()]
     promised = {"round", "evaluations", "train_loss", "step_size", "basis_version", "basis_rank"}
@@ -87,7 +87,7 @@ def test_the_newest_checkpoint_is_that_of_the_last_round(folder: RunFolder):
     assert (state.round, state.x.tobytes()) == (7, result.state.x.tobytes())
 
 
-def test_a_run_that_diverged_at_once_has_no_picture_and_says_why(folder: RunFolder):
+def test_a_run_without_losses_has_no_picture(folder: RunFolder):
     start(folder, small(rounds=3))
     folder.history_file.write_text(
         folder.history_file.read_text().replace('"train_loss": ', '"train_loss": null, "x": ')

@@ -37,7 +37,7 @@ def finished(folder: RunFolder, **keys: object) -> str:
     return summary_text(run(config, folder=folder).summary, folder)
 
 
-def test_a_black_box_without_figures_is_told_by_its_loss_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_black_box_may_have_its_loss_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = black_box(tmp_path, monkeypatch)
     text = finished(RunFolder(tmp_path / "run"), objective=f"{module}:Valve")
     assert text.startswith("training loss ")
@@ -45,7 +45,7 @@ def test_a_black_box_without_figures_is_told_by_its_loss_alone(tmp_path: Path, m
     assert "test rows" not in text
 
 
-def test_a_black_box_s_own_figures_are_shown_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_black_boxs_own_metrics_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = black_box(tmp_path, monkeypatch)
     path = tmp_path / f"{module}.py"
     path.write_text(path.read_text() + SCORED)
@@ -58,9 +58,7 @@ def test_a_black_box_s_own_figures_are_shown_and_kept(tmp_path: Path, monkeypatc
     assert kept == {"train_loss": folder.summary()["final_train_loss"], "train_macro_f1": 0.25, "train_auc": None}
 
 
-def test_lost_slots_are_told_in_all_with_their_reason_and_how_to_lose_less(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_slots_are_shown_with_reason_and_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = black_box(tmp_path, monkeypatch)
     keys: dict[str, object] = {"objective": f"{module}:Touchy", "init": "ones", "max_retries": 50}
     folder = RunFolder(tmp_path / "run")
@@ -83,7 +81,7 @@ def test_lost_slots_are_told_in_all_with_their_reason_and_how_to_lose_less(
     assert "bounds  " not in calm
 
 
-def test_a_resumed_run_tells_the_losses_of_the_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_counts_losses_of_all_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = black_box(tmp_path, monkeypatch)
     keys: dict[str, object] = {"objective": f"{module}:Touchy", "init": "ones", "max_retries": 50}
     whole, parts = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "parts")
@@ -104,15 +102,13 @@ def test_parameters_at_a_bound_are_counted(tmp_path: Path, monkeypatch: pytest.M
     text = finished(folder, objective=f"{module}:Boxed", rounds=10, step_size=0.1, local_steps=50)
     np.testing.assert_array_equal(np.load(folder.vector_file)[[0, 1, 2, 4, 5]], [-1.0, 0.5, 0.0, 2.0, 0.3])
     assert folder.summary()["at_bounds"] == {"parameters": 4, "of": 5}
-    assert "bounds          4 of 5 parameters are at a bound\n                where that is a surprise" in text
+    assert "bounds          4 of 5 parameters are at a bound\n                if that is unexpected" in text
     some = summary_text(folder.summary() | {"at_bounds": {"parameters": 2, "of": 5}}, folder)
     assert "\nbounds          2 of 5 parameters are at a bound\nx " in some
 
 
 @pytest.mark.parametrize(("step", "cure"), [(30.0, "a smaller step-size, or step-size=auto"), ("auto", "")])
-def test_a_loss_that_rose_is_told_with_a_cure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: object, cure: str
-) -> None:
+def test_a_risen_loss_gets_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: object, cure: str) -> None:
     keys: dict[str, object] = {"model": "quadratic", "step_size": step, "rounds": 8, "local_steps": 5}
     folder = RunFolder(tmp_path / "run")
     text = finished(folder, **keys)
@@ -122,7 +118,7 @@ def test_a_loss_that_rose_is_told_with_a_cure(
     assert "it rose: " in summary_text(summary, folder)
 
 
-def test_built_in_models_have_accuracy_where_they_classify(tmp_path: Path) -> None:
+def test_classifiers_have_an_accuracy(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "digits")
     lines = finished(folder).splitlines()
     assert lines[1].startswith("accuracy ")
@@ -131,7 +127,7 @@ def test_built_in_models_have_accuracy_where_they_classify(tmp_path: Path) -> No
     assert "accuracy" not in finished(RunFolder(tmp_path / "quadratic"), model="quadratic")
 
 
-def test_a_comparison_has_a_column_of_accuracy_only_where_there_is_one() -> None:
+def test_accuracy_is_a_column_if_any_run_has_it() -> None:
     row = {"final_train_loss": 0.5, "test_accuracy": None, "evaluations": 1200, "bytes_up": 1e6, "bytes_down": 5e5}
     plain = comparison_text(["zofedht"], [row]).splitlines()
     assert plain[1].split() == ["zofedht", "0.5000", "1,200", "1.50"]
