@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.rounds import write_rows
 from benchmarks.wire import WAYS
-from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.common.errors import ZofedhtError
 from zofedht.common.tls import TlsFiles, read_tls
@@ -108,12 +108,12 @@ def counted(keys: dict[str, Any], dimension: int, clients: int, rounds: int, *, 
                 proxy.target = port
                 for index, name in enumerate(names):
                     shown = read_tls(folder / "clients" / name, "client") if tls else None
-                    holdings = Holdings(name, uuid.uuid4().hex, index, clients, dataset=everything["dataset"])
-                    threading.Thread(target=client, args=(holdings, shown), daemon=True).start()
+                    options = JoinOptions(name, uuid.uuid4().hex, index, clients, dataset=everything["dataset"])
+                    threading.Thread(target=client, args=(options, shown), daemon=True).start()
 
-            def client(holdings: Holdings, tls: TlsFiles | None) -> None:
+            def client(options: JoinOptions, tls: TlsFiles | None) -> None:
                 try:
-                    _stay_joined(holdings, proxy.port, tls)
+                    _stay_joined(options, proxy.port, tls)
                 except ZofedhtError as error:
                     ended.append(error)
 
@@ -128,8 +128,8 @@ def counted(keys: dict[str, Any], dimension: int, clients: int, rounds: int, *, 
         return Counted((totals.bytes_up, totals.bytes_down), proxy.traffic.take())
 
 
-def _stay_joined(holdings: Holdings, port: int, tls: TlsFiles | None) -> None:
-    client = ResidentClient(holdings, lambda text: None).to_client()
+def _stay_joined(options: JoinOptions, port: int, tls: TlsFiles | None) -> None:
+    client = ResidentClient(options, lambda text: None).to_client()
     connection = Connection(f"127.0.0.1:{port}", tls)
     stay_joined(connection, client, report=lambda text: None, connected=lambda up: None)
 

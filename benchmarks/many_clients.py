@@ -9,7 +9,7 @@ import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
-from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 
 
@@ -18,8 +18,8 @@ def main() -> None:
     port, file, count, *indices = sys.argv[1:]
 
     def one(index: str) -> None:
-        holdings = Holdings(f"client-{index}", uuid.uuid4().hex, int(index), int(count), dataset=file)
-        client = ResidentClient(holdings, lambda text: None).to_client()
+        options = JoinOptions(f"client-{index}", uuid.uuid4().hex, int(index), int(count), dataset=file)
+        client = ResidentClient(options, lambda text: None).to_client()
         connection = Connection(f"127.0.0.1:{port}", None)
         stay_joined(connection, client, report=lambda text: None, connected=lambda up: None)
 

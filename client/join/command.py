@@ -11,7 +11,7 @@ from pathlib import Path
 from zofedht.client.join.bounds import OwnBounds
 from zofedht.client.join.health import Health
 from zofedht.client.join.ledger import Ledger
-from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.common.command_line import check_address
 from zofedht.common.data.named_sets import NAMED_SETS
@@ -27,7 +27,7 @@ def join(args: argparse.Namespace) -> int:
     check_address("--server", args.server)
     check_plain_text(args.server, args.insecure, args.tls_dir)
     index, count = _partition(args.partition)
-    holdings = Holdings(
+    options = JoinOptions(
         name=args.name,
         instance=uuid.uuid4().hex,
         partition=index,
@@ -45,7 +45,7 @@ def join(args: argparse.Namespace) -> int:
         max_wait=args.max_wait,
     )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # systemd and docker stop a client this way
-    client = ResidentClient(holdings, _say)
+    client = ResidentClient(options, _say)
     health = Health(args.health_address) if args.health_address else None
     up = False
 

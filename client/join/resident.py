@@ -27,13 +27,13 @@ from zofedht.common.versions import version_of
 from zofedht.common.wire.codec import decode_question, encode_hello
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello, Question
 
-__all__ = ["Holdings", "ResidentClient"]
+__all__ = ["JoinOptions", "ResidentClient"]
 
 _SECONDS_BETWEEN_LINES = 5.0
 
 
 @dataclass(frozen=True)
-class Holdings:
+class JoinOptions:
     """What this client brings, from its own command line; never from the server."""
 
     name: str
@@ -57,9 +57,9 @@ class Holdings:
 class ResidentClient(ZofedhtClient):
     """The NumPyClient of ``zofedht-client join``."""
 
-    def __init__(self, holdings: Holdings, report: Callable[[str], None]) -> None:
-        super().__init__(self._objective, BasisStore(), self._told, holdings.bounds.check_slot)
-        self._holdings = holdings
+    def __init__(self, options: JoinOptions, report: Callable[[str], None]) -> None:
+        super().__init__(self._objective, BasisStore(), self._told, options.bounds.check_slot)
+        self._options = options
         self._report = report
         self._asked: tuple[str, int] | None = None  # task and partition of the latest question
         self._made: tuple[str, Objective] | None = None
@@ -74,7 +74,7 @@ class ResidentClient(ZofedhtClient):
         not join.
         """
         question = decode_question(config)
-        mine = self._holdings
+        mine = self._options
         known = mine.source != "partition" or mine.partition != OWN_ROWS
         objective = self._objective(replace(question, partition=mine.partition)) if known else None
         self._warm_up(question.task, objective)
@@ -132,14 +132,14 @@ class ResidentClient(ZofedhtClient):
             name = self._name(question)
             if self._made is None or name != self._made[0]:
                 made = self._make(question)
-                self._holdings.bounds.check_shard(len(made))
+                self._options.bounds.check_shard(len(made))
                 self._made = (name, made)
             self._asked = asked
         return self._made[1]
 
     def _name(self, question: Question) -> str:
         """Return what the objective depends on: num-clients, say, may be settled only after this client has joined."""
-        mine, config = self._holdings, config_of_task(question.task)
+        mine, config = self._options, config_of_task(question.task)
         match mine.source:
             case "objective":
                 return str(config.seed)
@@ -160,7 +160,7 @@ class ResidentClient(ZofedhtClient):
             self._report(f"the compiled loops are ready after {seconds:.1f} s")
 
     def _make(self, question: Question) -> Objective:
-        mine, config = self._holdings, config_of_task(question.task)
+        mine, config = self._options, config_of_task(question.task)
         match mine.source:
             case "objective":
                 index, count = max(mine.partition, 0), max(mine.partitions, 1)
@@ -181,13 +181,13 @@ class ResidentClient(ZofedhtClient):
                 return lone_objective(_on_this_machine(config, mine), question.partition, fetch=bool(mine.dataset))
 
 
-def _on_this_machine(config: RunConfig, mine: Holdings) -> RunConfig:
+def _on_this_machine(config: RunConfig, mine: JoinOptions) -> RunConfig:
     """Return the server's config with the places of this machine: what is opened is named by its own command line."""
     count = mine.partitions or config.num_clients
     return config.replace(dataset=_own_choice(config.dataset, mine), data_dir=mine.data_dir, num_clients=count)
 
 
-def _own_choice(theirs: str, mine: Holdings) -> str:
+def _own_choice(theirs: str, mine: JoinOptions) -> str:
     """Return the data set to take a share of: the command line's, or else the server's where that is a named set.
 
     Raises DataError when the server names a file, or another set than the command line.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zofedht.client.join.bounds import OwnBounds
-from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError, DataError
 from zofedht.common.wire.codec import encode_broadcast, encode_question
@@ -18,7 +18,7 @@ from zofedht.server.core.state import initial_state
 
 
 def _client(bounds: OwnBounds) -> ResidentClient:
-    return ResidentClient(Holdings("pi", "1", 0, 2, bounds=bounds), lambda text: None)
+    return ResidentClient(JoinOptions("pi", "1", 0, 2, bounds=bounds), lambda text: None)
 
 
 def _slot(bounds: OwnBounds, **keys: Any) -> dict[str, Any]:

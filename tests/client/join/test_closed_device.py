@@ -25,7 +25,7 @@ from flwr.common import (
 from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 
 from tests.waiting import PATIENCE
-from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS
@@ -116,7 +116,7 @@ def test_no_key_of_the_server_opens_a_file(secrets: dict[str, Path], kind: str, 
     value = f"{path.with_suffix('')}:make" if key == "objective" else str(path)
     keys = {key: value} | ({"dataset": "mnist"} if key == "data-dir" else {})
     config = RunConfig.from_mapping({"num-clients": 2, **keys})
-    client = ResidentClient(Holdings("pi", "1", 0, 2, data_dir=str(path.parents[1] / "sets")), lambda text: None)
+    client = ResidentClient(JoinOptions("pi", "1", 0, 2, data_dir=str(path.parents[1] / "sets")), lambda text: None)
     if key == "out":  # a key that a task does not even hold
         assert str(path) not in config.task
         return
@@ -127,7 +127,7 @@ def test_no_key_of_the_server_opens_a_file(secrets: dict[str, Path], kind: str, 
 
 
 def test_missing_and_existing_files_look_alike(secrets: dict[str, Path]):
-    client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None)
+    client = ResidentClient(JoinOptions("pi", "1", 0, 2), lambda text: None)
     there, missing = (
         told_by(client, RunConfig(num_clients=2, dataset=str(path)))
         for path in (secrets["csv"], secrets["csv"].with_name("nothing.csv"))
@@ -137,7 +137,7 @@ def test_missing_and_existing_files_look_alike(secrets: dict[str, Path]):
 
 def test_no_module_is_imported(secrets: dict[str, Path], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(secrets["py"].parent)
-    client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None)
+    client = ResidentClient(JoinOptions("pi", "1", 0, 2), lambda text: None)
     config = RunConfig(num_clients=2, objective="vault_module:make", step_size=1.0)
     with watched() as events:
         told = told_by(client, config)
@@ -148,7 +148,7 @@ def test_no_module_is_imported(secrets: dict[str, Path], monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("name", [name for name, entry in NAMED_SETS.items() if entry.files])
 def test_nothing_is_fetched_on_a_servers_word(name: str, tmp_path: Path):
-    client = ResidentClient(Holdings("pi", "1", 0, 2, data_dir=str(tmp_path / "vault")), lambda text: None)
+    client = ResidentClient(JoinOptions("pi", "1", 0, 2, data_dir=str(tmp_path / "vault")), lambda text: None)
     with watched() as events:
         told = told_by(client, RunConfig(num_clients=2, dataset=name))
     assert not [event for event in events if event[0].startswith("socket")]
@@ -165,7 +165,7 @@ def test_the_command_line_may_allow_a_fetch(tmp_path: Path, monkeypatch: pytest.
 
     entry = NAMED_SETS["mnist"]
     monkeypatch.setitem(NAMED_SETS, "mnist", type(entry)(fetch, entry.files))
-    client = ResidentClient(Holdings("pi", "1", 0, 2, dataset="mnist", data_dir=str(tmp_path)), lambda text: None)
+    client = ResidentClient(JoinOptions("pi", "1", 0, 2, dataset="mnist", data_dir=str(tmp_path)), lambda text: None)
     with pytest.raises(DataError, match="no network here") as caught:
         client.get_parameters(question(RunConfig(num_clients=2, dataset="mnist")))
     assert fetched == [tmp_path]
@@ -175,7 +175,7 @@ def test_the_command_line_may_allow_a_fetch(tmp_path: Path, monkeypatch: pytest.
 def test_an_own_files_errors_stay_on_the_device(secrets: dict[str, Path]):
     heard: list[str] = []
     secrets["csv"].write_text(f"a,b,label\n{_SECRET},0\n2,hunter2,1\n")
-    client = ResidentClient(Holdings("pi", "1", data=str(secrets["csv"])), heard.append)
+    client = ResidentClient(JoinOptions("pi", "1", data=str(secrets["csv"])), heard.append)
     told = told_by(client, RunConfig(dataset="clients", num_clients=2))
     assert not [word for word in outside(secrets["csv"]) if word in told]
     assert "hunter2" in " ".join(heard), "the device's own log says what is wrong"
@@ -191,7 +191,7 @@ def test_an_objectives_words_stay_on_the_device(tmp_path: Path, monkeypatch: pyt
         "        raise ValueError('hunter2 in /vault/rows.csv')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    client = ResidentClient(Holdings("pi", "1", objective="leaky_valve:Valve"), heard.append)
+    client = ResidentClient(JoinOptions("pi", "1", objective="leaky_valve:Valve"), heard.append)
     config = RunConfig(objective="leaky_valve:Valve", num_clients=2, step_size=1.0, on_error="drop-slot")
     told = told_by(client, config)
     assert "the objective raised ValueError (leaky_valve.py, line 5, in value)" in told
@@ -202,7 +202,7 @@ def test_an_objectives_words_stay_on_the_device(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("partition", [1, -1, 2, 10**12])
 def test_a_client_answers_only_about_its_own_partition(partition: int):
-    client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None)
+    client = ResidentClient(JoinOptions("pi", "1", 0, 2), lambda text: None)
     message = fit_config(RunConfig(num_clients=2), partition)
     _, _, metrics = client.fit([np.zeros(65)], message)
     assert metrics["status"] == "failed"
@@ -211,14 +211,14 @@ def test_a_client_answers_only_about_its_own_partition(partition: int):
 
 @pytest.mark.parametrize("partition", [-1, 2, 10**12])
 def test_a_client_without_a_partition_refuses_missing_shards(partition: int):
-    client = ResidentClient(Holdings("pi", "1"), lambda text: None)
+    client = ResidentClient(JoinOptions("pi", "1"), lambda text: None)
     _, _, metrics = client.fit([np.zeros(65)], fit_config(RunConfig(num_clients=2), partition))
     assert "with num-clients = 2 they are 0 to 1" in str(metrics["reason"])
 
 
 @pytest.mark.parametrize("task", ["", "[]", "7", "null", "{", "[" * 100_000, '{"seed": 1' + "0" * 5000 + "}"])
 def test_a_malformed_task_is_answered(task: str):
-    client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None)
+    client = ResidentClient(JoinOptions("pi", "1", 0, 2), lambda text: None)
     message = fit_config(RunConfig(num_clients=2)) | {"task": task}
     assert client.fit([np.zeros(65)], message)[2]["status"] == "failed"
 
@@ -263,7 +263,7 @@ def test_a_client_survives_bad_questions(secrets: dict[str, Path]):
         ServerMessage(fit_ins=serde.fit_ins_to_proto(FitIns(x, fit_config(honest)))),
     ]
     server = CuriousServer(questions)
-    client = ResidentClient(Holdings("pi", "1", 0, 2), lambda text: None).to_client()
+    client = ResidentClient(JoinOptions("pi", "1", 0, 2), lambda text: None).to_client()
     try:
         stay_joined(
             Connection(f"127.0.0.1:{server.port}", None, max_wait=0.0), client,

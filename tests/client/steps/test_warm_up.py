@@ -12,7 +12,7 @@ import pytest
 
 from tests.helpers import black_box
 from zofedht.client.join import resident
-from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.steps.local_steps import Plan
 from zofedht.client.steps.warm_up import warm_up
 from zofedht.common.config.run_config import RunConfig
@@ -34,8 +34,8 @@ class Untouchable(Objective):
         raise AssertionError("an evaluation is the user's: there is none before the run")
 
 
-def client_of(**holdings: Any) -> ResidentClient:
-    return ResidentClient(Holdings("ada", "1", **holdings), lambda text: None)
+def client_of(**options: Any) -> ResidentClient:
+    return ResidentClient(JoinOptions("ada", "1", **options), lambda text: None)
 
 
 def hello_of(config: RunConfig) -> dict[str, Any]:
@@ -61,10 +61,10 @@ def loops() -> dict[str, int]:
     return found
 
 
-def slots_compile_nothing(keys: dict[str, Any], holdings: dict[str, Any], dimension: int) -> None:
+def slots_compile_nothing(keys: dict[str, Any], options: dict[str, Any], dimension: int) -> None:
     """Join and do a slot in this process, which has compiled nothing yet."""
     config = RunConfig.from_mapping(keys)
-    client = client_of(**holdings)
+    client = client_of(**options)
     assert not any(loops().values())
     client.get_properties(hello_of(config))
     ready = loops()
@@ -78,7 +78,7 @@ def slots_compile_nothing(keys: dict[str, Any], holdings: dict[str, Any], dimens
 @pytest.mark.slow
 @pytest.mark.skipif(not runs_compiled("auto"), reason="the extra `fast` is not installed")
 @pytest.mark.parametrize(
-    ("keys", "holdings", "dimension"),
+    ("keys", "options", "dimension"),
     [
         ({"num-clients": 5}, {}, 65),  # auto: the partition is not known yet
         ({"num-clients": 5, "probe": "rademacher"}, {"partition": 0, "partitions": 5}, 65),
@@ -86,8 +86,8 @@ def slots_compile_nothing(keys: dict[str, Any], holdings: dict[str, Any], dimens
     ],
     ids=["auto", "signs", "mlp"],
 )
-def test_the_first_slot_compiles_nothing(keys: dict[str, Any], holdings: dict[str, Any], dimension: int) -> None:
-    call = f"slots_compile_nothing({keys!r}, {holdings!r}, {dimension})"
+def test_the_first_slot_compiles_nothing(keys: dict[str, Any], options: dict[str, Any], dimension: int) -> None:
+    call = f"slots_compile_nothing({keys!r}, {options!r}, {dimension})"
     script = f"from {__name__} import slots_compile_nothing; {call}"
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=False)

@@ -35,7 +35,7 @@ from flwr.common import (
 
 from tests.waiting import until
 from zofedht.client.join import patience
-from zofedht.client.join.resident import Holdings, ResidentClient
+from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.common.errors import ZofedhtError
 
@@ -178,15 +178,15 @@ def main(argv: Sequence[str]) -> int:
     """Join and misbehave; exit as the honest command does."""
     deed, address, name, share, mark, amount = argv
     if share.startswith("data:"):
-        holdings = Holdings(name, uuid.uuid4().hex, data=share.removeprefix("data:"))
+        options = JoinOptions(name, uuid.uuid4().hex, data=share.removeprefix("data:"))
     elif share.startswith("box:"):
-        holdings = Holdings(name, uuid.uuid4().hex, objective=share.removeprefix("box:"))
+        options = JoinOptions(name, uuid.uuid4().hex, objective=share.removeprefix("box:"))
     else:
         index, _, count = share.partition("/")
-        holdings = Holdings(name, uuid.uuid4().hex, int(index), int(count))
+        options = JoinOptions(name, uuid.uuid4().hex, int(index), int(count))
     if deed == "hasty":
         patience._SAME_NAME_PATIENCE = float(amount)
-    honest = ResidentClient(holdings, _say).to_client()
+    honest = ResidentClient(options, _say).to_client()
     evil = Evil(deed, honest, Path(mark), float(amount))
     line = Counting(address, None, file=Path(mark)) if deed == "counting" else Connection(address, None)
     try:
