@@ -79,7 +79,8 @@ class InProcessEngine:
         def ask(done: Collection[str]) -> dict[str, Answer]:
             return {one.name: self._evaluate_one(one, x) for one in self._members if one.name not in done}
 
-        return evaluate_clients(self._config, ask)
+        config = self._config
+        return evaluate_clients(ask, max_retries=config.max_retries, on_error=config.on_error)
 
     def _evaluate_one(self, member: Member, x: Vector) -> Answer:
         try:

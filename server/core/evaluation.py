@@ -65,7 +65,11 @@ def mean_over_clients(answers: Iterable[Metrics]) -> Metrics:
 
 
 def evaluate_clients(
-    config: RunConfig, ask: Callable[[Collection[str]], Mapping[str, Answer]], known: Collection[str] = ()
+    ask: Callable[[Collection[str]], Mapping[str, Answer]],
+    known: Collection[str] = (),
+    *,
+    max_retries: int,
+    on_error: str,
 ) -> Evaluation:
     """Return the mean over the clients that could evaluate x, and who is missing.
 
@@ -76,7 +80,7 @@ def evaluate_clients(
     Raises ObjectiveError when an evaluation failed to the end and on-error is stop.
     """
     answers: dict[str, Answer] = {}
-    for _ in range(config.max_retries + 1):
+    for _ in range(max_retries + 1):
         done = {name for name, answer in answers.items() if not isinstance(answer, Exception)}
         if answers and len(done) == len(answers):
             break
@@ -87,7 +91,7 @@ def evaluate_clients(
     missing = tuple(
         Unevaluated(name, cause_of(error), str(error) or type(error).__name__) for name, error in failed.items()
     )
-    if config.on_error == "stop" and any(isinstance(error, ObjectiveError) for error in failed.values()):
+    if on_error == "stop" and any(isinstance(error, ObjectiveError) for error in failed.values()):
         raise ObjectiveError(
             f"x could not be evaluated by all clients ({who_is_missing(missing)}); the run stops since on-error = stop"
             " (another one leaves such clients out, and a run that has begun can be resumed with it)"

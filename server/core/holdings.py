@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from zofedht.common.config.run_config import RunConfig
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import MISSING, Broadcast, Member, Update
 from zofedht.server.core.aggregation import Failure
@@ -22,9 +21,10 @@ __all__ = ["Holdings"]
 class Holdings:
     """Completes broadcasts with what their host lacks, and notes what the host has then."""
 
-    def __init__(self, config: RunConfig) -> None:
-        self._sends_slopes = config.downlink == "slopes"
-        self._memory = config.memory if config.weight else 0
+    def __init__(self, downlink: str, memory: int) -> None:
+        """``memory``: after how many rounds Q is made anew, 0 where there is none."""
+        self._sends_slopes = downlink == "slopes"
+        self._memory = memory
         self._bases: dict[str, str] = {}  # host -> digest of the basis that it confirmed
         self._forgetful: set[str] = set()  # hosts that keep no x
         self._trail = Trail()

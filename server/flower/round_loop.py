@@ -212,7 +212,8 @@ class FlowerRounds(Server):
             }
             return {name: _answer(future) for name, future in futures.items()}
 
-        return evaluate_clients(self._config, ask, self._seen)
+        config = self._config
+        return evaluate_clients(ask, self._seen, max_retries=config.max_retries, on_error=config.on_error)
 
     def test(self, x: Vector) -> Metrics:
         """Evaluate x on the test set, where the server has it."""

@@ -43,7 +43,7 @@ def test_the_rule_asks_again_those_that_failed_and_only_them():
             answers["b"] = {"loss": 4.0}
         return {name: answer for name, answer in answers.items() if name not in done}
 
-    found = evaluate_clients(small(max_retries=2), ask, known=["a", "gone"])
+    found = evaluate_clients(ask, ["a", "gone"], max_retries=2, on_error="drop-slot")
     assert asked == [{"a", "b", "c"}, {"b", "c"}, {"c"}]
     assert (found.figures, found.clients) == ({"train_loss": 2.5}, ("a", "b"))
     missing = (("c", "unusable", "down"), ("gone", "no-answer", "not connected, or still busy with earlier work"))
@@ -51,12 +51,11 @@ def test_the_rule_asks_again_those_that_failed_and_only_them():
 
 
 def test_on_error_stop_is_about_evaluations_and_not_about_lines_that_are_cut():
-    config = small(on_error="stop")
     lost: dict[str, Answer] = {"a": {"loss": 1.0}, "b": RoundError("cut")}
-    assert evaluate_clients(config, lambda done: lost).clients == ("a",)
+    assert evaluate_clients(lambda done: lost, max_retries=3, on_error="stop").clients == ("a",)
     failed: dict[str, Answer] = lost | {"c": ObjectiveError("down")}
     with pytest.raises(ObjectiveError, match=r"client b: cut; client c: down\); the run stops since on-error = stop"):
-        evaluate_clients(config, lambda done: failed)
+        evaluate_clients(lambda done: failed, max_retries=3, on_error="stop")
 
 
 def test_losses_over_different_clients_do_not_compare():
