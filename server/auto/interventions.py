@@ -22,4 +22,4 @@ class Intervention:
 
 def count_interventions(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return how often each thing was changed in the rows of a history."""
-    return dict(Counter(str(each["what"]) for row in rows for each in row.get("interventions", ())))
+    return dict(Counter(str(each["what"]) for row in rows for each in row["interventions"]))

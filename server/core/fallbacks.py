@@ -53,4 +53,4 @@ class Fallbacks:
 
 def count_fallbacks(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return for each client whose directions were others how many slots it took part with."""
-    return dict(Counter(str(slot["client"]) for row in rows for slot in row.get("fallbacks", ())))
+    return dict(Counter(str(slot["client"]) for row in rows for slot in row["fallbacks"]))
