@@ -179,7 +179,7 @@ class Lathe(Objective):
 """
 
 
-def test_clients_bring_a_black_box_that_the_server_never_has(deployment: Deployment, tmp_path: Path):
+def test_a_black_box_stays_with_its_clients(deployment: Deployment, tmp_path: Path):
     (tmp_path / "lathe.py").write_text(LATHE, encoding="utf-8")
     (tmp_path / "wear.txt").write_text("0.01", encoding="utf-8")
     tmp_path.chmod(0o755)
@@ -217,8 +217,9 @@ def test_clients_bring_a_black_box_that_the_server_never_has(deployment: Deploym
     deployment.compose("down", "--remove-orphans", **own)
 
 
-def test_seven_clients_survive_a_kill_a_pause_a_restart_a_crash_and_a_move(deployment: Deployment):
+def test_a_run_survives_five_faults(deployment: Deployment):
     # The folder still holds the run of the test above, which is put aside.
+    """A client is killed, another paused; the server is restarted, crashes, and moves to another container."""
     deployment.compose("up", "--detach", "--scale", "client=7", ROUNDS=str(ENDLESS))
     deployment.wait_for_rounds(10)
     assert "SERVING" in deployment.compose("exec", "-T", "--index", "3", "client", "health.py", "127.0.0.1:8081")

@@ -29,7 +29,8 @@ def test_a_container_can_do_no_more_than_it_must(name: str):
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_no_container_runs_as_root_but_the_one_that_hands_over_folders(name: str):
+def test_only_folders_runs_as_root(name: str):
+    """It hands the folders over to the user of the other containers."""
     expected = "0:0" if name in ROOTS else "${ZOFEDHT_UID:-1000}:${ZOFEDHT_GID:-1000}"
     assert SERVICES[name]["user"] == expected
 

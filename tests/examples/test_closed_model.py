@@ -11,7 +11,8 @@ from tests.examples.as_written import number_before, run_as_written
 
 
 @pytest.mark.slow
-def test_an_adapter_is_trained_by_the_scores_of_a_model_that_sometimes_refuses(tmp_path: Path) -> None:
+def test_an_adapter_is_trained_by_scores(tmp_path: Path) -> None:
+    """The model refuses each fortieth call."""
     said = run_as_written("closed_model", tmp_path)
     skipped = re.search(r"(\d+) of 800 steps were skipped", said)
     assert skipped
@@ -21,7 +22,8 @@ def test_an_adapter_is_trained_by_the_scores_of_a_model_that_sometimes_refuses(t
 
 
 @pytest.mark.slow
-def test_a_service_that_takes_one_question_a_call_is_asked_for_both_ends_at_once(tmp_path: Path) -> None:
+def test_both_ends_are_asked_at_once(tmp_path: Path) -> None:
+    """The service takes one question a call."""
     changes = {
         "python model_server.py &": "python model_server.py --fail-every 0 &",
         "--objective adapter:make ": "--objective adapter:make_two_calls ",

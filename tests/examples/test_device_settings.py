@@ -21,7 +21,7 @@ def answers(command: list[str], question: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_fleet_is_tuned_for_devices_that_nobody_tuned_for(tmp_path: Path) -> None:
+def test_tuned_settings_suit_new_devices(tmp_path: Path) -> None:
     said = run_as_written("device_settings", tmp_path)
     assert "5 with bounds" in said
     factory, tuned = (number_before(f"{kind} settings on devices never seen", said) for kind in ("factory", "tuned"))
@@ -31,7 +31,8 @@ def test_a_fleet_is_tuned_for_devices_that_nobody_tuned_for(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_machine_without_a_compiler_says_so_and_runs_the_same_device_in_python(tmp_path: Path) -> None:
+def test_the_device_runs_without_a_compiler(tmp_path: Path) -> None:
+    """The machine says so, and the device in Python has the same loss."""
     (tmp_path / "nothing").mkdir()
     short = {"--config run.toml": "--config run.toml --set rounds=3", "python try_settings.py runs/fleet": "true"}
     said = run_as_written("device_settings", tmp_path, changes=short, path=str(tmp_path / "nothing"))

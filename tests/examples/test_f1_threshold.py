@@ -10,7 +10,7 @@ from tests.examples.as_written import number_before, run_as_written
 
 
 @pytest.mark.slow
-def test_a_metric_without_a_gradient_is_trained_over_hospitals(tmp_path: Path) -> None:
+def test_a_metric_without_gradient_is_trained(tmp_path: Path) -> None:
     said = run_as_written("f1_threshold", tmp_path)
     # What a radius for smooth functions does here.
     assert "F is a staircase, and 8 of 8 slopes at radius 0.0001 are exactly 0; try radius = 0.1, where" in said

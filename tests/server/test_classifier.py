@@ -56,7 +56,7 @@ def test_a_network_learns_what_no_line_can() -> None:
     assert network.score(points, side) > 0.83
 
 
-def test_several_classes_are_one_against_the_rest_with_their_own_names() -> None:
+def test_several_classes_are_one_against_the_rest() -> None:
     rows, labels = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[labels]
     fitted = make_pipeline(StandardScaler(), ZOFedClassifier(**QUICK)).fit(rows, names)
@@ -67,7 +67,7 @@ def test_several_classes_are_one_against_the_rest_with_their_own_names() -> None
     assert fitted[-1].coef_.shape == (3, 4)
 
 
-def test_the_numbers_are_those_of_a_run_on_the_same_rows() -> None:
+def test_a_fit_is_a_run_on_the_same_rows() -> None:
     fitted = ZOFedClassifier(partition="sorted", num_clients=4, **QUICK).fit(X, Y)
     length = np.sqrt(np.sum(X**2) / len(X))
     data = Dataset(np.hstack([X / length, np.ones((569, 1))]), Y.astype(np.float64), Y)

@@ -89,7 +89,7 @@ def test_the_summary_has_the_figures_of_the_run(tmp_path: Path):
     assert [row["round"] for row in read_history(tmp_path / "run" / "history.jsonl")] == list(range(7))
 
 
-def test_a_config_file_and_assignments_give_the_same_run_and_assignments_win(tmp_path: Path):
+def test_assignments_win_over_the_config_file(tmp_path: Path):
     run(tmp_path / "one", "radius=0.001")
     file = tmp_path / "one" / "config.toml"
     file.write_text(file.read_text().replace("radius = 0.001", "radius = 0.5"))
@@ -98,7 +98,7 @@ def test_a_config_file_and_assignments_give_the_same_run_and_assignments_win(tmp
     assert RunConfig.from_mapping(load_toml(tmp_path / "two" / "config.toml")) == small(radius=1e-3)
 
 
-def test_resume_goes_on_to_the_x_of_an_uninterrupted_run(tmp_path: Path, capsys: Captured):
+def test_resume_equals_an_uninterrupted_run(tmp_path: Path, capsys: Captured):
     run(tmp_path / "whole")
     run(tmp_path / "parts", "rounds=3")
     assert command("resume", tmp_path / "parts", "--set", "rounds=7") == 0
@@ -106,7 +106,8 @@ def test_resume_goes_on_to_the_x_of_an_uninterrupted_run(tmp_path: Path, capsys:
     assert summary(tmp_path / "parts")["x_sha256"] == summary(tmp_path / "whole")["x_sha256"]
 
 
-def test_resume_with_a_damaged_checkpoint_warns_in_a_sentence_and_goes_on(tmp_path: Path, capsys: Captured):
+def test_resume_warns_of_a_damaged_checkpoint(tmp_path: Path, capsys: Captured):
+    """It goes on from the one before."""
     run(tmp_path / "run")
     expected = summary(tmp_path / "run")["x_sha256"]
     newest = max((tmp_path / "run" / "checkpoints").iterdir())
@@ -119,7 +120,8 @@ def test_resume_with_a_damaged_checkpoint_warns_in_a_sentence_and_goes_on(tmp_pa
     assert summary(tmp_path / "run")["x_sha256"] == expected
 
 
-def test_compare_runs_each_algorithm_on_the_same_start_and_draws_them(tmp_path: Path, capsys: Captured):
+def test_compare_begins_at_one_start(tmp_path: Path, capsys: Captured):
+    """It runs each algorithm and draws all."""
     names = ["zofedht", "zofedavg-sgd", "zofedavg-gd"]
     out = tmp_path / "all"
     assert command("compare", "--algorithms", ",".join(names), "--out", out, "--set", *SETTINGS) == 0
@@ -159,9 +161,10 @@ def test_every_problem_of_a_config_is_listed(tmp_path: Path, capsys: Captured):
         ("dataset=clients", "use it with `zofedht-server serve`"),
     ],
 )
-def test_what_fails_before_round_0_is_a_sentence_and_the_folder_can_be_used_again(
+def test_a_failed_start_leaves_the_folder_free(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, setting: str, sentence: str
 ):
+    """What fails before round 0 is one sentence."""
     monkeypatch.setattr(sys, "path", list(sys.path))  # loading an objective adds the working folder
     assert sentence in complaint(capsys, run(tmp_path / "run", setting))
     assert run(tmp_path / "run") == 0
@@ -182,7 +185,8 @@ def test_compare_refuses_one_name_twice_and_unknown_names(tmp_path: Path, capsys
     assert not (tmp_path / "all").exists()
 
 
-def test_resume_of_nothing_and_of_damaged_checkpoints_is_a_sentence(tmp_path: Path, capsys: Captured):
+def test_resume_of_nothing_is_a_sentence(tmp_path: Path, capsys: Captured):
+    """So is one of damaged checkpoints."""
     assert "holds no run" in complaint(capsys, command("resume", tmp_path))
     run(tmp_path / "run")
     for path in (tmp_path / "run" / "checkpoints").iterdir():
@@ -192,9 +196,10 @@ def test_resume_of_nothing_and_of_damaged_checkpoints_is_a_sentence(tmp_path: Pa
 
 
 @pytest.mark.parametrize("dataset", ["digits", "clients"])
-def test_resume_leaves_a_served_run_to_its_clients_where_they_hold_what_is_trained(
+def test_a_served_run_is_resumed_by_its_clients(
     dataset: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ):
+    """Where they hold what is trained."""
     objective = f"{black_box(tmp_path, monkeypatch)}:Bounded"
     config = small(rounds=2, objective=objective, dataset=dataset)
     with RunFolder(tmp_path / "run") as folder:
@@ -219,9 +224,7 @@ def test_plot_of_what_is_not_there_is_a_sentence(tmp_path: Path, capsys: Capture
     assert "no history can be read from" in complaint(capsys, code)
 
 
-def test_a_failing_objective_is_a_sentence_that_names_client_round_and_step(
-    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_failing_objective_is_named_with_its_step(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
     sentence = complaint(capsys, run(tmp_path / "run", f"objective={module}:Breaking", "max-retries=0"))
     assert "client 2: round 0, step 0: the objective raised RuntimeError: the valve is shut" in sentence
@@ -252,7 +255,8 @@ def test_our_own_mistakes_show_their_traceback(tmp_path: Path, monkeypatch: pyte
         run(tmp_path / "run")
 
 
-def test_a_fresh_process_ends_with_2_and_without_a_traceback(tmp_path: Path):
+def test_an_error_ends_without_a_traceback(tmp_path: Path):
+    """The exit code is 2."""
     words = ["-m", "zofedht.server", "run", "--out", str(tmp_path / "run"), "--set", "subspace-weight=1.4"]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2

@@ -29,7 +29,7 @@ def losses(auto_step: float, auto_weight: float) -> list[AutoResult]:
 
 
 @pytest.mark.parametrize(("loss", "excess", "verdict"), [(0.43, "+7.5%", "yes"), (0.45, "+12.5%", "**no**")])
-def test_the_step_is_judged_by_the_best_of_the_grid(loss: float, excess: str, verdict: str) -> None:
+def test_the_step_is_judged_by_the_grid(loss: float, excess: str, verdict: str) -> None:
     (row,) = step_rows(losses(loss, 0.4))
     assert row[2:] == ["0.4000", "3", f"{loss:.4f}", excess, verdict]
 
@@ -40,7 +40,8 @@ def test_the_weight_is_judged_by_the_better_of_both(loss: float, excess: str, ve
     assert row[1:6] == ["0.4000 (3)", "0.5000 (1)", f"{loss:.4f} (1)", excess, verdict]
 
 
-def test_seeds_are_averaged_and_panels_that_lack_a_run_left_out() -> None:
+def test_panels_that_lack_a_run_are_left_out() -> None:
+    """The others are means over seeds."""
     more = [*losses(0.40, 0.4), result("zofedavg-sgd", "auto", 0.0, 0.42, seed=1)]
     assert step_rows(more)[0][4] == "0.4100"
     assert weight_rows(more[:3]) == []

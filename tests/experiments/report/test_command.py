@@ -120,7 +120,8 @@ def test_claims_are_judged_by_the_cells(folder: Path, tmp_path: Path):
     assert both[0].verdict == "holds only if covariance trace, iid"
 
 
-def test_a_difference_below_one_percent_is_a_tie_and_a_tie_alone_does_not_hold(tmp_path: Path):
+def test_a_difference_below_one_percent_is_a_tie(tmp_path: Path):
+    """A claim does not hold by a tie alone."""
     folder = begin(tmp_path / "study")
     add(folder, cell("zofedht", 1.0), [0.5, 0.397])
     add(folder, cell("zofedavg-sgd", 1.0), [0.5, 0.4])
@@ -132,7 +133,7 @@ def test_a_difference_below_one_percent_is_a_tie_and_a_tie_alone_does_not_hold(t
     assert "better 0, tie 1, worse 1" in judge([read_study(folder)])[0].evidence
 
 
-def test_a_figure_has_a_row_for_each_model_that_was_run(tmp_path: Path):
+def test_a_figure_has_a_row_for_each_model(tmp_path: Path):
     folder = begin(tmp_path / "study")
     for model in ("mlp", "svm-hinge", "svm-squared-hinge"):
         add(folder, cell("zofedht", 1.0, panel=Panel("mnist", model, "iid")), [0.5, 0.4])
@@ -176,6 +177,6 @@ def test_a_page_gets_the_report_between_its_marks(folder: Path, tmp_path: Path, 
     assert "must have the marks" in capsys.readouterr().err
 
 
-def test_commands_are_shown_without_the_folders_of_the_machine_they_ran_on() -> None:
+def test_commands_are_shown_without_folders() -> None:
     shown = _anywhere("python -m zofedht.experiments study --data-dir /srv/sets --jobs 2 --out /srv/runs/paper")
     assert shown == "python -m zofedht.experiments study --data-dir DIR --jobs 2 --out runs/paper"

@@ -34,7 +34,7 @@ def test_names_are_unique_and_say_everything():
     assert "mnist-mlp-iid-zofedavg-gd-eta10-alphanone-repeat0" in names
 
 
-def test_the_words_of_the_paper_mean_what_the_preset_says():
+def test_the_preset_follows_the_papers_words():
     assert Panel("mnist", "svm-squared-hinge", "thirds") in grid("authors").panels()
     assert Panel("mnist", "svm-hinge", "sorted") in grid("paper").panels()
 
@@ -51,7 +51,7 @@ def test_presets_differ_only_by_their_named_options():
     assert [cell_config(grid(name), rcv1).batch_size for name in ("paper", "authors")] == [64, 1000]
 
 
-def test_the_budget_is_500_evaluations_a_row_for_every_algorithm():
+def test_every_algorithm_has_500_evaluations_a_row():
     panel = Panel("mnist", "logistic", "iid")
     for algorithm, alpha in (("zofedht", 0.1), ("zofedavg-sgd", None), ("zofedavg-gd", None)):
         config = cell_config(grid(), Cell(panel, algorithm, 1.0, alpha, 0))

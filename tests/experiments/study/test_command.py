@@ -64,7 +64,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_study_continues_and_equals_an_uninterrupted_one(tmp_path: Path, whole: Path, sign: signal.Signals):
+def test_a_killed_study_equals_an_uninterrupted_one(tmp_path: Path, whole: Path, sign: signal.Signals):
     out = tmp_path / "killed"
     with start(out, 40) as process:  # so many that compiled loops have not finished the second cell by then
         wait_for(out / FIRST / "result.json", process)
@@ -101,7 +101,7 @@ def test_all_cells_are_repeated_on_demand(tmp_path: Path):
     assert len(read_study(tmp_path / "s").outcomes) == 4
 
 
-def test_a_study_of_every_algorithm_is_tuned_run_and_reported(tmp_path: Path):
+def test_a_study_is_tuned_run_and_reported(tmp_path: Path):
     out = tmp_path / "s"
     assert (
         main(["study", *TINY, "--etas", "1", "--alphas", ".3", "--rounds", "6", "--jobs", "2", "--out", str(out)]) == 0
@@ -137,7 +137,7 @@ def test_other_settings_in_the_same_folder_are_refused(
 
 
 @pytest.mark.parametrize("change", [{"memory": 7}, {"no-such-key": 1}])
-def test_a_study_with_a_cell_of_another_config_is_refused(tmp_path: Path, change: dict[str, int]):
+def test_a_cell_of_another_config_is_refused(tmp_path: Path, change: dict[str, int]):
     assert study(tmp_path / "s") == 0
     path = tmp_path / "s" / FIRST / "result.json"
     result = json.loads(path.read_text())
@@ -145,7 +145,7 @@ def test_a_study_with_a_cell_of_another_config_is_refused(tmp_path: Path, change
     assert study(tmp_path / "s") == 2
 
 
-def test_a_worker_that_dies_ends_the_study_with_one_sentence(
+def test_a_dead_worker_ends_the_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr("zofedht.experiments.study.pool.cell_process", lambda *_: os._exit(9))

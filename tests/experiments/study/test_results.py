@@ -31,13 +31,14 @@ def test_mean_takes_the_candidate_that_is_good_on_average():
 
 
 @pytest.mark.parametrize("selection", ["best", "mean"])
-def test_a_candidate_that_was_repeated_more_often_has_no_better_chance(selection: str):
+def test_more_repeats_are_no_better_chance(selection: str):
     """Only repeat 0 is common: .35 beats .40 there, whatever later repeats of the other gave."""
     chosen = choose([*STEADY, outcome(0.1, 3, 0.01), outcome(1.0, 0, 0.35)], selection)  # type: ignore[arg-type]
     assert chosen.eta == 1.0
 
 
-def test_a_diverged_repeat_rules_a_candidate_out_of_the_mean_but_not_of_the_best():
+def test_a_diverged_repeat_rules_out_the_mean():
+    """It does not rule a candidate out of the best."""
     diverged = [outcome(1.0, 0, 0.30), outcome(1.0, 1, math.inf), outcome(1.0, 2, 0.30)]
     assert choose(diverged + STEADY, "mean").eta == 0.1
     assert choose(diverged + STEADY, "best").eta == 1.0
@@ -47,7 +48,7 @@ def test_one_repeat_has_no_sd():
     assert math.isnan(choose([outcome(1.0, 0, 0.3)], "best").sd)
 
 
-def test_a_folder_is_read_back_and_what_is_unfinished_is_left_out(tmp_path: Path):
+def test_unfinished_cells_are_left_out(tmp_path: Path):
     folder = begin(tmp_path / "s")
     add(folder, cell("zofedht", 1.0, 0), [0.5, 0.4])
     add(folder, cell("zofedht", 1.0, 1), [0.5, 0.3])
@@ -60,7 +61,8 @@ def test_a_folder_is_read_back_and_what_is_unfinished_is_left_out(tmp_path: Path
     assert (sgd.algorithm, sgd.best) == ("zofedavg-sgd", math.inf)
 
 
-def test_a_curve_starts_at_the_starting_point_and_ends_with_the_shortest_repeat(tmp_path: Path):
+def test_a_curve_ends_with_the_shortest_repeat(tmp_path: Path):
+    """It starts at the starting point."""
     folder = begin(tmp_path / "s")
     add(folder, cell("zofedht", 1.0, 0), [0.5, 0.4, 0.3])
     add(folder, cell("zofedht", 1.0, 1), [0.6, None])
@@ -69,7 +71,8 @@ def test_a_curve_starts_at_the_starting_point_and_ends_with_the_shortest_repeat(
     np.testing.assert_array_equal(losses, [[0.7, 0.5, 0.4], [0.7, 0.6, np.nan]])
 
 
-def test_the_lowest_loss_is_sought_along_all_repeats_and_not_in_what_diverged(tmp_path: Path):
+def test_the_lowest_loss_is_of_all_repeats(tmp_path: Path):
+    """What diverged does not count."""
     folder = begin(tmp_path / "s")
     add(folder, cell("zofedht", 1.0, 0), [0.5, 0.35, 0.6])
     add(folder, cell("zofedht", 1.0, 1), [0.3, None, None])

@@ -12,7 +12,8 @@ from zofedht.experiments.__main__ import main
 from zofedht.experiments.theory.table1 import AS_PRINTED, CORRECTED, EPSILONS, PRINTED_ROW, Setting, gamma, trajectories
 
 
-def test_the_corrected_settings_give_the_printed_row_within_003_at_every_eps():
+def test_corrected_settings_give_the_printed_row():
+    """Within .003 at every epsilon."""
     np.testing.assert_allclose(gamma(CORRECTED, runs=10, seed=0), PRINTED_ROW, atol=0.003)
 
 
@@ -39,7 +40,7 @@ def test_gamma_counts_the_steps_of_the_trajectories():
     np.testing.assert_allclose(gamma(short, runs=1, seed=3), counted, atol=1e-12)
 
 
-def test_the_command_prints_the_table_and_writes_csv_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_leaves_table_csv_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["table1", "--runs", "2", "--out", str(tmp_path / "t")]) == 0
     assert "0.9423" in capsys.readouterr().out
     rows = list(csv.DictReader((tmp_path / "t" / "table1.csv").read_text().splitlines()))

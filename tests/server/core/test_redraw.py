@@ -22,13 +22,13 @@ def coordinator(config: RunConfig = CONFIG) -> Coordinator:
     return Coordinator(config, initial_state(config, np.zeros(12)))
 
 
-def test_a_redraw_is_a_function_of_its_arguments_and_not_of_the_listing():
+def test_a_redraw_does_not_depend_on_the_listing():
     drawn = redraw(MEMBERS, seed=3, round_=5, slot=2, lost=1)
     assert redraw(MEMBERS[::-1], seed=3, round_=5, slot=2, lost=1) == drawn
 
 
 @pytest.mark.parametrize("change", [{"seed": 4}, {"round_": 6}, {"slot": 1}, {"lost": 2}])
-def test_seed_round_slot_and_losses_each_change_who_takes_over(change: dict[str, int]):
+def test_each_argument_changes_who_takes_over(change: dict[str, int]):
     many = [Member(str(index), index) for index in range(10_000)]  # so that no two draws agree by chance
     name = {"seed": 3, "round_": 5, "slot": 2, "lost": 1}
     assert redraw(many, **name) != redraw(many, **(name | change))
@@ -50,7 +50,7 @@ def test_a_slot_never_goes_back_to_who_lost_it():
 
 
 @pytest.mark.parametrize("max_retries", [0, 1, 3])
-def test_a_slot_is_drawn_again_at_most_max_retries_times(max_retries: int):
+def test_redraws_end_at_max_retries(max_retries: int):
     run = coordinator(CONFIG.replace(max_retries=max_retries))
     run.ask(MEMBERS)
     assert [run.redraw(1, MEMBERS) is not None for _ in range(5)] == [again < max_retries for again in range(5)]
@@ -65,13 +65,13 @@ def test_only_who_is_there_now_can_take_over():
     assert again.client == other.name
 
 
-def test_a_slot_that_was_not_asked_is_not_drawn_again():
+def test_only_slots_that_were_asked_are_redrawn():
     run = coordinator()
     run.ask(MEMBERS)
     assert run.redraw(77, MEMBERS) is None
 
 
-def test_who_takes_over_is_sent_q_unless_it_holds_it():
+def test_who_takes_over_is_sent_q():
     fleet, run = Fleet(quadratics(12)), coordinator(CONFIG.replace(memory=5))
     for _ in range(6):
         fleet.round(run)
@@ -82,7 +82,8 @@ def test_who_takes_over_is_sent_q_unless_it_holds_it():
     assert (again.basis is None) == (again.client in holders)
 
 
-def test_the_work_of_a_slot_is_the_same_whoever_does_it_but_for_the_data():
+def test_the_work_of_a_slot_is_the_slots():
+    """Only the data are those of the client."""
     run = coordinator()
     (first, *_) = run.ask(MEMBERS)
     again = run.redraw(0, MEMBERS)
@@ -90,7 +91,8 @@ def test_the_work_of_a_slot_is_the_same_whoever_does_it_but_for_the_data():
     assert replace(again, client=first.client, partition=first.partition) == first
 
 
-def test_the_reply_of_who_took_over_counts_and_that_of_the_first_no_longer():
+def test_the_reply_of_who_took_over_counts():
+    """That of the first client counts no longer."""
     fleet, run = Fleet(quadratics(12)), coordinator()
     asked = run.ask(MEMBERS)
     again = run.redraw(0, MEMBERS)

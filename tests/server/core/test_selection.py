@@ -40,7 +40,8 @@ def test_turns_go_by_partition_and_then_by_name():
 
 
 @BOTH
-def test_who_is_drawn_hangs_on_partitions_and_not_on_names_or_hosts(sampling: str):
+def test_the_draw_depends_on_partitions(sampling: str):
+    """Not on names or hosts."""
     renamed = [Member(f"plant {97 * index % 20}", index, host="one host") for index in range(20)]
     for round_ in range(10):
         drawn = select(renamed[::-1], 5, sampling, seed=3, round_=round_)
@@ -49,7 +50,7 @@ def test_who_is_drawn_hangs_on_partitions_and_not_on_names_or_hosts(sampling: st
 
 
 @BOTH
-def test_clients_that_bring_their_own_rows_are_drawn_by_name(sampling: str):
+def test_clients_with_own_rows_are_drawn_by_name(sampling: str):
     own = [Member(f"client-{index}") for index in range(20)]
     drawn = select(sorted(own, key=lambda member: member.name), 5, sampling, seed=3, round_=1)
     assert [member.name for member in drawn] == [f"client-{name}" for name in draw(sampling, round_=1)]
@@ -77,7 +78,7 @@ def test_with_replacement_there_may_be_more_slots_than_clients():
     assert len(draw("with-replacement", slots=50)) == 50
 
 
-def test_with_replacement_a_client_is_drawn_twice_as_often_as_chance_says():
+def test_draws_with_replacement_repeat_by_chance():
     # All of 5 draws from 20 differ with probability p; five standard errors of 2000 rounds.
     p = math.prod(1 - i / 20 for i in range(5))
     rounds = 2000
@@ -99,7 +100,7 @@ def test_every_slot_sees_every_client(sampling: str):
         assert {draw(sampling, round_)[slot] for round_ in range(400)} == set(NAMES)
 
 
-def test_nobody_to_draw_from_is_an_error_that_names_the_round():
+def test_nobody_to_draw_from_names_the_round():
     with pytest.raises(RoundError, match="round 3 has no client"):
         select([], 2, "with-replacement", seed=0, round_=3)
 
@@ -108,5 +109,5 @@ def test_names_are_sorted_as_people_do():
     assert in_order(["client-10", "client-2", "a", "10", "9"]) == ["9", "10", "a", "client-2", "client-10"]
 
 
-def test_names_with_figures_that_are_no_numbers_are_sorted_too():
+def test_names_with_odd_digits_are_sorted_too():
     assert in_order(["²", "2", "x²"]) == in_order(["x²", "²", "2"])

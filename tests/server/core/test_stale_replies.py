@@ -31,7 +31,7 @@ def sent_q(fleet: Fleet, run: Coordinator, members: list[Member]) -> set[str]:
 
 
 @pytest.mark.parametrize("replies", [True, False])
-def test_only_the_answer_of_who_was_asked_last_confirms_its_basis(replies: bool):
+def test_only_the_last_asked_confirms_its_basis(replies: bool):
     fleet, run = after_a_refresh()
     asked = run.ask(fleet.members[:3])
     again = run.redraw(0, [fleet.members[3]])
@@ -45,7 +45,8 @@ def test_only_the_answer_of_who_was_asked_last_confirms_its_basis(replies: bool)
     assert sent_q(fleet, run, fleet.members) == {asked[0].client} | (set() if replies else {"3"})
 
 
-def test_a_basis_that_the_first_client_lost_is_not_sent_to_who_took_over():
+def test_the_first_clients_lost_basis_is_not_resent():
+    """Another client took over."""
     fleet, run = after_a_refresh()
     asked = run.ask(fleet.members[:3])
     run.redraw(0, [fleet.members[3]])
@@ -54,13 +55,14 @@ def test_a_basis_that_the_first_client_lost_is_not_sent_to_who_took_over():
     assert [b.client for b in run.resend([replace(late, client="3")])] == ["3"]
 
 
-def test_a_client_cannot_ask_for_the_basis_of_another_ones_slot():
+def test_nobody_asks_for_the_basis_of_others():
     fleet, run = after_a_refresh()
     first, second, *_ = run.ask(fleet.members[:3])
     assert run.resend([Update(2, first.slot, second.client, status="basis-missing")]) == []
 
 
-def test_a_basis_is_confirmed_for_the_host_that_was_asked_and_not_for_one_its_client_moved_to():
+def test_a_basis_is_confirmed_for_the_host_asked():
+    """Its client has moved to another host."""
     fleet, run = after_a_refresh()
     first, second, third = run.ask(fleet.members[:3])
     moved = replace(fleet.members[int(first.client)], host="elsewhere")

@@ -49,9 +49,8 @@ def test_stop_ends_the_run_and_it_can_be_resumed(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("downlink", ["x", "slopes"])
-def test_a_memory_longer_than_the_parameters_is_cut_to_them_everywhere_and_told_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, downlink: str
-):
+def test_a_memory_longer_than_n_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, downlink: str):
+    """It is cut on all sides and told once."""
     module = black_box(tmp_path, monkeypatch)
     wire = {"downlink": downlink, "uplink": "slopes", "directions": "shared"} if downlink == "slopes" else {}
     config = small(objective=f"{module}:Valve", memory=50, rounds=14, **wire)
@@ -81,9 +80,7 @@ def test_scaled_and_bounded_parameters_end_as_in_process(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("factory", ["LastFails", "FailsAlways", "AllFailAtLast", "FailsOnce"])
-def test_a_full_evaluation_that_fails_is_told_as_in_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str
-):
+def test_a_failed_evaluation_is_told_as_in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str):
     module = black_box(tmp_path, monkeypatch)
     config = small(objective=f"{module}:{factory}")
     folder = RunFolder(tmp_path / "run")
@@ -105,9 +102,10 @@ def test_stop_is_about_full_evaluations_too(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("factory", "sentence"), NOT_ALIKE)
-def test_clients_that_differ_in_n_or_units_are_told_before_the_first_round(
+def test_clients_that_differ_are_named_before_round_0(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str, sentence: str
 ):
+    """They differ in n or in units."""
     module = black_box(tmp_path, monkeypatch)
     with pytest.raises(ObjectiveError, match=sentence):
         fit(small(objective=f"{module}:{factory}"), nodes(2))
@@ -120,7 +118,8 @@ class Reticent(Loopback):
         raise ConnectionError("the stream was reset")
 
 
-def test_who_has_other_units_is_never_counted_in_a_full_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_other_units_are_not_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A client with other units counts in no full evaluation."""
     module = black_box(tmp_path, monkeypatch)
     config = small(objective=f"{module}:OwnScale")
     found = fit(config.replace(num_clients=2, clients_per_round=2), [Loopback("1"), Reticent("2")])
@@ -139,7 +138,8 @@ class Leaving(Loopback):
         return super().evaluate(ins, timeout, group_id)
 
 
-def test_a_line_that_is_cut_is_no_failing_evaluation_and_stops_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_cut_line_is_no_failed_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It stops no run with on-error = stop."""
     module = black_box(tmp_path, monkeypatch)
     config = small(objective=f"{module}:Valve", on_error="stop", sampling="without-replacement", clients_per_round=4)
     found = fit(config, [Loopback("1"), Leaving("2")])

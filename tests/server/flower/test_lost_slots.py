@@ -95,9 +95,8 @@ GARBLED = {
         *((type(name, (Garbling,), {"content": content}), reason) for name, (content, reason) in GARBLED.items()),
     ],
 )
-def test_a_node_that_fails_costs_its_slots_and_the_history_names_them(
-    tmp_path: Path, kind: type[Loopback], reason: str
-):
+def test_a_failing_node_costs_its_slots(tmp_path: Path, kind: type[Loopback], reason: str):
+    """The history names the slots."""
     config = CONFIG.replace(**EVERYBODY, max_retries=0)
     folder = RunFolder(tmp_path / "run")
     folder.begin(config, "simulation")
@@ -109,7 +108,8 @@ def test_a_node_that_fails_costs_its_slots_and_the_history_names_them(
         assert {failure["client"] for failure in row["failures"]} == {"1", "3"}
 
 
-def test_a_lost_slot_goes_to_another_client_and_x_does_not_depend_on_when_it_was_lost(tmp_path: Path):
+def test_x_does_not_depend_on_when_slots_are_lost(tmp_path: Path):
+    """A lost slot goes to another client."""
     digests = set()
     for name, delay in (("soon", 0.0), ("late", 0.02)):
         folder = RunFolder(tmp_path / name)
@@ -124,7 +124,8 @@ def test_a_lost_slot_goes_to_another_client_and_x_does_not_depend_on_when_it_was
     assert digests != {in_process(CONFIG.replace(**EVERYBODY))}
 
 
-def test_when_all_nodes_fail_the_run_stops_with_reasons_and_x_unharmed(tmp_path: Path):
+def test_a_run_whose_nodes_all_fail_stops(tmp_path: Path):
+    """It says why, and x is unharmed."""
     folder = RunFolder(tmp_path / "run")
     folder.begin(CONFIG, "simulation")
     with pytest.raises(RoundError, match=r"in 4 attempts \(client \d: ConnectionError: the stream was reset"):

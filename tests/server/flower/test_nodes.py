@@ -25,7 +25,8 @@ def by_id(proxies: list[Loopback]) -> dict[str, Loopback]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 9])
-def test_every_client_lives_on_one_node_which_keeps_its_basis(count: int):
+def test_every_client_lives_on_one_node(count: int):
+    """The node keeps the basis of the client."""
     homes = over_nodes(MEMBERS, by_id(nodes(count)))
     assert [(member.name, member.partition) for member in homes] == [(m.name, m.partition) for m in MEMBERS]
     assert all(member.host == proxy.cid for member, proxy in homes.items())
@@ -33,7 +34,7 @@ def test_every_client_lives_on_one_node_which_keeps_its_basis(count: int):
     assert max(lodgers) - min(lodgers) <= 1
 
 
-def test_homes_do_not_depend_on_the_order_in_which_nodes_are_listed():
+def test_homes_do_not_depend_on_the_order_of_nodes():
     proxies = nodes(4)
     assert over_nodes(MEMBERS, by_id(proxies)) == over_nodes(MEMBERS, by_id(proxies[::-1]))
 
@@ -83,7 +84,7 @@ class Lying(Loopback):
         return answer
 
 
-def test_a_node_that_speaks_for_others_slots_costs_its_own_alone(tmp_path: Path):
+def test_speaking_for_others_costs_ones_own_slots(tmp_path: Path):
     config = small(train_rows=240, step_size=1.0, sampling="without-replacement", clients_per_round=4)
     folder = RunFolder(tmp_path / "run")
     folder.begin(config, "simulation")

@@ -41,7 +41,7 @@ def with_basis(proxies: list[Loopback], round_: int) -> int:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_x_is_that_of_the_run_in_process_for_any_nodes_with_any_ids(count: int, seed: int):
+def test_x_equals_in_process_for_any_nodes(count: int, seed: int):
     assert digest(CONFIG, nodes(count, seed)) == in_process(CONFIG)
 
 
@@ -70,7 +70,8 @@ def test_the_order_in_which_nodes_join_does_not_matter():
     assert digest(CONFIG, proxies[::-1]) == digest(CONFIG, nodes(5))
 
 
-def test_losses_and_evaluations_are_those_of_the_run_in_process(tmp_path: Path):
+def test_losses_equal_in_process(tmp_path: Path):
+    """So does the number of evaluations."""
     over_flower, here = RunFolder(tmp_path / "flower"), RunFolder(tmp_path / "here")
     for folder in (over_flower, here):
         folder.begin(CONFIG, "simulation")
@@ -93,13 +94,13 @@ def test_a_run_begun_in_process_goes_on_over_flower(tmp_path: Path):
     assert [row["round"] for row in read_history(folder.history_file)] == list(range(7))
 
 
-def test_q_goes_once_to_a_node_and_then_no_more():
+def test_q_goes_once_to_each_node():
     proxies = nodes(1)
     fit(CONFIG, proxies)
     assert [with_basis(proxies, r) for r in range(7)] == [0, 0, 3, 0, 3, 0, 3]  # three slots, one node
 
 
-def test_a_process_that_lost_its_basis_gets_it_again_in_the_same_round(tmp_path: Path):
+def test_a_lost_basis_is_resent_within_the_round(tmp_path: Path):
     """Every message meets a fresh process, as in simulation: whoever was not sent Q is sent it at once."""
     proxies = [Loopback(str(cid), bases=BasisStore) for cid in (5, 3)]
     folder = RunFolder(tmp_path / "run")
@@ -116,7 +117,7 @@ def test_without_a_node_the_wait_is_bounded():
 
 
 @pytest.mark.parametrize("factory", ["Valve", "Starting"])
-def test_a_black_box_ends_in_the_same_x_and_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str):
+def test_a_black_box_equals_in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str):
     """Its start is asked of a client, and evaluations are asked of all of them."""
     config = small(objective=f"{black_box(tmp_path, monkeypatch)}:{factory}")
     over_flower, here = fit(config, nodes(3)), run(config)
@@ -125,7 +126,7 @@ def test_a_black_box_ends_in_the_same_x_and_losses(tmp_path: Path, monkeypatch: 
     assert over_flower.final == here.final
 
 
-def test_a_black_box_that_fails_names_client_round_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_failing_black_box_is_named_with_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = small(objective=f"{black_box(tmp_path, monkeypatch)}:Breaking", max_retries=0)
     with pytest.raises(RoundError, match="client 2: round 0, step 0: the objective raised RuntimeError"):
         fit(config, nodes(2))
@@ -154,9 +155,10 @@ class Blind(Mute):
         (Blind, ObjectiveError, "no client could evaluate the start: clients 0, 1, 2, 3"),
     ],
 )
-def test_a_start_or_an_evaluation_that_nobody_gives_is_an_error_of_ours(
+def test_a_start_that_nobody_gives_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Loopback], kind_of_error: type[Exception], sentence: str
 ):
+    """An evaluation that nobody gives is one as well."""
     config = small(objective=f"{black_box(tmp_path, monkeypatch)}:Valve")
     with pytest.raises(kind_of_error, match=f"{sentence}: the stream was reset"):
         fit(config, nodes(2, kind=kind))

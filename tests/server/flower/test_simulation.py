@@ -54,7 +54,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subproces
     return folder, run_to_end([sys.executable, "-c", script], folder, environment={"PYTHONPATH": path})
 
 
-def test_a_simulation_ends_in_the_x_of_the_run_in_process(
+def test_a_simulation_equals_in_process(
     simulated: tuple[Path, subprocess.CompletedProcess[str]],
 ) -> None:
     folder, done = simulated
@@ -69,7 +69,7 @@ def test_a_simulation_ends_in_the_x_of_the_run_in_process(
     assert x_digest(state.x) == summary["x_sha256"]
 
 
-def test_a_simulation_whose_clients_fail_ends_in_one_sentence(
+def test_failing_clients_end_in_one_sentence(
     simulated: tuple[Path, subprocess.CompletedProcess[str]],
 ) -> None:
     _, done = simulated

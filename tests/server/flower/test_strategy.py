@@ -45,7 +45,7 @@ def serve(ours: ZofedhtStrategy, proxies: list[Loopback], rounds: int = CONFIG.r
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_under_a_stock_server_the_run_ends_in_the_same_x(count: int):
+def test_a_stock_server_ends_in_the_same_x(count: int):
     ours = strategy(nodes(count))
     server, history = serve(ours, nodes(count))
     expected = run(CONFIG)
@@ -56,14 +56,15 @@ def test_under_a_stock_server_the_run_ends_in_the_same_x(count: int):
     assert losses[7] == expected.final["train_loss"]
 
 
-def test_under_a_stock_server_clients_evaluate_where_the_server_cannot():
+def test_clients_evaluate_for_a_stock_server():
+    """The server has no objective of its own here."""
     _, history = serve(strategy(nodes(2), evaluates=False), nodes(2))
     # Shards of 60 rows each: the mean over clients is the mean over rows, up to the order of sums.
     assert history.losses_distributed[-1][1] == pytest.approx(run(CONFIG).final["train_loss"], rel=1e-13)
     assert history.losses_centralized == []
 
 
-def test_under_a_stock_server_a_lost_basis_costs_slots_of_one_round_alone():
+def test_a_lost_basis_costs_a_stock_server_one_round():
     """It re-sends nothing within a round, so the slots are lost; in the next round Q is there."""
     config = CONFIG.replace(sampling="without-replacement", clients_per_round=4, memory=3)
     kept = {"bases": BasisStore()}
@@ -103,7 +104,7 @@ def test_initial_parameters_are_the_x_of_the_state():
     assert not np.any(unpack(strategy([]).initialize_parameters(SimpleClientManager()))[0])
 
 
-def test_logical_clients_are_dealt_to_nodes_evenly_and_by_name():
+def test_clients_are_dealt_to_nodes_evenly():
     config = CONFIG.replace(sampling="without-replacement", num_clients=9, clients_per_round=9)
     ours = strategy(nodes(3), config)
     sent = ours.configure_fit(1, ours.initialize_parameters(SimpleClientManager()), SimpleClientManager())
@@ -123,7 +124,7 @@ def test_a_fit_config_holds_what_flower_can_carry():
         assert all(type(value) in (bool, bytes, float, int, str) for value in ins.config.values())
 
 
-def test_without_a_node_there_is_an_error_that_names_the_round():
+def test_a_round_without_nodes_is_named():
     ours = strategy([])
     with pytest.raises(RoundError, match="round 0 has no client to draw from"):
         ours.configure_fit(1, ours.initialize_parameters(SimpleClientManager()), SimpleClientManager())

@@ -21,7 +21,7 @@ CONFIG = small(train_rows=240, step_size=1.0, uplink="slopes")
 
 @pytest.mark.parametrize("directions", ["per-slot", "shared"])
 @pytest.mark.parametrize("changes", [{}, {"covariance": "paper"}, {"algorithm": "zofedavg-sgd"}])
-def test_slopes_over_flower_end_in_the_x_of_the_run_in_process(directions: str, changes: dict[str, Any]):
+def test_slopes_over_flower_equal_in_process(directions: str, changes: dict[str, Any]):
     config = CONFIG.replace(directions=directions, **changes)
     assert x_digest(fit(config, nodes(2)).state.x) == x_digest(run(config).state.x)
 
@@ -45,7 +45,7 @@ class OtherDirections(Loopback):
         return super().fit(changed, timeout, group_id)
 
 
-def test_a_node_with_other_directions_sends_moves_within_the_round(tmp_path: Path):
+def test_a_node_with_other_directions_sends_moves(tmp_path: Path):
     config = CONFIG.replace(sampling="without-replacement", clients_per_round=4)
     folder = RunFolder(tmp_path / "run")
     folder.begin(config, "simulation")
@@ -67,7 +67,8 @@ class OtherNumbers(Loopback):
         return result
 
 
-def test_nodes_that_never_introduce_themselves_say_with_their_moves_what_they_draw(tmp_path: Path):
+def test_moves_say_what_their_sender_draws(tmp_path: Path):
+    """These nodes never introduce themselves."""
     config = CONFIG.replace(uplink="move", sampling="without-replacement", clients_per_round=4)
     folder = RunFolder(tmp_path / "run")
     folder.begin(config, "simulation")

@@ -27,12 +27,12 @@ def test_over_flower_and_in_process_round_alike(changes: dict[str, Any]):
 
 
 @pytest.mark.parametrize("changes", KINDS)
-def test_x_is_near_that_of_double_precision_and_not_equal(changes: dict[str, Any]):
+def test_single_precision_is_near_double(changes: dict[str, Any]):
     single, double = (run(small(**DATA | {"wire_dtype": dtype}, **changes)).state.x for dtype in ("float32", "float64"))
     assert 0.0 < np.linalg.norm(single - double) < 1e-5 * np.linalg.norm(double)
 
 
-def test_rounding_does_not_grow_in_a_long_run_with_the_trajectory():
+def test_rounding_does_not_grow_with_the_trajectory():
     keys = {"rounds": 225, "local_steps": 5, "batch_size": 4, "memory": 8, "kernel": "numpy", "evaluate_every": 0}
     single, double = (
         run(small(train_rows=0, step_size=10.0, wire_dtype=dtype, **keys)).state.x for dtype in ("float32", "float64")
@@ -40,7 +40,8 @@ def test_rounding_does_not_grow_in_a_long_run_with_the_trajectory():
     assert np.linalg.norm(single - double) < 1e-5 * np.linalg.norm(double)
 
 
-def test_x_and_q_and_moves_are_rounded_and_the_servers_x_is_not():
+def test_messages_are_rounded_but_the_servers_x():
+    """x, Q and moves are rounded on the wire."""
     config = small(wire_dtype="float32", memory=2)
     fleet, coordinator = Fleet(quadratics()), Coordinator(config, initial_state(config, np.zeros(12)))
     for _ in range(3):
@@ -55,6 +56,6 @@ def test_x_and_q_and_moves_are_rounded_and_the_servers_x_is_not():
     assert not np.array_equal(rounded(coordinator.state.x, "float32"), coordinator.state.x)
 
 
-def test_a_client_that_keeps_x_is_sent_it_in_full_precision():
+def test_a_kept_x_is_sent_in_full_precision():
     with pytest.raises(ConfigError, match="wire-dtype must be float64 where downlink is slopes, got 'float32'"):
         small(uplink="slopes", directions="shared", downlink="slopes", wire_dtype="float32")

@@ -64,7 +64,8 @@ def reference(**changes: Any) -> Coordinator:
 @pytest.mark.parametrize(
     "changes", [{}, {"covariance": "paper"}, {"algorithm": "zofedavg-sgd"}, {"weighting": "examples"}]
 )
-def test_x_is_sent_once_and_q_never_again_to_who_takes_part_in_every_round(changes: dict[str, Any]):
+def test_x_and_q_are_sent_once(changes: dict[str, Any]):
+    """To who takes part in every round."""
     fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN, **changes))
     fleet.rounds(7)
     assert fleet.full(0) == fleet.names
@@ -73,7 +74,7 @@ def test_x_is_sent_once_and_q_never_again_to_who_takes_part_in_every_round(chang
     assert {b.x_digest for b in fleet.sent if b.round == 6} != {""}
 
 
-def test_bytes_of_a_round_do_not_depend_on_n_or_tau():
+def test_bytes_do_not_depend_on_n_or_tau():
     per_round = set()
     for dimension, memory in ((200, 2), (200, 5), (3000, 2)):
         objectives = quadratics(dimension=dimension)
@@ -86,7 +87,7 @@ def test_bytes_of_a_round_do_not_depend_on_n_or_tau():
 
 
 @pytest.mark.parametrize("gone", [1, 2, 3])
-def test_a_client_that_was_lost_for_some_rounds_replays_them(gone: int):
+def test_a_client_replays_the_rounds_it_missed(gone: int):
     fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN, rounds=9))
     fleet.rounds(3)
     fleet.absent = {"1"}
@@ -99,7 +100,7 @@ def test_a_client_that_was_lost_for_some_rounds_replays_them(gone: int):
     assert all(b.basis is None for b in to_it)
 
 
-def test_where_the_gap_costs_more_than_x_it_is_sent():
+def test_x_is_sent_where_the_gap_costs_more():
     objectives = quadratics(dimension=20)  # x has 160 bytes, a round 56
     fleet = Wired(objectives, small(**EVERYBODY, **DOWN, rounds=9))
     fleet.rounds(2)
@@ -111,7 +112,8 @@ def test_where_the_gap_costs_more_than_x_it_is_sent():
     assert fleet.full(3) == []
 
 
-def test_a_client_that_forgot_everything_gets_x_and_q_within_the_round():
+def test_a_client_without_x_gets_it_within_the_round():
+    """Q as well."""
     fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN))
     fleet.rounds(3)
     fleet.forget("2")
@@ -123,7 +125,7 @@ def test_a_client_that_forgot_everything_gets_x_and_q_within_the_round():
     assert fleet.run.state.x.tobytes() == reference().state.x.tobytes()
 
 
-def test_a_client_that_joins_late_is_sent_q_until_it_has_seen_tau_moves():
+def test_a_late_client_is_sent_q_for_tau_moves():
     fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN, memory=3, rounds=12))
     fleet.absent = {"3"}
     fleet.rounds(4)
@@ -135,7 +137,7 @@ def test_a_client_that_joins_late_is_sent_q_until_it_has_seen_tau_moves():
     assert [round_ for round_ in q if round_ >= 4] == [4, 6]  # x in the middle of moves 3..5; moves 6..8 it has seen
 
 
-def test_an_x_that_was_moved_otherwise_is_sent_in_full():
+def test_an_x_moved_otherwise_is_sent_in_full():
     fleet = Wired(QUADRATICS, small(**EVERYBODY, **DOWN))
     fleet.rounds(3)
     fleet.run.state = replace(fleet.run.state, x=fleet.run.state.x + 1.0)  # an earlier x, say
@@ -169,7 +171,7 @@ def _rounded_otherwise(broadcast: Broadcast) -> Broadcast:
     return replace(broadcast, trail=changed)
 
 
-def test_a_client_whose_x_comes_out_otherwise_gets_the_servers():
+def test_a_client_with_another_x_gets_the_servers():
     fleet = OtherArithmetic(QUADRATICS, small(**EVERYBODY, **DOWN))
     fleet.rounds(7)
     assert fleet.run.state.x.tobytes() == reference().state.x.tobytes()
@@ -186,7 +188,8 @@ class OtherGenerator(Wired):
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["at joining", "by its slopes"])
-def test_a_client_that_draws_otherwise_gets_x_in_full_and_its_move_counts(known: bool):
+def test_other_draws_get_x_in_full(known: bool):
+    """The move of such a client counts."""
     fleet = OtherGenerator(QUADRATICS, small(**EVERYBODY, **DOWN, rounds=9))
     if known:
         fleet.members[1] = replace(fleet.members[1], moves_only="it draws with dice")
@@ -232,7 +235,8 @@ class Bounded(QuadraticObjective):
     bounds = (-0.2, 0.2)
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one_and_the_downlink_may_change(tmp_path: Path):
+def test_the_downlink_may_change_on_resume(tmp_path: Path):
+    """The resumed run equals an uninterrupted one."""
     folder = RunFolder(tmp_path / "run")
     folder.begin(small(rounds=3, **DOWN), "in-process")
     run(small(rounds=3, **DOWN), QUADRATICS, folder=folder)

@@ -43,7 +43,7 @@ def test_objectives_are_freed_with_the_run(observers: list[Any], show_progress: 
     assert [ref() for ref in kept] == [None] * 4
 
 
-def test_the_data_of_a_built_in_model_are_freed_with_the_run(monkeypatch: pytest.MonkeyPatch):
+def test_built_in_data_are_freed_with_the_run(monkeypatch: pytest.MonkeyPatch):
     kept: list[weakref.ref[CentralEvaluator]] = []
 
     def watched(config: Any) -> Any:
@@ -64,7 +64,7 @@ class Rows:
 
 
 @pytest.mark.parametrize("options", [{}, {"bounds": (-5.0, 5.0)}], ids=["plain", "bounded"])
-def test_what_a_function_refers_to_is_freed_with_the_call(options: dict[str, Any]):
+def test_a_functions_data_are_freed_with_the_call(options: dict[str, Any]):
     rows = Rows()
     kept = weakref.ref(rows)
     result = run(lambda x, rows=rows: float(np.sum((x - rows.target) ** 2)), np.zeros(3), rounds=12, **options)

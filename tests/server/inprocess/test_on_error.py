@@ -36,7 +36,8 @@ def test_drop_slot_is_the_default_and_costs_the_slot(tmp_path: Path, monkeypatch
     assert all(reason.startswith("the objective raised RuntimeError: the valve sticks (valve_") for reason in reasons)
 
 
-def test_skip_step_keeps_the_slot_and_says_how_many_steps_were_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_skip_step_counts_skipped_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It keeps the slot."""
     module = black_box(tmp_path, monkeypatch)
     records = records_of(module, "Touchy", on_error="skip-step", local_steps=12)
     assert all((record.replies, record.failures) == (3, []) for record in records)
@@ -64,9 +65,8 @@ def test_without_a_failure_the_policy_changes_no_number(policy: str):
     assert run(small(on_error=policy, **digits)).state.x.tobytes() == run(small(**digits)).state.x.tobytes()
 
 
-def test_stop_ends_the_run_with_its_reason_and_the_run_can_go_on_under_another_policy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_stop_ends_the_run_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The run can go on under another policy."""
     module = black_box(tmp_path, monkeypatch)
     config = small(objective=f"{module}:Touchy", init="ones", on_error="stop", checkpoint_every=100)
     folder = RunFolder(tmp_path / "run")
@@ -79,7 +79,8 @@ def test_stop_ends_the_run_with_its_reason_and_the_run_can_go_on_under_another_p
     assert result.state.x.tobytes() == run(config.replace(on_error="skip-step")).state.x.tobytes()
 
 
-def test_a_client_cannot_stop_a_run_or_skip_steps_that_it_was_not_told_to():
+def test_a_client_cannot_choose_the_policy():
+    """It can stop no run and skip no steps unless told to."""
     config = small()
     fleet = Fleet(quadratics())
     for lie in ({"status": "stopped", "reason": "tired"}, {"skipped": 1, "reason": "tired"}, {"skipped": 4}):

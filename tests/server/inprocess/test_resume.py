@@ -71,9 +71,10 @@ def folder(tmp_path: Path) -> RunFolder:
 
 @pytest.mark.parametrize("killed", range(1, 8))
 @pytest.mark.parametrize("power_cut", [False, True])
-def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
+def test_a_resumed_run_equals_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: int, power_cut: bool
 ):
+    """Bit for bit."""
     config = small(memory=2, rounds=8, checkpoint_every=3)  # refreshes before, at and after a checkpoint
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     expected = start(whole, config)
@@ -122,7 +123,7 @@ def test_history_rows_after_the_checkpoint_are_dropped(folder: RunFolder, monkey
     assert [row["round"] for row in rows(folder)] == [0, 1, 2]
 
 
-def test_a_run_that_is_killed_again_and_again_still_ends_in_the_same_x(tmp_path: Path):
+def test_repeated_kills_do_not_change_x(tmp_path: Path):
     expected = run(small(), QUADRATICS).state.x
     folder = RunFolder(tmp_path / "run")
     with pytest.raises(KilledError):
@@ -135,7 +136,7 @@ def test_a_run_that_is_killed_again_and_again_still_ends_in_the_same_x(tmp_path:
     assert [row["round"] for row in rows(folder)] == list(range(7))
 
 
-def test_more_rounds_of_a_finished_run_equal_a_longer_run(tmp_path: Path):
+def test_more_rounds_equal_a_longer_run(tmp_path: Path):
     short, long = RunFolder(tmp_path / "short"), RunFolder(tmp_path / "long")
     start(short, small(rounds=5))
     expected = start(long, small(rounds=9))
@@ -187,7 +188,7 @@ def test_an_edited_config_file_is_refused_by_what_differs(folder: RunFolder):
         folder.reopen({})
 
 
-def test_a_run_of_another_dimension_is_refused_by_both_numbers(folder: RunFolder):
+def test_another_n_is_refused_with_both_numbers(folder: RunFolder):
     start(folder, small())
     config, state, _ = folder.reopen({"rounds": 20})
     with pytest.raises(CheckpointError, match="n = 12 parameters, the objective has 7"):
@@ -212,7 +213,7 @@ def test_the_engine_is_remembered(folder: RunFolder):
     assert folder.reopen({})[2] == "simulation"
 
 
-def test_a_disk_that_fills_up_loses_nothing_that_was_written(folder: RunFolder, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_loses_nothing_written(folder: RunFolder, monkeypatch: pytest.MonkeyPatch):
     """The checkpoint of round 4 cannot be written: rounds 0 to 3 stay, and the run goes on from round 2."""
 
     def full(descriptor: int) -> None:
@@ -239,7 +240,8 @@ def test_a_disk_that_fills_up_loses_nothing_that_was_written(folder: RunFolder, 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full to stand for a full disk")
-def test_a_history_that_cannot_be_written_stops_the_run_before_the_round_counts(folder: RunFolder):
+def test_an_unwritable_history_stops_the_run(folder: RunFolder):
+    """The round does not count."""
     expected = run(small(), QUADRATICS).state.x
     folder.begin(small(), "in-process")
     folder.history_file.symlink_to("/dev/full")

@@ -79,7 +79,8 @@ def test_what_enters_no_number_changes_nothing():
     assert end(small(evaluate_every=3, checkpoint_every=1, max_retries=0, out="x", round_timeout=1.0)) == end(small())
 
 
-def test_a_client_drawn_twice_does_two_independent_slots_and_counts_twice():
+def test_a_client_drawn_twice_does_two_slots():
+    """They are independent, and both count."""
     config = small(rounds=1, clients_per_round=4, seed=1)
     drawn = select(members_of(config), 4, "with-replacement", seed=1, round_=0)
     twice = next(member.name for member, times in Counter(drawn).items() if times == 2)
@@ -130,9 +131,8 @@ def test_an_evaluation_that_fails_names_client_round_and_step(tmp_path: Path, mo
     assert "client 2: round 0, step 0: the objective raised RuntimeError: the valve is shut" in str(caught.value)
 
 
-def test_a_client_that_fails_costs_its_slots_and_is_named_in_the_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_failing_client_costs_its_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The record names it."""
     module = black_box(tmp_path, monkeypatch)
     records: list[RoundRecord] = []
     config = small(objective=f"{module}:FirstBroken", num_clients=3, rounds=6, sampling="without-replacement")
@@ -159,13 +159,14 @@ def test_a_full_evaluation_that_fails_names_the_client(
         run(small(objective=f"{module}:{factory}"))
 
 
-def test_a_black_box_that_returns_nan_names_client_round_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_nan_is_named_with_client_round_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
     with pytest.raises(RoundError, match="client 2: round 0, step 0: the objective returned nan, not a finite number"):
         run(small(objective=f"{module}:Diverging", max_retries=0))
 
 
-def test_a_run_that_diverges_ends_with_reasons_and_not_with_a_warning():
+def test_a_diverging_run_ends_with_reasons():
+    """And without a warning."""
     with pytest.raises(RoundError, match=r"round \d+, step \d+: the slope is .*; a smaller step-size or radius"):
         run(small(rounds=200, local_steps=50, step_size=50.0, step_schedule="constant"), QUADRATICS)
 

@@ -66,7 +66,8 @@ def test_a_scale_is_nothing_but_another_function_of_z():
     np.testing.assert_allclose(run(small(), [Bowl(i) for i in range(4)]).state.x, z, rtol=1e-6, atol=1e-9)
 
 
-def test_bounds_hold_everywhere_and_a_minimum_at_a_bound_is_found():
+def test_a_minimum_at_a_bound_is_found():
+    """Bounds hold everywhere."""
     bounds = [(-5.0, 0.5), (None, 1e3), (-5e-4, None), (0.0, 1e5)]
     boxes = [Bowl(i, bounds=bounds) for i in range(4)]
     x = run(small(**FAST), boxes).x
@@ -109,7 +110,8 @@ def test_what_a_run_leaves_is_in_the_users_units(tmp_path: Path):
     assert np.mean([box.evaluate(found.x)["loss"] for box in boxes]) == pytest.approx(result.final["train_loss"])
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one_and_refuses_other_units(tmp_path: Path):
+def test_a_resumed_run_refuses_other_units(tmp_path: Path):
+    """With the same it equals an uninterrupted one."""
     boxes = [Bowl(i, bounds=(-5.0, 60.0)) for i in range(4)]
     folder = RunFolder(tmp_path / "run")
     folder.begin(small(rounds=4), "in-process")
@@ -123,9 +125,10 @@ def test_a_resumed_run_equals_an_uninterrupted_one_and_refuses_other_units(tmp_p
 
 
 @pytest.mark.parametrize(("factory", "sentence"), NOT_ALIKE)
-def test_clients_that_differ_in_n_or_units_are_told_before_the_first_round(
+def test_clients_that_differ_are_named_before_round_0(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str, sentence: str
 ):
+    """They differ in n or in units."""
     module = black_box(tmp_path, monkeypatch)
     with pytest.raises(ObjectiveError, match=sentence):
         run(small(objective=f"{module}:{factory}"))
@@ -146,7 +149,8 @@ def test_what_is_wrapped_once_is_not_wrapped_again():
     assert in_search_units(searched) is searched
 
 
-def test_an_objective_without_samples_needs_no_len_and_counts_one_a_call():
+def test_an_objective_without_samples_counts_calls():
+    """It needs no ``__len__``."""
     calls = 0
 
     class Plain(Objective):

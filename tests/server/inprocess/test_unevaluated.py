@@ -33,7 +33,7 @@ def recorded(folder: Path, factory: str, **changes: object) -> tuple[Result, Run
         return run(config, folder=kept), kept
 
 
-def test_the_rule_asks_again_those_that_failed_and_only_them():
+def test_only_who_failed_is_asked_again():
     asked: list[set[str]] = []
 
     def ask(done: Collection[str]) -> dict[str, Answer]:
@@ -50,7 +50,8 @@ def test_the_rule_asks_again_those_that_failed_and_only_them():
     assert found.missing == tuple(Unevaluated(*one) for one in missing)
 
 
-def test_on_error_stop_is_about_evaluations_and_not_about_lines_that_are_cut():
+def test_a_cut_line_does_not_stop_the_run():
+    """on-error = stop is about evaluations."""
     lost: dict[str, Answer] = {"a": {"loss": 1.0}, "b": RoundError("cut")}
     assert evaluate_clients(lambda done: lost, max_retries=3, on_error="stop").clients == ("a",)
     failed: dict[str, Answer] = lost | {"c": ObjectiveError("down")}
@@ -76,9 +77,7 @@ def test_what_fails_once_is_asked_again_and_costs_nothing(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("policy", ["drop-slot", "skip-step"])
-def test_a_client_that_cannot_evaluate_is_left_out_of_the_mean_and_named_everywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
-):
+def test_who_cannot_evaluate_is_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str):
     module = black_box(tmp_path, monkeypatch)
     found, folder = recorded(tmp_path, f"{module}:LastFails", on_error=policy)
     x, days = found.x, [np.random.default_rng([11, i]).standard_normal((4, 6)) for i in range(4)]
@@ -96,7 +95,7 @@ def test_a_client_that_cannot_evaluate_is_left_out_of_the_mean_and_named_everywh
     assert "means over different clients: they do not compare" in text
 
 
-def test_the_log_warns_once_of_a_client_that_cannot_evaluate(
+def test_the_log_warns_once_of_unevaluated_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     module = black_box(tmp_path, monkeypatch)
@@ -120,7 +119,7 @@ def test_losses_over_the_same_clients_compare(tmp_path: Path, monkeypatch: pytes
     assert last.startswith(f"the last x was evaluated on 3 of 4 clients: client 2: {WHY}")
 
 
-def test_on_error_stop_stops_and_the_run_goes_on_under_another_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_stopped_run_goes_on_under_another_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
     with pytest.raises(ObjectiveError, match=rf"client 2: {WHY}.*on-error = stop.*resumed"):
         recorded(tmp_path, f"{module}:LastFails", on_error="stop")
@@ -132,9 +131,8 @@ def test_on_error_stop_stops_and_the_run_goes_on_under_another_policy(tmp_path: 
     assert result.summary["evaluated_clients"] == {"initial": 4, "final": 3}
 
 
-def test_where_nobody_can_evaluate_the_last_x_it_is_kept_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_unevaluated_x_is_kept_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Nobody can evaluate the last x."""
     module = black_box(tmp_path, monkeypatch)
     found, folder = recorded(tmp_path, f"{module}:AllFailAtLast")
     np.testing.assert_array_equal(np.load(folder.vector_file), found.x)
@@ -166,7 +164,7 @@ class Weak(Objective):
         return super().evaluate(x)
 
 
-def test_one_call_gives_a_result_and_says_what_its_loss_is():
+def test_one_call_says_what_its_loss_is():
     some = run_once([Weak(1.0, False), Weak(2.0, True)], rounds=40, step_size=0.05)
     assert not some.success
     assert some.message.startswith(

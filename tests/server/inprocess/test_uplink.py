@@ -72,7 +72,7 @@ def test_slopes_up_equal_moves_up_for_other_models(model: str):
     assert_close(end(None, uplink="slopes", **keys), end(None, **keys))
 
 
-def test_shared_directions_are_the_same_in_all_slots_and_the_samples_are_not():
+def test_slots_share_directions_and_not_samples():
     config = small(directions="shared", **EVERYBODY)
     fleet, coordinator = Fleet([QUADRATICS[0]] * 4), Coordinator(config, initial_state(config, np.zeros(12)))
     moves = [u.move for u in fleet.carry(coordinator.ask(fleet.members)) if u.move is not None]
@@ -140,7 +140,8 @@ def mixed(**changes: Any) -> tuple[Coordinator, list[RoundRecord], MixedFleet]:
 
 @pytest.mark.parametrize("directions", ["per-slot", "shared"])
 @pytest.mark.parametrize("weighting", ["uniform", "examples"])
-def test_a_client_with_other_directions_is_asked_for_its_move_and_the_history_says_so(directions: str, weighting: str):
+def test_other_directions_are_asked_for_the_move(directions: str, weighting: str):
+    """The history says so."""
     keys = {"directions": directions, "weighting": weighting}
     slopes, records, fleet = mixed(uplink="slopes", **keys)
     moves, _, _ = mixed(**keys)
@@ -163,7 +164,7 @@ def test_honest_clients_are_in_no_fallback():
 
 
 @pytest.mark.parametrize("uplink", ["move", "slopes"])
-def test_who_was_found_to_draw_otherwise_is_named_in_each_round_that_it_takes_part_in(uplink: str):
+def test_other_draws_are_named_in_each_round(uplink: str):
     config = small(uplink=uplink, **EVERYBODY)
     fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
     fleet.members[2] = replace(fleet.members[2], moves_only="it draws with dice")
@@ -175,7 +176,7 @@ def test_who_was_found_to_draw_otherwise_is_named_in_each_round_that_it_takes_pa
     assert {b.uplink for b in fleet.sent if b.client == "2"} == {"move"}
 
 
-def test_a_digest_that_comes_with_a_move_is_checked_in_every_round():
+def test_a_moves_digest_is_checked_in_every_round():
     config = small(**EVERYBODY)
     fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
 
@@ -188,7 +189,8 @@ def test_a_digest_that_comes_with_a_move_is_checked_in_every_round():
     assert {record.replies for record in records if record} == {4}
 
 
-def test_an_engine_that_checks_nothing_loses_the_slot_and_takes_no_wrong_direction():
+def test_without_a_check_the_slot_is_lost():
+    """No wrong direction is taken."""
     config = small(uplink="slopes", **EVERYBODY)
     fleet, coordinator = MixedFleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
     record = coordinator.tell(fleet.carry(coordinator.ask(fleet.members)))
@@ -198,7 +200,7 @@ def test_an_engine_that_checks_nothing_loses_the_slot_and_takes_no_wrong_directi
     assert failures == [("1", OTHER_DIRECTIONS), ("3", OTHER_DIRECTIONS)]
 
 
-def test_what_is_known_at_joining_is_not_asked_for_first():
+def test_what_joining_told_is_not_asked_again():
     config = small(uplink="slopes", **EVERYBODY)
     fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
     members = [replace(m, moves_only="it draws with dice" if m.name == "2" else "") for m in fleet.members]
@@ -210,7 +212,7 @@ def test_what_is_known_at_joining_is_not_asked_for_first():
     assert record.replies == 4
 
 
-def test_a_lost_slot_is_drawn_again_with_the_uplink_of_its_new_client():
+def test_a_redrawn_slot_has_its_clients_uplink():
     config = small(uplink="slopes", clients_per_round=1, sampling="without-replacement")
     fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
     coordinator.ask([replace(fleet.members[0], moves_only="it draws with dice")])
@@ -226,7 +228,7 @@ def test_a_lost_slot_is_drawn_again_with_the_uplink_of_its_new_client():
     assert [f["client"] for f in record.fallbacks] == ["0", again.client]
 
 
-def test_a_mean_of_slopes_that_overflows_fails_the_round_and_not_the_program():
+def test_slopes_that_overflow_fail_the_round():
     config = small(uplink="slopes", directions="shared", max_retries=0, **EVERYBODY)
     fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
 

@@ -126,7 +126,7 @@ def test_an_export_that_cannot_be_written_is_one_sentence(
     assert sentence in error
 
 
-def test_an_export_into_a_folder_named_like_a_file_is_refused(tmp_path: Path):
+def test_an_export_into_a_folder_is_refused(tmp_path: Path):
     finish(tmp_path / "run")
     (tmp_path / "x.csv").mkdir()
     with pytest.raises(DataError, match="cannot be written"):

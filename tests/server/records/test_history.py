@@ -77,7 +77,7 @@ def test_a_last_line_of_rubbish_is_left_out(history: Path, tail: bytes):
 
 
 @pytest.mark.parametrize("line", ["{", "[1, 2]", "3", '{"loss": 1}'])
-def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(history: Path, line: str):
+def test_a_damaged_line_is_named(history: Path, line: str):
     lines = history.read_text().splitlines()
     lines[1] = line
     history.write_text("\n".join(lines) + "\n")
@@ -85,7 +85,7 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(history: Path, l
         read_history(history)
 
 
-def test_a_missing_history_is_an_error_that_names_the_file(tmp_path: Path):
+def test_a_missing_history_is_named(tmp_path: Path):
     with pytest.raises(DataError, match=r"no history can be read from .*nothing\.jsonl"):
         read_history(tmp_path / "nothing.jsonl")
 
