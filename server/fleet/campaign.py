@@ -87,9 +87,19 @@ class Campaign:
         return self.begin().candidates.best
 
     @property
+    def parameters(self) -> Parameters:
+        """What the sites declare."""
+        return self.begin().parameters
+
+    @property
+    def evaluations(self) -> int:
+        """Site evaluations so far."""
+        return self.begin().questions.evaluations
+
+    @property
     def left(self) -> int | None:
         """Site evaluations that are left of the budget; None where there is none."""
-        return self._rules.budget - self.begin().questions.evaluations if self._rules.budget else None
+        return self._rules.budget - self.evaluations if self._rules.budget else None
 
     def ask(self, points: Any, sites: Sequence[str] | None = None) -> tuple[Matrix, Vector]:
         """Return the table of one batch, (sites, points), and its means, (points,). Raises as ``Fleet.many`` does."""

@@ -15,7 +15,7 @@ from zofedht.server.fleet.campaign import Campaign, checked_points
 from zofedht.server.fleet.candidates import Best
 from zofedht.server.fleet.compare import Comparison, comparison
 from zofedht.server.fleet.gathering import Gathering, gathered_map
-from zofedht.server.fleet.minimize import minimize
+from zofedht.server.minimizers.minimize import minimize
 
 __all__ = ["SiteFunction"]
 
@@ -33,33 +33,33 @@ class SiteFunction:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the parameters; x0, x1 and so on where none are declared."""
-        return self._campaign.begin().parameters.labels
+        return self._campaign.parameters.labels
 
     @property
     def dim(self) -> int:
         """n, the number of parameters."""
-        return self._campaign.begin().parameters.dim
+        return self._campaign.parameters.dim
 
     @property
     def x0(self) -> Vector:
         """Where the first site starts, (n,)."""
-        return self._campaign.begin().parameters.start.copy()
+        return self._campaign.parameters.start.copy()
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
         """Lowest and highest value of each parameter, infinite where it has no bound."""
-        box = self._campaign.begin().parameters.box
+        box = self._campaign.parameters.box
         return list(zip(box.lower.tolist(), box.upper.tolist(), strict=True))
 
     @property
     def scale(self) -> Vector:
         """How large a change of each parameter matters, (n,)."""
-        return self._campaign.begin().parameters.box.scale.copy()
+        return self._campaign.parameters.box.scale.copy()
 
     @property
     def evaluations(self) -> int:
         """Site evaluations that this program has asked for, replayed ones included."""
-        return self._campaign.begin().questions.evaluations
+        return self._campaign.evaluations
 
     @property
     def best(self) -> Best | None:
@@ -76,7 +76,7 @@ class SiteFunction:
 
     def __call__(self, x: ArrayLike) -> float:
         """Return the mean over the sites of F at x, (n,). Raises what ``many`` raises."""
-        [point] = checked_points([x], self._campaign.begin().parameters)
+        [point] = checked_points([x], self._campaign.parameters)
         if place := Gathering.current():
             return place[0].ask(place[1], point)
         return float(self.many([point])[0])
@@ -126,7 +126,7 @@ class SiteFunction:
         """
         if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
             raise FleetError(f"repeats must be a whole number of at least 1, got {repeats!r}")
-        pair = checked_points([self.x0 if x0 is None else x0, x], self._campaign.begin().parameters)
+        pair = checked_points([self.x0 if x0 is None else x0, x], self._campaign.parameters)
         values = self.table(np.tile(pair, (repeats, 1)))
         return comparison(values[:, 0::2], values[:, 1::2], self.sites)
 
@@ -134,32 +134,36 @@ class SiteFunction:
         self,
         x0: ArrayLike | None = None,
         *,
-        method: str = "cma-es",
+        method: str = "auto",
         maxfev: int = 0,
         seed: int = 0,
         callback: Callable[[OptimizeResult], Any] | None = None,
     ) -> OptimizeResult:
-        """Minimise the mean over the sites by CMA-ES, and ask no more sites than their spread calls for.
+        """Minimise the mean over the sites.
+
+        ``cma-es`` asks no more sites than their spread calls for, and bears noise and lost answers. ``lbfgs``, on
+        forward differences of all sites, is for functions without noise that are smooth. ``auto`` looks at the answers
+        at the start, takes the one or both, and says what it saw.
 
         Parameters
         ----------
         x0 : (n,), optional
             Where to begin; ``fleet.x0`` unless given. The optimum should be about one ``scale`` away.
-        method : {"cma-es"}
-            The one there is. It is for n of at most 200.
+        method : {"auto", "cma-es", "lbfgs"}
+            All are for n of at most 200.
         maxfev : int
             Site evaluations that it may ask for; 0: what is left of the fleet's budget.
         seed : int
             Names its random numbers.
         callback : callable, optional
-            Hears ``x``, ``nit`` and ``nfev`` after each generation; True or StopIteration ends the search.
+            Hears ``x``, ``nit`` and ``nfev`` after each generation or gradient; True or StopIteration ends the search.
 
         Returns
         -------
         scipy.optimize.OptimizeResult
             ``x`` and ``fun``, the mean of a full evaluation there: the best x that all sites have answered where
             answers are equal when asked twice, else the mean of the search's distribution. ``success`` says that it
-            is below ``start_fun``; ``nfev`` counts site evaluations, ``nit`` generations.
+            is below ``start_fun``; ``nfev`` counts site evaluations, ``nit`` generations or gradients.
 
         Examples
         --------
@@ -170,4 +174,5 @@ class SiteFunction:
         >>> np.round(result.x, 3), result.success
         (array([1., 1.]), True)
         """
-        return minimize(self._campaign, x0, method=method, maxfev=maxfev, seed=seed, callback=callback)
+        [start] = checked_points([self.x0 if x0 is None else x0], self._campaign.parameters)
+        return minimize(self._campaign, start, method=method, maxfev=maxfev, seed=seed, callback=callback)

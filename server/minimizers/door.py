@@ -1,0 +1,113 @@
+"""All that a minimizer may ask for: site evaluations up to a limit, in search units; and the best x on the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from zofedht.common.errors import BudgetError
+from zofedht.common.objective.parameters import Parameters
+from zofedht.common.typing import Matrix, Vector
+
+__all__ = ["Callback", "Door", "Evaluator", "SpentError", "StoppedError"]
+
+Callback = Callable[[OptimizeResult], Any]
+
+
+class Evaluator(Protocol):
+    """Sites that answer about points in the user's units."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sites."""
+
+    @property
+    def parameters(self) -> Parameters:
+        """What they declare."""
+
+    @property
+    def evaluations(self) -> int:
+        """Site evaluations so far."""
+
+    @property
+    def left(self) -> int | None:
+        """Site evaluations that are left of a budget, None where there is none."""
+
+    def ask(self, points: Any, sites: Sequence[str] | None = None) -> tuple[Matrix, Vector]:
+        """Return the table, (sites, points), NaN where an answer is lost, and the means. Raises BudgetError."""
+
+
+class SpentError(Exception):
+    """What is asked for exceeds the limit. Nothing of it was asked."""
+
+
+class StoppedError(Exception):
+    """The callback has stopped the search."""
+
+
+class Door:
+    """Counts what is asked, and keeps the best x that all sites have answered."""
+
+    def __init__(self, evaluator: Evaluator, start: Vector, limit: float, callback: Callback | None = None) -> None:
+        """``start``: (n,), in the user's units."""
+        self._evaluator, self.limit, self._callback = evaluator, limit, callback
+        self._box = evaluator.parameters.box
+        self._reserve = 2 * len(evaluator.names)  # for a valley that is left, and for the end
+        self.sites = len(evaluator.names)
+        self.spent = 0
+        self.best: tuple[float, Vector] = (math.inf, start)
+
+    def to_user(self, z: Matrix) -> Matrix:
+        """Return the points in the user's units."""
+        x: Matrix = self._box.to_user(z)
+        return x
+
+    def allows(self, count: int) -> bool:
+        """Whether so many site evaluations are left, with those of the end."""
+        return self.spent + count + self._reserve <= self.limit
+
+    def table(self, z: Matrix, sites: Sequence[int] | None = None) -> Matrix:
+        """Return F of some sites, all unless given, at points in search units, (sites, points).
+
+        Raises SpentError when the limit does not suffice.
+        """
+        chosen = None if sites is None else [self._evaluator.names[site] for site in sites]
+        if not self.allows(len(z) * (self.sites if chosen is None else len(chosen))):
+            raise SpentError
+        return self._asked(self.to_user(z), chosen)
+
+    def full(self, x: Vector) -> float:
+        """Return the mean over all sites at the user's x: NaN where one is lost, as it compares with no other mean."""
+        try:
+            return float(np.mean(self._asked(x[None], None)))
+        except SpentError:
+            return math.nan
+
+    def keep(self, fun: float, x: Vector) -> None:
+        """Keep the user's x if its mean over all sites is the lowest; NaN is not."""
+        if fun < self.best[0]:
+            self.best = (fun, x)
+
+    def tell(self, z: Vector, iterations: int) -> None:
+        """Tell the callback. Raises StoppedError where it wants no more."""
+        if self._callback is None:
+            return
+        try:
+            stop = self._callback(OptimizeResult(x=self.to_user(z), nit=iterations, nfev=self.spent)) is True
+        except StopIteration:
+            stop = True
+        if stop:
+            raise StoppedError
+
+    def _asked(self, points: Matrix, sites: list[str] | None) -> Matrix:
+        before = self._evaluator.evaluations
+        try:
+            return self._evaluator.ask(points, sites)[0]
+        except BudgetError as error:
+            raise SpentError from error
+        finally:
+            self.spent += self._evaluator.evaluations - before
