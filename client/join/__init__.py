@@ -1,5 +1,5 @@
 """The resident client of a gRPC server: it joins, keeps its objective, and comes back when the connection is lost.
 
 Others use ``command`` (join: what the command does) and ``ledger`` (ledger_text: what a device has sent and got).
-``resident`` answers the server, ``transport`` is the connection.
+``resident`` answers the server, ``bounds`` are the owner's limits on what is answered, ``transport`` is the connection.
 """

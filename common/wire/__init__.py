@@ -1,4 +1,4 @@
-"""Messages between server and client, and their bytes.
+"""Messages between server and client, as the arrays and scalars that Flower carries.
 
 Others use ``messages`` (Broadcast down, Update up, and what else is said), ``codec`` (to arrays and scalars and back),
 ``points`` (questions at many points) and ``npy`` (arrays of a client, checked before they are read).

@@ -1,5 +1,6 @@
 """The server of resident clients, with mutual TLS.
 
-Others use ``serve`` (serve, ServeOptions), ``admission`` (who may join), ``roster`` (who is there), ``conversation``
-(messages to a client), ``transport`` (the gRPC service), ``health`` and ``certificates`` (make_certificates).
+Others use ``serve`` (serve, ServeOptions), ``transport`` (the gRPC service, which demands a client's certificate and
+reads its name), ``admission`` (who may join, by introduction and certified name), ``roster`` (who is there),
+``conversation`` (messages to a client), ``health`` and ``certificates`` (make_certificates: they are only made there).
 """

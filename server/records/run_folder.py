@@ -28,7 +28,7 @@ from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, wri
 from zofedht.server.records.files import read_json, replace_file
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
 from zofedht.server.records.lock import FolderLock
-from zofedht.server.records.losses import count_losses
+from zofedht.server.records.lost import count_losses
 
 __all__ = ["RunFolder", "x_digest"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zofedht.server.records.losses import count_losses
+from zofedht.server.records.lost import count_losses
 
 STICKS = "the objective raised RuntimeError: the valve sticks (valve.py, line 3, in value)"
 
