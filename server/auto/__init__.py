@@ -3,7 +3,8 @@
 Other folders use the names below and import no module of this folder. A round is asked with ``drawn_as``, ``weight``
 and ``steps``; ``learn`` says what its replies teach, ``renew`` what a new Q changes. ``AutoState`` is all that the
 rules remember, and part of the checkpoint. Inside, ``step_size`` finds step sizes with ``ladder`` and ``race``,
-``subspace_weight`` the weight, and ``rules`` joins them. An ``Intervention`` is a change that nobody asked for by a number.
+``subspace_weight`` the weight, and ``rules`` joins them. An ``Intervention`` is a change that nobody asked for by a
+number.
 """
 
 from zofedht.server.auto.interventions import Intervention, count_interventions
