@@ -1,8 +1,8 @@
-"""A linear adapter in front of a model that can only be asked for scores.
+"""A linear adapter in front of a model that only gives scores.
 
-Every client photographs digits with a cheap camera: less contrast, dark corners, a glow from one side. The model has
-learned clean scans. The adapter gives each pixel a gain and an offset before it is sent, x = (64 gains, 64 offsets).
-Labels stay with the client; the model sees adapted pixels and answers with log-probabilities.
+Every client photographs digits with a cheap camera: less contrast, dark corners, a glow from one side. The model was
+trained on clean scans. The adapter gives each pixel a gain and an offset, x = (64 gains, 64 offsets). Labels stay with
+the client; the model gets adapted pixels and answers with log-probabilities.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _DIGITS = load_digits()
 _ROW, _COLUMN = np.divmod(np.arange(64), 8)
 
 START = np.concatenate([np.ones(64), np.zeros(64)])
-"""No adapter: pixels are sent as they are."""
+"""No adapter: pixels are sent unchanged."""
 
 
 def photographs(number: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return what client ``number`` of ``count`` photographed, (rows, 64), and the labels."""
+    """Return the photographs of client ``number`` of ``count``, (rows, 64), and their labels."""
     rng = np.random.default_rng([seed, number])
     mine = np.arange(1, len(_DIGITS.target), 2)[number::count]  # the model has learned the even rows
     clean = _DIGITS.data[mine] / 16.0
@@ -39,14 +39,14 @@ def photographs(number: int, count: int, seed: int) -> tuple[np.ndarray, np.ndar
 
 
 def address() -> str:
-    """Return where the model is: $MODEL_URL, or what model_server.py wrote into this folder."""
+    """Return the address of the model: $MODEL_URL, or the file that model_server.py wrote into this folder."""
     if url := os.environ.get("MODEL_URL"):
         return url
     return Path("model.url").read_text(encoding="utf-8")
 
 
 def ask(inputs: np.ndarray, tries: int = 1) -> np.ndarray:
-    """Return the log-probabilities of many rows, (rows, 10), by one call."""
+    """Return the log-probabilities of many rows, (rows, 10), with one call."""
     body = json.dumps({"inputs": inputs.tolist()}).encode()
     request = urllib.request.Request(address() + "/score", body, {"Content-Type": "application/json"})
     while True:
@@ -77,19 +77,19 @@ class Adapter(Objective):
         return float(self.values(x[np.newaxis], batch)[0])
 
     def values(self, ws: np.ndarray, batch: np.ndarray | slice, tries: int = 1) -> np.ndarray:
-        """All adapters at once, so that it is one call however many there are."""
+        """Evaluate all adapters with one call."""
         sent = np.concatenate([adapted(x, self.photos[batch]) for x in ws])
         scores = ask(sent, tries).reshape(len(ws), -1, 10)
         labels = self.labels[batch]
         return -scores[:, np.arange(len(labels)), labels].mean(axis=1)
 
     def pair(self, w: np.ndarray, v: np.ndarray, radius: float, batch: np.ndarray | slice) -> tuple[float, float]:
-        """Both ends of a step by one call."""
+        """Evaluate both ends with one call."""
         high, low = self.values(np.stack([w + radius * v, w - radius * v]), batch)
         return float(high), float(low)
 
     def evaluate(self, x: np.ndarray) -> dict[str, float]:
-        """A full evaluation has no step that could be skipped, so it asks again."""
+        """Ask again after a 503: a full evaluation has no step to skip."""
         loss = float(self.values(x[np.newaxis], slice(None), tries=5)[0])
         photos, labels = self.test
         right = ask(adapted(x, photos), tries=5).argmax(axis=1) == labels
@@ -108,7 +108,7 @@ def make(shard: Shard) -> Adapter:
 
 
 class OnePromptACall(Adapter):
-    """The same for a service that takes one question a call: both ends of a step are asked at once, in two threads."""
+    """An adapter for a service of one question a call: two threads evaluate both ends at once."""
 
     concurrency = 2
     pair = Objective.pair

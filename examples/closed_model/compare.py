@@ -1,4 +1,4 @@
-"""Print how often the closed model is right on photographs that no adapter was trained on."""
+"""Print how often the closed model is right on photographs outside the training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zofedht import load_run
 
 
 def held_out_accuracy(x: np.ndarray, clients: int, seed: int) -> float:
-    """The mean over clients; each holds out its first third."""
+    """Return the mean accuracy over clients; each client holds out its first third."""
     right = []
     for number in range(clients):
         photos, labels = photographs(number, clients, seed)

@@ -1,11 +1,11 @@
-"""A closed model behind HTTP: it reads handwritten digits, and tells nothing but scores.
+"""A closed model behind HTTP: it reads handwritten digits and gives scores only.
 
     python model_server.py [--port 0] [--fail-every 40] [--url-file model.url]
 
     POST /score  {"inputs": [[64 pixels, 0 dark to 1 bright], ...]}  ->  {"scores": [[10 log-probabilities], ...]}
 
-Stands for a hosted model: others trained it on their own data (clean scans, the half of scikit-learn's digits that no
-client has), its weights stay here, and now and then it is too busy and answers 503. It listens on this machine only.
+A hosted model. Others trained it on their own data: clean scans, the half of scikit-learn's digits that no
+client has. Its weights stay here. Now and then it is too busy and answers 503. It listens on loopback only.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Service(BaseHTTPRequestHandler):
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--port", type=int, default=0, help="0: any that is free")
-    arguments.add_argument("--fail-every", type=int, default=40, help="answer so many-th request by 503; 0: none")
-    arguments.add_argument("--url-file", type=Path, default=Path("model.url"), help="where to write the address")
+    arguments.add_argument("--port", type=int, default=0, help="0: any free port")
+    arguments.add_argument("--fail-every", type=int, default=40, help="answer every N-th request with 503; 0: never")
+    arguments.add_argument("--url-file", type=Path, default=Path("model.url"), help="file for the address")
     given = arguments.parse_args()
     Service.model, Service.fail_every = train(), given.fail_every
     unseen = load_digits()

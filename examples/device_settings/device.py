@@ -1,8 +1,8 @@
-"""The same device as device.c, number for number, for a machine without a C compiler; some 20 times slower.
+"""The device of device.c, number for number, for a machine without a C compiler; some 20 times slower.
 
     python device.py FRICTION TORQUE PLAY NOISE
 
-device.c says what it is and how it is spoken to.
+device.c describes the device and its protocol.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare settings with the factory's on devices that nobody has tuned for."""
+"""Compare trained settings with the factory's, on the devices of the training and on others."""
 
 from __future__ import annotations
 

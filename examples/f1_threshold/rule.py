@@ -1,7 +1,7 @@
-"""A points rule for biopsies, judged by its macro-F1: a metric that has no gradient.
+"""A points rule for biopsies, judged by its macro-F1: a metric without a gradient.
 
-Ten measurements of a biopsy, each with a cutoff; a measurement above its cutoff gives points, and enough points mean
-malignant. Every number of the rule is tuned: x = (10 cutoffs, 10 points, the points that are enough), n = 21.
+A biopsy has ten measurements. A measurement above its cutoff gives points, and enough points mean malignant. All
+numbers of the rule are trained: x = (10 cutoffs, 10 points, the points that are enough), n = 21.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ NAMES = [str(_DATA.feature_names[place]).removeprefix("worst ") for place in _CO
 MEASURED = _DATA.data[:, _COLUMNS]
 MALIGNANT = _DATA.target == 0
 
-# What a textbook would list: the usual value of each measurement and how much patients differ. No diagnosis enters.
+# As in a textbook: the usual value of each measurement and its spread. No diagnosis enters.
 USUAL, SPREAD = MEASURED.mean(axis=0), MEASURED.std(axis=0)
 
 START = np.concatenate([np.zeros(10), np.ones(10), [4.5]])
-"""The rule that everybody starts with: a point for each measurement above its usual value, and five are enough."""
+"""The starting rule: a point for each measurement above its usual value, and five points are enough."""
 
 
 def cutoffs(x: np.ndarray) -> np.ndarray:
-    """The cutoffs in their own units; x counts them in spreads from the usual value, so that all are alike in size."""
+    """Return the cutoffs in their own units; x has them in spreads from the usual value, all of one size."""
     return USUAL + SPREAD * x[:10]
 
 
@@ -35,7 +35,7 @@ def says_malignant(x: np.ndarray, measured: np.ndarray) -> np.ndarray:
 
 
 def macro_f1(truth: np.ndarray, said: np.ndarray) -> float:
-    """The mean of the F1 of malignant and of benign; a class that is neither there nor said counts as 1."""
+    """Return the mean of the F1 of malignant and of benign; an absent class without claims has F1 = 1."""
     both = []
     for there, claimed in ((truth, said), (~truth, ~said)):
         claims = there.sum() + claimed.sum()
@@ -46,7 +46,7 @@ def macro_f1(truth: np.ndarray, said: np.ndarray) -> float:
 def hospitals(count: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Deal the patients to hospitals of different sizes and different shares of malignant cases.
 
-    Returns for each the patients it learns from, and the third of its patients that it holds out.
+    Returns for each hospital its training patients and its held-out third.
     """
     rng = np.random.default_rng(seed)
     patients: list[list[int]] = [[] for _ in range(count)]

@@ -1,8 +1,8 @@
-"""Write what the vibration sensors of three sites have recorded: site-1.npz, site-2.csv, site-3.csv.gz, and test.npz.
+"""Write the recordings of three sites' vibration sensors: site-1.npz, site-2.csv, site-3.csv.gz, and test.npz.
 
-A sensor on a pump records a quarter of a second at 2 kHz, and the Pi beside it keeps how far the energy in each of 16
-frequency bands is from a sound pump's, in spreads of sound pumps. Label 1: the pump turned out to be faulty. Each site
-has met one kind of fault so far; test.npz has all three, on pumps of the kind that all sites have.
+A sensor on a pump records a quarter of a second at 2 kHz. The Pi beside it keeps 16 numbers: how far the energy of each
+frequency band is from that of a sound pump, in spreads of sound pumps. Label 1 is a faulty pump. Each site has met one
+kind of fault; test.npz has all three kinds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FAULTS = ("imbalance", "bearing", "cavitation")
 
 
 def recording(fault: str, rng: np.random.Generator) -> np.ndarray:
-    """One recording: shaft, blades and flow noise, and what the fault adds."""
+    """Return one recording, (512,): shaft, blades, flow noise, and the fault."""
     seconds = np.arange(SAMPLES) / RATE
     speed = rng.uniform(23.0, 27.0)  # turns a second
     phase = rng.uniform(0.0, 2.0 * np.pi, size=3)
@@ -41,13 +41,13 @@ def recording(fault: str, rng: np.random.Generator) -> np.ndarray:
 
 
 def bands(signal: np.ndarray) -> np.ndarray:
-    """The energy in 16 bands from 0 to 1 kHz, (16,), as its logarithm."""
+    """Return the logarithm of the energy in 16 bands from 0 to 1 kHz, (16,)."""
     power = np.abs(np.fft.rfft(signal * np.hanning(SAMPLES))[1:]) ** 2
     return np.log10(power.reshape(BANDS, -1).sum(axis=1))
 
 
 def acceptance() -> tuple[np.ndarray, np.ndarray]:
-    """Mean and spread of the bands of a sound pump, as the maker lists them: the same numbers at every site."""
+    """Return mean and spread of a sound pump's bands from the maker's data sheet, the same at every site."""
     rng = np.random.default_rng(12345)
     sound = np.stack([bands(recording("none", rng)) for _ in range(300)])
     return sound.mean(axis=0), sound.std(axis=0)

@@ -1,4 +1,4 @@
-"""Print how often the model trained together, and those that sites train alone, tell faulty pumps from sound ones."""
+"""Print how often models tell faulty pumps from sound pumps: the common model, and each site's own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from zofedht.common.config.run_config import RunConfig
 
 
 def accuracy(x: np.ndarray, test: dict[str, np.ndarray]) -> float:
-    """x is a weight for each band and then the bias."""
+    """Return the share of right answers; x holds a weight for each band and then the bias."""
     return float(np.mean((test["X"] @ x[:-1] + x[-1] > 0.0) == (test["y"] == 1)))
 
 
 def alone(file: Path, config: RunConfig) -> np.ndarray:
-    """What a site's rows give by themselves, in as many rounds; a fifth of a data set is held out."""
+    """Return the x of one site's rows alone, in as many rounds; a fifth of the rows is held out."""
     return run(config=config, dataset=str(file), num_clients=1, clients_per_round=1).x
 
 

@@ -12,13 +12,11 @@ import numpy as np
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.choices import AUTO
 from zofedht.common.config.run_config import START_WEIGHT, RunConfig
-from zofedht.common.errors import DataError
 from zofedht.experiments.auto.tables import AutoResult, page
-from zofedht.experiments.study.cell_run import read_result, same_settings
+from zofedht.experiments.study.cell_run import read_result
 from zofedht.experiments.study.cells import Cell, Grid, Panel, cell_config, label
-from zofedht.experiments.study.pool import Job, run_jobs
+from zofedht.experiments.study.pool import Job, run_missing
 from zofedht.experiments.study.presets import PRESETS
-from zofedht.experiments.study.progress import StudyProgress
 from zofedht.server.auto import count_interventions
 from zofedht.server.records.files import make_folder, replace_file
 
@@ -64,20 +62,7 @@ def run_auto(grid: AutoGrid, out: Path, *, workers: int) -> Path:
         for seed in range(grid.seeds)
         for algorithm, step, weight in _variants(panel.model)
     ]
-    jobs = [Job(_name(*cell), _config(grid, *cell), out / _name(*cell)) for cell in cells]
-    waiting = []
-    with StudyProgress("auto", workers) as progress:
-        for job in jobs:
-            found = read_result(job.folder)
-            if found is None:
-                waiting.append(job)
-                progress.expect(job.config)
-                continue
-            if different := same_settings(found, job.config):
-                raise DataError(f"{out} holds {job.name} with another {', '.join(different)}; choose another --out")
-            progress.skipped(job.config, float(found["seconds"]))
-        progress.begin()
-        run_jobs(waiting, workers, lambda job, seconds: progress.finished(job.name, job.config, seconds))
+    run_missing("auto", [Job(_name(*cell), _config(grid, *cell), out / _name(*cell)) for cell in cells], workers)
     return write_page(grid, out)
 
 

@@ -12,11 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from zofedht.common.errors import DataError
-from zofedht.experiments.study.cell_run import read_result, same_settings
 from zofedht.experiments.study.cells import Cell, Grid, cell_config
-from zofedht.experiments.study.pool import Job, run_jobs
+from zofedht.experiments.study.pool import Job, run_missing
 from zofedht.experiments.study.presets import EPOCHS, PRESETS
-from zofedht.experiments.study.progress import StudyProgress
 from zofedht.experiments.study.results import MANIFEST, read_study
 from zofedht.server.records.files import make_folder, replace_file
 
@@ -49,24 +47,7 @@ def run_study(grid: Grid, out: Path, *, workers: int, repeat_all: bool) -> None:
 
 
 def _run(title: str, grid: Grid, cells: Sequence[Cell], out: Path, workers: int) -> None:
-    jobs = []
-    with StudyProgress(title, workers) as progress:
-        for cell in cells:
-            job = Job(cell.name, cell_config(grid, cell), out / cell.name)
-            found = read_result(job.folder)
-            if found is None:
-                jobs.append(job)
-                progress.expect(job.config)
-                continue
-            different = same_settings(found, job.config)
-            if different:
-                raise DataError(
-                    f"{out} holds cell {cell.name} with another {', '.join(different)}; choose another --out, or the"
-                    " options it was begun with"
-                )
-            progress.skipped(job.config, float(found["seconds"]))
-        progress.begin()
-        run_jobs(jobs, workers, lambda job, seconds: progress.finished(job.name, job.config, seconds))
+    run_missing(title, [Job(cell.name, cell_config(grid, cell), out / cell.name) for cell in cells], workers)
 
 
 def _claim(grid: Grid, out: Path) -> None:

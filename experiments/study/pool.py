@@ -22,9 +22,10 @@ from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.shards import objective_of, train_objective
-from zofedht.experiments.study.cell_run import cell_process, read_result
+from zofedht.experiments.study.cell_run import cell_process, read_result, same_settings
+from zofedht.experiments.study.progress import StudyProgress
 
-__all__ = ["Job", "prepare", "run_jobs"]
+__all__ = ["Job", "prepare", "run_missing"]
 
 _POLL_SECONDS = 0.05
 _FORKS = platform.system() == "Linux"  # elsewhere system libraries are not safe to fork; workers load for themselves
@@ -39,11 +40,31 @@ class Job:
     folder: Path
 
 
-def run_jobs(jobs: Sequence[Job], workers: int, finished: Callable[[Job, float], None]) -> None:
-    """Run all jobs, ``workers`` at a time; ``finished`` is told each job and its seconds as it ends.
+def run_missing(title: str, jobs: Sequence[Job], workers: int) -> None:
+    """Run the jobs without a result, ``workers`` at a time, and show the progress.
 
-    Raises DataError when a worker ends without a result; the others are then stopped, finished cells stay.
+    Raises DataError when a result is of other settings, or a worker ends without a result. Then the other workers are
+    stopped, and finished cells stay.
     """
+    missing = []
+    with StudyProgress(title, workers) as progress:
+        for job in jobs:
+            found = read_result(job.folder)
+            if found is None:
+                missing.append(job)
+                progress.expect(job.config)
+            elif different := same_settings(found, job.config):
+                raise DataError(
+                    f"{job.folder.parent} holds {job.name} with another {', '.join(different)}; choose another --out,"
+                    " or the options of its begin"
+                )
+            else:
+                progress.skipped(job.config, float(found["seconds"]))
+        progress.begin()
+        _run(missing, workers, lambda job, seconds: progress.finished(job.name, job.config, seconds))
+
+
+def _run(jobs: Sequence[Job], workers: int, finished: Callable[[Job, float], None]) -> None:
     make = multiprocessing.get_context("fork").Process if _FORKS else multiprocessing.get_context("spawn").Process
     waiting, running = list(jobs), list[tuple[Job, BaseProcess, float]]()
     try:

@@ -36,7 +36,7 @@ def test_the_device_runs_without_a_compiler(tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
     short = {"--config run.toml": "--config run.toml --set rounds=3", "python try_settings.py runs/fleet": "true"}
     said = run_as_written("device_settings", tmp_path, changes=short, path=str(tmp_path / "nothing"))
-    assert "no C compiler (cc) here: devices are run in Python" in said
+    assert "no C compiler (cc) here: devices run in Python" in said
     assert "training loss   0.7666 -> " in said  # as with the compiled device
 
 
