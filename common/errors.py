@@ -41,30 +41,30 @@ __all__ = [
 
 Cause = Literal[
     "raised",  # an evaluation raised an exception
-    "not-a-loss",  # an evaluation returned something else than a float64 number
+    "not-a-loss",  # an evaluation returned no float64 number
     "not-finite",  # a loss, a slope or a move holds NaN or inf
-    "unusable",  # the client's data, its objective or what it was sent cannot be used: no step was taken
+    "unusable",  # the client's data, objective or message cannot be used: it took no step
     "not-held",  # the client lost the basis or the x that its work needs
     "refused",  # the client answered with an error
-    "malformed",  # the reply is not one to what was asked
-    "stale",  # a reply that nobody waited for
+    "malformed",  # the reply does not fit the question
+    "stale",  # the reply came too late
     "other-directions",  # the client draws other directions than the server
-    "no-answer",  # the message or the client was lost, or was too late
-    "absent",  # the client was not there, and was asked nothing
+    "no-answer",  # the message or the client was lost, or too late
+    "absent",  # the client was not connected and got no question
 ]
-"""Why a slot, a step or an evaluation gave nothing usable. Programs read this; the sentence beside it is for people."""
+"""Why a slot, a step or an evaluation failed. Programs read the cause; its sentence is for people."""
 
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 EVALUATION_FAILED: tuple[Cause, ...] = ("raised", "not-a-loss")
-"""Causes that lie in the user's objective, not in how long the steps are."""
+"""Causes in the user's objective, as opposed to the length of the steps."""
 
 
 class ZofedhtError(Exception):
     """Base of all errors that a user can cure."""
 
     cause: Cause = "unusable"
-    """What a failure that comes of this error counts as."""
+    """The cause of a failure by this error."""
 
     told: str
     """The sentence for the server: the error's own text only where that holds nothing of the device."""
@@ -159,5 +159,5 @@ class MissingExtraError(ZofedhtError):
 
 
 def cause_of(error: BaseException) -> Cause:
-    """Return what a failure that comes of this error counts as: without an error of ours nobody has answered."""
+    """Return the cause of a failure by this error: "no-answer" for an error from outside of this program."""
     return error.cause if isinstance(error, ZofedhtError) else "no-answer"

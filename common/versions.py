@@ -1,4 +1,4 @@
-"""Versions of this package and of those that it runs on, as they are installed; nothing is imported to know them."""
+"""Versions of this package and of its dependencies, read without importing them."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def version_of(package: str) -> str:
 
 
 def version_text(program: str) -> str:
-    """Return what ``--version`` prints."""
+    """Return the line of ``--version``."""
     return f"{program} {version_of('zofedht')} (flwr {version_of('flwr')}, Python {platform.python_version()})"

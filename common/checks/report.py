@@ -1,4 +1,4 @@
-"""``from zofedht import check``: try an objective before a run is spent on it."""
+"""``from zofedht import check``: check an objective before a run."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ def check(
     config: RunConfig | None = None,
     **options: Any,
 ) -> CheckReport:
-    """Evaluate an objective as a run would, some dozen times, and report what was found.
+    """Evaluate an objective as a run would, a few dozen times, and report the findings.
 
     Parameters
     ----------
     objective : Objective, function or "module:factory"
         What ``run`` would minimise.
     x0 : array_like, shape (n,), optional
-        The point to try it at. A function needs it; others have a start of their own.
+        The point of the checks. A function needs it; other objectives have a starting point of their own.
     samples, bounds, scale
         As for ``run``; for functions alone.
     shard : Shard, optional
-        What the factory of ``"module:factory"`` is told.
+        The argument of the factory in ``"module:factory"``.
     config : RunConfig, optional
         The run that the objective is for.
     **options

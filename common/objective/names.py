@@ -1,4 +1,4 @@
-"""Names of parameters: what they may be, how a client tells them, and what differs where two sites disagree."""
+"""Names of parameters: their rules, how a client tells them, and where two sites disagree."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["MOST_TOLD_NAMES", "checked_names", "names_unlike", "told_names"]
 
 _MOST_CHARACTERS = 64  # of a name
 MOST_TOLD_NAMES = 8 * 1024
-"""Characters of all names with which a client introduces itself: a server reads no long introduction."""
+"""The most characters of names in a client's introduction."""
 
-_RULE = "all sites must call their parameters the same, in the same order"
+_RULE = "all sites must have the same names of parameters, in the same order"
 
 
 def checked_names(declared: Any, dimension: int) -> tuple[str, ...]:
-    """Return declared names as a tuple, an empty one where none are declared.
+    """Return the declared names as a tuple, empty for None.
 
-    Raises ObjectiveError unless they are n different printable texts.
+    Raises ObjectiveError unless the names are n different printable texts.
     """
     if declared is None:
         return ()
@@ -39,15 +39,15 @@ def checked_names(declared: Any, dimension: int) -> tuple[str, ...]:
 
 
 def told_names(names: Sequence[str]) -> str:
-    """Return names as a client tells them when it joins: a line each, or their sha256 where they are long."""
+    """Return the names in a client's introduction: a line for each name, or their sha256 if they are long."""
     told = "\n".join(names)
     return told if len(told) <= MOST_TOLD_NAMES else f"sha256 {hashlib.sha256(told.encode()).hexdigest()}"
 
 
 def names_unlike(mine: str, theirs: str, who: str, whom: str) -> str:
-    """Return in which name two objectives differ, and the rule; an empty text where they are the same.
+    """Return a sentence with the first name in which two objectives differ, or an empty text.
 
-    ``mine`` and ``theirs`` are told names, ``who`` and ``whom`` what the sentence calls the owners.
+    ``who`` and ``whom`` are the owners of ``mine`` and ``theirs``, names as ``told_names`` returns them.
     """
     if mine == theirs:
         return ""

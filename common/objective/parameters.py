@@ -1,4 +1,4 @@
-"""What an objective declares about its parameters: start, names, scale and bounds, in its own units."""
+"""The declarations of an objective about its parameters: start, names, scale and bounds, in its own units."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Parameters", "parameters_of"]
 
 @dataclass(frozen=True)
 class Parameters:
-    """start: (n,). names: n, or none where none are declared. units: None without scale and bounds."""
+    """start: (n,). names: n or empty. units: None without scale and bounds."""
 
     start: Vector
     names: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Parameters:
 
     @property
     def box(self) -> Units:
-        """Scale and bounds; scale 1 and no bounds where none are declared."""
+        """Scale and bounds; by default scale 1 and no bounds."""
         nothing = np.full(self.dim, np.inf)
         return self.units or Units(np.ones(self.dim), -nothing, nothing)
 
@@ -41,14 +41,13 @@ class Parameters:
 
 
 def parameters_of(objective: Objective, seed: int = 0) -> Parameters:
-    """Return what an objective declares, whether or not it has been put into search units.
+    """Return the declarations of an objective, in search units or not.
 
-    Without a start of its own it starts at the point within its bounds that is nearest to 0.
-
-    Raises ObjectiveError where a declaration is malformed, or the start lies outside of the bounds.
+    The default start is the nearest point to 0 within the bounds. Raises ObjectiveError when a declaration is
+    malformed, or the start lies outside of the bounds.
     """
     units = units_of(objective)
-    starting_point(in_search_units(objective), seed)  # which looks at the bounds
+    starting_point(in_search_units(objective), seed)  # checks the bounds
     plain = in_user_units(objective)
     own = starting_point(plain, seed)
     start = np.zeros(plain.dim) if own is None else own

@@ -1,4 +1,4 @@
-"""F of one site at several points, each on the whole shard: a value, or why there is none."""
+"""F of one site at several points, each on the whole shard: a value, or the cause of its absence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHARD = slice(None)
 
 @dataclass(frozen=True)
 class Answer:
-    """F at one point: NaN where ``cause`` says why there is none."""
+    """F at one point: a value, or NaN and a cause."""
 
     value: float
     seconds: float = math.nan
@@ -37,7 +37,7 @@ class Answer:
     @classmethod
     def lost(cls, cause: Cause, reason: str, seconds: float = math.nan) -> Answer:
         """Return an answer without a value."""
-        line = " ".join(reason.split())  # it may come from another machine, and goes to files and terminals
+        line = " ".join(reason.split())  # it may come from another machine, and is shown on terminals
         return cls(math.nan, seconds, cause, "".join(c if c.isprintable() else "?" for c in line))
 
 
@@ -48,13 +48,28 @@ def evaluate_points(
     most_seconds: float = math.inf,
     tell: Callable[[ObjectiveError], str] = str,
 ) -> list[Answer]:
-    """Return F on the whole shard at the first of the points, in order: at all of them, unless that takes long.
+    """Return F on the whole shard at the points, in their order.
 
-    ``points``, (points, n), are in the user's units. Once ``most_seconds`` are over no further evaluation is begun, so
-    that what is known can be told; there is at least one answer. ``concurrency`` points are evaluated at once; an
-    objective that writes ``values`` itself gets all of them in one call. ``tell`` makes the reason of an error.
+    ``concurrency`` points are evaluated at once; an objective with its own ``values`` gets all points in one call.
 
-    Raises ObjectiveError when the points are not finite vectors of n numbers within the bounds.
+    Parameters
+    ----------
+    objective : Objective
+    points : (points, n)
+        In the user's units.
+    most_seconds : float
+        After this time no evaluation begins, and the answers are those of the first points, at least one.
+    tell : callable
+        Maps an error to the reason in an answer.
+
+    Returns
+    -------
+    list of Answer
+
+    Raises
+    ------
+    ObjectiveError
+        When the points are not finite vectors of n numbers within the bounds.
     """
     plain = in_user_units(objective)
     _check(objective, points)
@@ -67,7 +82,7 @@ def evaluate_points(
 def _check(objective: Objective, points: Matrix) -> None:
     dimension, units = objective.dim, units_of(objective)
     if points.ndim != 2 or points.shape[1] != dimension or not len(points) or not np.all(np.isfinite(points)):
-        text = f"points must be a (points, {dimension}) array of finite numbers, got one of shape {points.shape}"
+        text = f"points must be a (points, {dimension}) array of finite numbers, got an array of shape {points.shape}"
         raise ObjectiveError(text, told=text)
     if units is not None and not np.all((points >= units.lower) & (points <= units.upper)):
         text = "points must lie within the bounds of this site's objective"

@@ -52,9 +52,7 @@ def _check(*arguments: str) -> int:
     return main(["check", "--set", "memory=3", "--objective", *arguments])
 
 
-def test_a_good_objective_passes_with_a_line_for_every_finding(
-    write_module: Writer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_finding_has_a_line(write_module: Writer, capsys: pytest.CaptureFixture[str]) -> None:
     write_module("valve_check", _MODULE)
     assert _check("valve_check:Valve") == 0
     out, err = capsys.readouterr()
@@ -65,9 +63,7 @@ def test_a_good_objective_passes_with_a_line_for_every_finding(
     assert not err
 
 
-def test_an_objective_that_cannot_run_fails_with_the_thing_to_mend(
-    write_module: Writer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_exits_with_2_and_its_cause(write_module: Writer, capsys: pytest.CaptureFixture[str]) -> None:
     write_module("valve_check", _MODULE)
     assert _check("valve_check:Single") == 2
     lines = capsys.readouterr().out.splitlines()
@@ -106,7 +102,7 @@ def test_set_and_client_reach_the_factory_and_the_checks(
         (("valve_check:Valve", "--set", "radius=0"), "radius must be greater than 0, got 0"),
     ],
 )
-def test_what_is_wrong_before_the_check_is_one_sentence_and_exit_code_2(
+def test_a_wrong_command_is_one_sentence(
     write_module: Writer, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
 ) -> None:
     write_module("valve_check", _MODULE)
@@ -118,9 +114,7 @@ def test_what_is_wrong_before_the_check_is_one_sentence_and_exit_code_2(
     assert sentence in err
 
 
-def test_a_factory_that_raises_is_shown_with_the_users_traceback(
-    write_module: Writer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_raising_factory_shows_the_users_traceback(write_module: Writer, capsys: pytest.CaptureFixture[str]) -> None:
     write_module("valve_check", _MODULE)
     assert _check("valve_check:Valve", "--client", "30") == 2
     out = capsys.readouterr().out
@@ -134,9 +128,7 @@ def test_a_factory_that_raises_is_shown_with_the_users_traceback(
     assert lines[-1] == "valve_check:Valve cannot run: 1 to mend"
 
 
-def test_a_value_that_raises_is_shown_with_the_users_traceback_and_none_of_ours(
-    write_module: Writer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_raising_value_shows_the_users_traceback(write_module: Writer, capsys: pytest.CaptureFixture[str]) -> None:
     write_module("valve_check", _MODULE)
     assert _check("valve_check:Shut") == 2
     out = capsys.readouterr().out
@@ -146,9 +138,7 @@ def test_a_value_that_raises_is_shown_with_the_users_traceback_and_none_of_ours(
     assert "        RuntimeError: the valve is shut" in out.splitlines()
 
 
-def test_a_trajectory_longer_than_the_parameters_is_told_but_no_error(
-    write_module: Writer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_memory_above_n_is_told(write_module: Writer, capsys: pytest.CaptureFixture[str]) -> None:
     write_module("valve_check", _MODULE)
     assert _check("valve_check:Valve", "--set", "memory=7") == 0
     assert "memory: with 3 parameters the run takes memory = 3 instead of 7" in capsys.readouterr().out
@@ -180,9 +170,7 @@ def test_every_problem_of_the_config_has_its_line(write_module: Writer, capsys: 
 
 
 @pytest.mark.parametrize("arguments", [[], ["check"], ["chekc"]])
-def test_a_command_line_that_cannot_be_read_shows_the_usage(
-    capsys: pytest.CaptureFixture[str], arguments: list[str]
-) -> None:
+def test_a_malformed_command_line_shows_the_usage(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2

@@ -130,7 +130,7 @@ def test_a_malformed_task_is_refused(task: str) -> None:
         objective_of(task, 0)
 
 
-def test_a_task_of_another_version_is_refused_by_its_keys() -> None:
+def test_a_task_with_unknown_keys_is_refused() -> None:
     with pytest.raises(ConfigError, match="unknown key 'datasett'; did you mean 'dataset'"):
         objective_of('{"datasett": "digits"}', 0)
 
@@ -205,7 +205,7 @@ def test_columns_beyond_the_servers_are_refused(tmp_path: Path) -> None:
         own_objective(RunConfig(dataset="clients"), _own_file(tmp_path), 2)
 
 
-def test_without_a_bias_all_of_n_are_columns_of_the_file(tmp_path: Path) -> None:
+def test_without_a_bias_n_is_the_number_of_columns(tmp_path: Path) -> None:
     config = RunConfig(dataset="clients", model="quadratic", preprocess="none")
     own = own_objective(config, _own_file(tmp_path), 5)
     assert isinstance(own, QuadraticObjective)

@@ -80,7 +80,7 @@ def test_objectives_end_as_they_do_by_the_longer_way() -> None:
     )
 
 
-def test_where_all_clients_take_part_each_does_so_once_a_round() -> None:
+def test_full_participation_draws_each_client_once() -> None:
     """Else a round's mean would be of whoever was drawn twice, and x would walk about between the clients' minima."""
     started: list[int] = []
 
@@ -103,9 +103,7 @@ def test_where_all_clients_take_part_each_does_so_once_a_round() -> None:
     assert all(row["replies"] == 8 for row in more.history)
 
 
-def test_a_module_and_the_built_in_models_end_as_they_do_by_the_longer_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_equals_the_longer_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = black_box(tmp_path, monkeypatch)
     wanted = run_in_process(small(objective=f"{module}:Bounded")).x
     assert run(f"{module}:Bounded", config=small()).x.tobytes() == wanted.tobytes()
@@ -134,13 +132,13 @@ def test_x0_starts_an_objective_elsewhere() -> None:
         run(box, x0=[0.0, 9.0, 0.0])
 
 
-def test_a_budget_ends_the_run_and_the_message_says_so() -> None:
+def test_a_budget_ends_the_run() -> None:
     result = run(bowl, x0=np.zeros(3), rounds=0, budget=1000, step_size=0.01)
     assert result.message == "the budget of 1,000 evaluations is spent"
     assert (result.success, result.nfev) == (True, 1000)
 
 
-def test_steps_that_diverge_are_no_success_and_x_is_still_finite() -> None:
+def test_diverging_steps_leave_x_finite() -> None:
     result = run(bowl, x0=np.zeros(3), step_size=50.0, step_schedule="constant")
     assert (result.success, result.status) == (False, 1)
     assert result.message.startswith("the loss went from 10.25 to ")
@@ -157,9 +155,7 @@ def test_steps_that_diverge_are_no_success_and_x_is_still_finite() -> None:
         (1, {"rounds": 0, "budget": 300}, "3 rounds;.* so give the run a larger budget, or step_size as a number"),
     ],
 )
-def test_a_run_that_ends_with_the_search_for_a_step_is_no_success(
-    clients: int, limits: dict[str, int], way_out: str
-) -> None:
+def test_an_unfinished_search_is_no_success(clients: int, limits: dict[str, int], way_out: str) -> None:
     result = run([bowl] * clients, x0=np.zeros(3), **limits)
     assert (result.success, result.status) == (False, 1)
     assert re.match(r"the search for a step \(step_size = auto\) took the whole run, " + way_out, result.message)
@@ -167,7 +163,7 @@ def test_a_run_that_ends_with_the_search_for_a_step_is_no_success(
     assert run([bowl] * clients, x0=np.zeros(3), **{key: 10 * limit for key, limit in limits.items()}).success
 
 
-def test_a_loss_that_rises_with_a_measured_step_is_told_with_that_step() -> None:
+def test_a_risen_loss_names_the_measured_step() -> None:
     calls = []
 
     def worn(x: Any) -> float:
@@ -185,7 +181,7 @@ def test_a_loss_that_rises_with_a_measured_step_is_told_with_that_step() -> None
     assert "smaller step_size" not in result.message
 
 
-def test_a_function_that_breaks_in_the_first_round_returns_the_start() -> None:
+def test_a_failure_in_round_0_returns_the_start() -> None:
     def fragile(x: Any) -> float:
         if np.any(x):
             raise RuntimeError("the plant is shut")
@@ -207,9 +203,7 @@ def test_a_function_that_breaks_at_the_start_raises() -> None:
         run(lambda x: 1 / 0, x0=np.zeros(3))
 
 
-def test_out_receives_the_files_of_a_run_that_only_python_can_continue(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_out_gets_the_files_of_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = run(bowl, x0=np.zeros(3), rounds=3, step_size=0.05, out=tmp_path / "run")
     found = load_run(tmp_path / "run")
     np.testing.assert_array_equal(found.x, result.x)
@@ -245,7 +239,7 @@ def test_what_is_no_objective_is_named() -> None:
 @pytest.mark.parametrize("rounds", [30, 100])
 @pytest.mark.parametrize("clients", [1, 5])
 @pytest.mark.parametrize("seed", range(2))
-def test_steps_that_throw_x_from_bound_to_bound_are_seen_to_be_too_long(seed: int, clients: int, rounds: int) -> None:
+def test_steps_from_bound_to_bound_are_too_long(seed: int, clients: int, rounds: int) -> None:
     functions = [lambda x, at=at: 1e4 * float(np.sum((x - at) ** 2)) for at in np.linspace(0.5, 0.6, clients)]
     start = np.full(10, 0.3)
     result = run(functions, start, bounds=(0.0, 1.0), rounds=rounds, seed=seed)
@@ -254,7 +248,7 @@ def test_steps_that_throw_x_from_bound_to_bound_are_seen_to_be_too_long(seed: in
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_least_squares_of_columns_of_other_magnitudes_do_not_run_away(seed: int) -> None:
+def test_least_squares_with_unequal_columns_do_not_diverge(seed: int) -> None:
     def clients_rows(client: int) -> Callable[[Any], float]:
         rng = np.random.default_rng(client)
         rows = rng.standard_normal((50, 20)) * np.logspace(0.0, 2.0, 20)
@@ -279,7 +273,7 @@ def test_where_losses_are_counted_from_does_not_matter(rounds: int, seed: int) -
         assert result.fun - offset < 17.0  # from 170
 
 
-def test_where_no_slope_is_seen_it_is_no_success_and_the_message_names_a_radius_that_shows_some() -> None:
+def test_without_slopes_the_message_names_a_larger_radius() -> None:
     def stairs(x: Vector) -> float:
         return float(np.sum(np.abs(0.1 * np.round(10.0 * x) - 3.0)))
 
@@ -301,9 +295,7 @@ def test_where_no_slope_is_seen_it_is_no_success_and_the_message_names_a_radius_
         (3, 0.1, "; a larger radius may show its slopes, or begin elsewhere"),
     ],
 )
-def test_a_function_that_is_flat_is_said_to_be_and_not_to_need_more_rounds(
-    clients: int, rounds: int, step: object, advice: str
-) -> None:
+def test_a_flat_function_does_not_need_more_rounds(clients: int, rounds: int, step: object, advice: str) -> None:
     functions = [lambda x, level=level: float(level) for level in range(1, clients + 1)]
     options = {"local_steps": 10} if rounds == 3 else {}
     result = run(functions, x0=np.zeros(5), rounds=rounds, step_size=step, **options)
@@ -316,7 +308,7 @@ def test_a_function_that_is_flat_is_said_to_be_and_not_to_need_more_rounds(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_noise_above_the_difference_is_told_with_a_radius_that_is_better(seed: int) -> None:
+def test_noise_is_told_with_a_better_radius(seed: int) -> None:
     rng = np.random.default_rng(seed)
 
     def noisy(x: Vector) -> float:
@@ -330,13 +322,13 @@ def test_noise_above_the_difference_is_told_with_a_radius_that_is_better(seed: i
     assert bowl(clear.x) < 0.1 * bowl(blurred.x)
 
 
-def test_what_is_noisy_within_a_batch_or_a_client_only_is_not_told() -> None:
+def test_differences_between_batches_and_clients_are_no_noise() -> None:
     rows = np.random.default_rng(0).standard_normal((30, 3))
     result = run(lambda x, batch: float(np.mean((x - rows[batch]) ** 2)), np.zeros(3), samples=30, rounds=20)
     assert result.message == "all 20 rounds are done"
 
 
-def test_a_function_that_ends_before_it_is_asked_for_its_noise_costs_a_word_and_not_the_result() -> None:
+def test_a_failed_check_for_noise_keeps_the_result() -> None:
     asked = 0
 
     def worn_out(x: Vector) -> float:

@@ -56,7 +56,7 @@ def _plain(dataset: str, **fields: Any) -> tuple[Dataset, Dataset]:
 # --- named sets
 
 
-def test_digits_need_no_files_and_come_ready_for_a_linear_model() -> None:
+def test_digits_need_no_files() -> None:
     train, test = load_dataset(DataSpec())
     assert (len(train), len(test)) == (1438, 359)
     for data in (train, test):
@@ -81,7 +81,7 @@ def _write_images(folder: Path, train_rows: int = 20, test_rows: int = 10) -> No
 
 
 @pytest.mark.parametrize("place", [".", "mnist"])
-def test_large_sets_are_found_in_the_data_folder_or_its_subfolder(tmp_path: Path, place: str) -> None:
+def test_large_sets_lie_in_the_data_folder_or_a_subfolder(tmp_path: Path, place: str) -> None:
     _write_images(tmp_path / place)
     train, test = _plain("mnist", data_dir=str(tmp_path))
     assert (len(train), len(test)) == (20, 10)
@@ -207,7 +207,7 @@ def test_fetched_rcv1_keeps_documents_of_one_side_only(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("end", ["svm", "binary"])
-def test_rcv1_test_rows_have_the_columns_of_the_training_rows(tmp_path: Path, end: str) -> None:
+def test_rcv1_test_rows_have_all_training_columns(tmp_path: Path, end: str) -> None:
     (tmp_path / f"rcv1_train.{end}.bz2").write_bytes(bz2.compress(b"1 1:3 47236:4\n-1 2:1\n"))
     (tmp_path / f"rcv1_test.{end}.bz2").write_bytes(bz2.compress(b"-1 1:1\n"))
     train, test = load_dataset(DataSpec("rcv1", data_dir=str(tmp_path)))
@@ -224,7 +224,7 @@ def test_mnist_has_the_published_class_counts(shared_data: Path) -> None:
     assert np.bincount(test.labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
 
 
-def test_the_papers_training_part_has_48000_rows_of_785_columns(shared_data: Path) -> None:
+def test_the_papers_training_set_is_48000_by_785(shared_data: Path) -> None:
     train, test = load_dataset(DataSpec("mnist", data_dir=str(shared_data), train_rows=48_000))
     assert train.features.shape == (48_000, 785)
     assert test.features.shape == (10_000, 785)
@@ -280,7 +280,7 @@ def test_a_subset_is_taken_from_the_training_part_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [81, -1])
-def test_a_subset_larger_than_the_training_part_names_both_numbers(tmp_path: Path, rows: int) -> None:
+def test_a_too_large_subset_names_both_numbers(tmp_path: Path, rows: int) -> None:
     with pytest.raises(DataError, match=rf"train-rows must be between 0 and 80, .*got {rows} \(0 takes all\)"):
         _plain(_csv(tmp_path, [0, 1] * 50), train_rows=rows)
 

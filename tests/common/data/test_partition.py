@@ -53,7 +53,7 @@ def test_shards_are_as_even_as_the_partition_allows(name: str, spread: int, clie
 
 
 @pytest.mark.parametrize(("name", "key"), [("sorted", _LABELS), ("sorted-binary", _TARGET)])
-def test_sorted_shards_follow_each_other_and_keep_the_order_of_ties(name: str, key: Indices) -> None:
+def test_sorted_shards_keep_the_order_of_ties(name: str, key: Indices) -> None:
     order = np.concatenate(_split(name))
     steps, rows = np.diff(key[order]), np.diff(order)
     assert (steps >= 0).all()
@@ -68,7 +68,7 @@ def test_thirds_gives_each_client_its_slice_of_each_third() -> None:
         assert labels[shard].tolist() == wanted
 
 
-def test_thirds_shows_every_client_both_classes_where_sorted_shows_one() -> None:
+def test_thirds_gives_every_client_both_classes() -> None:
     kinds = {name: [len(np.unique(_TARGET[shard])) for shard in _split(name)] for name in ("thirds", "sorted-binary")}
     assert min(kinds["thirds"]) == 2
     assert sum(kind == 1 for kind in kinds["sorted-binary"]) >= 19
@@ -80,7 +80,7 @@ def _label_shares(shards: list[Indices]) -> Matrix:
     return shares
 
 
-def test_dirichlet_shares_have_the_mean_and_variance_of_their_law() -> None:
+def test_dirichlet_shares_follow_their_law() -> None:
     # p ~ Beta(a, (N-1) a): mean 1/N, variance (N-1)/(N^2 (N a + 1)). 40 seeds x 10 labels of N dependent
     # shares: five standard errors of the variance are below 20 percent, and rounding adds 1/(12 300^2).
     clients, alpha = 5, 2.0
@@ -90,7 +90,7 @@ def test_dirichlet_shares_have_the_mean_and_variance_of_their_law() -> None:
     assert shares.var() == pytest.approx(variance, rel=0.2)
 
 
-def test_a_large_dirichlet_alpha_is_nearly_even_and_never_overflows() -> None:
+def test_a_large_dirichlet_alpha_is_nearly_even() -> None:
     for alpha in (1e6, 1e300):
         assert np.abs(_label_shares(_split("dirichlet", 5, alpha=alpha)) - 0.2).max() < 0.01
 

@@ -63,7 +63,7 @@ def test_evaluation_covers_the_whole_shard(name: str, bias: bool, l2: float, fea
 
 
 @pytest.mark.parametrize("name", ["logistic", "svm-hinge", "svm-squared-hinge"])
-def test_accuracy_is_the_share_of_scores_on_the_right_side(name: str) -> None:
+def test_accuracy_is_the_share_of_right_signs(name: str) -> None:
     objective, data = model(name), samples()
     x = np.random.default_rng(4).standard_normal(objective.dim)
     right = [(row @ x > 0) == bool(y) for row, y in zip(np.asarray(data.features), data.target, strict=True)]
@@ -73,7 +73,7 @@ def test_accuracy_is_the_share_of_scores_on_the_right_side(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "dim"), [("logistic", 7), ("svm-hinge", 7), ("svm-squared-hinge", 7), ("quadratic", 7)]
 )
-def test_models_of_one_score_have_one_parameter_for_each_column(name: str, dim: int) -> None:
+def test_linear_models_have_a_parameter_for_each_column(name: str, dim: int) -> None:
     objective = model(name)
     assert (objective.dim, len(objective)) == (dim, 40)
     assert objective.zeros().shape == (dim,)
@@ -102,9 +102,7 @@ def _parts(objective: MlpObjective, x: Vector, columns: int) -> tuple[Matrix, Ve
 
 @pytest.mark.parametrize(("unit_rows", "variance"), [(True, 1.0), (False, 1 / 90)])
 @pytest.mark.parametrize("bias", [False, True])
-def test_the_network_s_start_has_weights_of_the_documented_law_and_no_biases(
-    bias: bool, unit_rows: bool, variance: float
-) -> None:
+def test_the_networks_start_follows_the_documented_law(bias: bool, unit_rows: bool, variance: float) -> None:
     objective = _network(90, 1000, bias=bias, unit_rows=unit_rows)
     weights, u, biases = _parts(objective, objective.initial(np.random.default_rng(8)), 90)
     for entries, wanted in ((weights.ravel(), variance), (u, 1 / 1000)):
@@ -115,7 +113,7 @@ def test_the_network_s_start_has_weights_of_the_documented_law_and_no_biases(
     assert not biases.any()
 
 
-def test_hidden_units_differ_at_the_start_and_are_moved_in_different_ways() -> None:
+def test_hidden_units_differ_at_the_start() -> None:
     objective = _network(7, 5)
     x = objective.initial(np.random.default_rng(8))
     weights, u, _ = _parts(objective, x, 7)
@@ -129,7 +127,7 @@ def test_hidden_units_differ_at_the_start_and_are_moved_in_different_ways() -> N
 
 @pytest.mark.parametrize("columns", [3, 785])
 @pytest.mark.parametrize("unit_rows", [True, False])
-def test_what_the_hidden_units_see_first_is_of_order_one(columns: int, unit_rows: bool) -> None:
+def test_inputs_of_hidden_units_are_of_order_one(columns: int, unit_rows: bool) -> None:
     rows = np.random.default_rng(1).standard_normal((60, columns))  # standardised columns
     if unit_rows:
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -144,7 +142,7 @@ def test_every_model_can_be_built_without_options() -> None:
         assert np.isfinite(objective.value(objective.zeros(), slice(None)))
 
 
-def test_quadratic_has_its_minimum_at_the_mean_of_the_centres() -> None:
+def test_the_quadratics_minimum_is_the_mean_centre() -> None:
     centres = np.random.default_rng(6).standard_normal((30, 4))
     objective, minimum = QuadraticObjective(centres), centres.mean(axis=0)
     # Around the mean the loss is the variance plus half the squared distance.

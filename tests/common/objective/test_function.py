@@ -19,7 +19,7 @@ def test_a_function_of_x_has_no_samples() -> None:
     np.testing.assert_array_equal(starting_point(objective, 0), [1.0, 2.0, 3.0])
 
 
-def test_a_function_of_x_and_batch_is_told_the_batch() -> None:
+def test_a_function_of_x_and_batch_gets_the_batch() -> None:
     rows = np.arange(5.0)
     objective = FunctionObjective(lambda x, batch: float(rows[batch].mean() + x[0]), [0.0], samples=5)
     assert len(objective) == 5

@@ -48,7 +48,7 @@ def _error(write_module: Callable[[str, str], None], name: str) -> Exception:
     return caught.value
 
 
-def test_the_place_is_the_innermost_frame_of_the_users_own_code(write_module: Any) -> None:
+def test_the_place_is_the_users_innermost_frame(write_module: Any) -> None:
     assert raised(_error(write_module, "Plain")) == "raised KeyError: 'monday' (days.py, line 7, in inner)"
     text = raised(_error(write_module, "InLibrary"))
     assert text.startswith("raised JSONDecodeError: Expecting ")
@@ -59,7 +59,7 @@ def test_a_text_of_several_lines_becomes_one(write_module: Any) -> None:
     assert raised(_error(write_module, "Chained")).startswith("raised ValueError: no such day (days.py")
 
 
-def test_the_traceback_has_the_users_frames_and_none_of_ours(write_module: Any) -> None:
+def test_the_traceback_has_the_users_frames_only(write_module: Any) -> None:
     for name in ("Plain", "Chained", "InLibrary"):
         text = user_traceback(_error(write_module, name))
         assert "days.py" in text
