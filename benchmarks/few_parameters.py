@@ -1,11 +1,13 @@
 """CMA-ES over sites against pycma on the pooled function, in site evaluations.
 
-    python -m benchmarks.few_parameters [--tables one,shifted,sites,bounded,device] [--seeds 10] [--json FILE]
+    python -m benchmarks.few_parameters [--tables one,shifted,sites,bounded,auto,device] [--seeds 10]
+                                           [--json FILE]
 
 one: evaluations of one site until F is 1e-8. shifted: the same for five sites whose optima differ. sites: what is left
 of the height at the start after 1,000, 5,000 and 20,000 site evaluations, for 20 quadratics of condition 100 in 10
 parameters; sd is the noise of an answer, of a fall of 10, h the spread of the sites' optima in a parameter, of which
-the start is 1 away. bounded: an optimum in a corner of the bounds. device: the mean cost of the six devices of
+the start is 1 away. bounded: an optimum in a corner of the bounds. auto: the quadratics by ``fleet.minimize``, method
+auto, with so many site evaluations in all. device: the mean cost of the six devices of
 examples/device_settings after 60, 360 and 1,440 site evaluations of 40 work cycles each. pycma evaluates the mean of
 all sites, which costs a site evaluation each. Medians over the seeds, with the lowest and the highest. Needs pycma.
 """
@@ -190,6 +192,22 @@ def _at_marks(rows: dict[str, Callable[[int], Task]], seeds: int) -> dict[str, A
     return kept
 
 
+def _auto(rows: dict[str, Callable[[int], Task]], seeds: int) -> dict[str, Any]:
+    print("| case | " + " | ".join(f"{mark:,}" for mark in MARKS) + " |\n|---|" + "---|" * len(MARKS))
+    kept = {}
+    for name, make in rows.items():
+        kept[name] = [[_gap_of_auto(make(seed), mark) for mark in MARKS] for seed in range(seeds)]
+        cells = [_told(column) for column in zip(*kept[name], strict=True)]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    return kept
+
+
+def _gap_of_auto(task: Task, most: int) -> float:
+    sites = [lambda x, site=site: float(task.table(x[None], [site])[0, 0]) for site in range(len(task.sites))]
+    with Fleet.local(sites, x0=task.start) as fleet:
+        return task.gap(fleet.minimize(maxfev=most, seed=task.seed).x)
+
+
 def _devices(seeds: int) -> dict[str, Any]:
     folder = Path(__file__).resolve().parents[1] / "examples" / "device_settings"
     spec = importlib.util.spec_from_file_location("fleet_of_devices", folder / "fleet.py")
@@ -247,6 +265,7 @@ def tables() -> dict[str, Callable[[int], dict[str, Any]]]:
         "shifted": lambda seeds: _to_target(five, seeds),
         "sites": lambda seeds: _at_marks(free, seeds),
         "bounded": lambda seeds: _at_marks(boxed, seeds),
+        "auto": lambda seeds: _auto(free, seeds),
         "device": _devices,
     }
 
@@ -254,7 +273,7 @@ def tables() -> dict[str, Callable[[int], dict[str, Any]]]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", default="one,shifted,sites,bounded,device")
+    parser.add_argument("--tables", default="one,shifted,sites,bounded,auto,device")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args(argv)

@@ -26,7 +26,7 @@ def test_the_page_names_each_cause() -> None:
 
 
 def test_the_page_s_python_runs_as_written(tmp_path: Path) -> None:
-    local, *_, budget = _blocks()
+    local, *_, budget, minimize = _blocks()
 
     def python(code: str) -> str:
         done = run_to_end([sys.executable, "-c", code], tmp_path)
@@ -37,11 +37,14 @@ def test_the_page_s_python_runs_as_written(tmp_path: Path) -> None:
     assert "5 of 5 sites better" in first
     assert python(local) == first  # replayed from its folder
     assert "the budget of 50 site evaluations has 0 left" in python(budget)
+    numbers, message = python(minimize).splitlines()
+    assert " True " in numbers
+    assert "equal when asked twice; smooth, as far as 14 evaluations of a site tell; L-BFGS-B took" in message
 
 
 @pytest.mark.slow
 def test_the_page_s_network_runs_as_written(tmp_path: Path) -> None:
-    _, tune, pump, commands, _ = _blocks()
+    _, tune, pump, commands, *_ = _blocks()
     port = free_port()
     (tmp_path / "tune.py").write_text(tune.replace(":8080", f":{port}"))
     (tmp_path / "pump.py").write_text(pump)

@@ -3,10 +3,11 @@
 1. Answers at the start differ when they are asked twice: CMA-ES.
 2. Central slopes along 3 directions at radii 1e-3 and 1e-5 differ by more than 5%, or are 0: CMA-ES.
 3. Else F is quiet and smooth as far as these questions tell: CMA-ES while it asks fewer than .3 of the sites (not at
-   all with 6 sites or fewer), then L-BFGS-B from its mean if each site has 5 (n + 1) evaluations left, up to half of
-   the limit, then CMA-ES anew from the start for other valleys.
+   all with 6 sites or fewer), then L-BFGS-B from its mean if each site has 5 (n + 1) evaluations left, then CMA-ES anew
+   from the start for other valleys.
 
-Other valleys cannot be seen from the start.
+Other valleys cannot be seen from the start. Where these questions would cost more than a tenth of the limit, it is
+CMA-ES without a look.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from zofedht.common.random.streams import stream
 from zofedht.common.typing import Matrix, Vector
 from zofedht.server.cma.search import Problem
 from zofedht.server.minimizers.cma_es import Evolution
-from zofedht.server.minimizers.door import Door, SpentError
+from zofedht.server.minimizers.door import Door
 from zofedht.server.minimizers.lbfgs import descend
 
 __all__ = ["Auto"]
@@ -28,6 +29,7 @@ _DIRECTIONS, _RADII, _UNLIKE = 3, (1e-3, 1e-5), 0.05
 _SHARE, _FEW = 0.3, 6
 _GRADIENTS = 5
 _LOOKED_AT = 2  # sites whose slopes are looked at
+_PRICE = 0.1  # of the limit
 
 
 class Auto:
@@ -37,7 +39,7 @@ class Auto:
         self._door, self._problem = door, problem
         self.evolution = Evolution(door, problem)
         self.quiet = False
-        self.looked, self.saw = False, ""
+        self.looked, self.saw = False, "the budget is too small to look for smoothness"
         self.gradients = 0
 
     @property
@@ -48,12 +50,12 @@ class Auto:
     def run(self) -> None:
         """Search until the limit. Raises SpentError or StoppedError."""
         if not self._smooth():
-            self.evolution.run()
+            self.evolution.run()  # to the end
         problem, door = self._problem, self._door
         if problem.sites > _FEW:
             self.evolution.run(lambda state: state.watch.sites(problem.sites) >= _SHARE * problem.sites)
         if door.limit - door.spent >= _GRADIENTS * (len(problem.start) + 1) * problem.sites:
-            self._descend()
+            self.descend(self.evolution.mean)
         self.evolution = Evolution(door, replace(problem, seed=problem.seed + 1))
         self.evolution.run()
 
@@ -61,30 +63,26 @@ class Auto:
         """Descend by L-BFGS-B from a point in search units. Raises SpentError or StoppedError."""
         descend(self._door, self._problem, start, self._count)
 
-    def _descend(self) -> None:
-        whole, self._door.limit = self._door.limit, max(self._door.limit / 2.0, self._door.spent)
-        try:
-            self.descend(self.evolution.mean)
-        except SpentError:
-            pass  # its half is
-        finally:
-            self._door.limit = whole
-
     def _count(self) -> None:
         self.gradients += 1
 
     def _smooth(self) -> bool:
         """Whether F looks quiet and smooth at the start."""
         start = self._problem.start
-        twice = self._door.table(np.tile(start, (2, 1)))
+        points, lengths = self._ends(start)
+        sites = list(range(min(_LOOKED_AT, self._problem.sites)))
+        if self._problem.sites + len(points) * len(sites) > _PRICE * self._door.limit:
+            return False  # it would cost too much to look
         self.looked = True
-        if not np.array_equal(twice[:, 0], twice[:, 1]):
+        again = self._door.table(start[None])[:, 0]
+        if np.any(np.isnan(again + self._door.first)):
+            self.saw = "answers at the start are lost"
+            return False
+        if not np.array_equal(again, self._door.first):
             self.saw = "answers differ when asked twice"
             return False
         self.quiet = True
-        points, lengths = self._ends(start)
-        sites = range(min(_LOOKED_AT, self._problem.sites))
-        table = self._door.table(points, list(sites))
+        table = self._door.table(points, sites)
         ends = table.reshape(len(sites), len(_RADII), _DIRECTIONS, 2)
         slopes = (ends[..., 0] - ends[..., 1]) / lengths.reshape(len(_RADII), _DIRECTIONS)
         large, small = slopes[:, 0], slopes[:, 1]

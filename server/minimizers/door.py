@@ -59,7 +59,9 @@ class Door:
         self._reserve = 2 * len(evaluator.names)  # for a valley that is left, and for the end
         self.sites = len(evaluator.names)
         self.spent = 0
+        self.first: Vector = self._everywhere(start)  # of all sites at the start, (N,)
         self.best: tuple[float, Vector] = (math.inf, start)
+        self.keep(float(np.mean(self.first)), start)
 
     def to_user(self, z: Matrix) -> Matrix:
         """Return the points in the user's units."""
@@ -82,10 +84,7 @@ class Door:
 
     def full(self, x: Vector) -> float:
         """Return the mean over all sites at the user's x: NaN where one is lost, as it compares with no other mean."""
-        try:
-            return float(np.mean(self._asked(x[None], None)))
-        except SpentError:
-            return math.nan
+        return float(np.mean(self._everywhere(x)))
 
     def keep(self, fun: float, x: Vector) -> None:
         """Keep the user's x if its mean over all sites is the lowest; NaN is not."""
@@ -102,6 +101,13 @@ class Door:
             stop = True
         if stop:
             raise StoppedError
+
+    def _everywhere(self, x: Vector) -> Vector:
+        try:
+            answers: Vector = self._asked(x[None], None)[:, 0]
+            return answers
+        except SpentError:
+            return np.full(self.sites, np.nan)
 
     def _asked(self, points: Matrix, sites: list[str] | None) -> Matrix:
         before = self._evaluator.evaluations

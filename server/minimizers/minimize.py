@@ -43,8 +43,7 @@ def minimize(
     )
     limit = _limit(evaluator, maxfev)
     door = Door(evaluator, start, limit, callback)
-    first = door.full(start)
-    door.keep(first, start)
+    first = float(np.mean(door.first))
     rule = Auto(door, problem)
     try:
         if method == "cma-es":

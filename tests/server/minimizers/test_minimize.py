@@ -161,7 +161,7 @@ def test_auto_descends_where_sites_are_quiet_and_smooth() -> None:
 
 def test_auto_waits_until_many_sites_are_asked() -> None:
     sites = [lambda x, c=c: float(np.sum((x - c) ** 2)) for c in np.linspace(0.5, 1.5, 12)]
-    for maxfev, gradients in ((250, False), (4000, True)):
+    for maxfev, gradients in ((400, False), (4000, True)):
         with Fleet.local(sites, x0=np.zeros(3)) as fleet:
             found = fleet.minimize(maxfev=maxfev)
             assert ("L-BFGS-B" in found.message) == gradients
@@ -191,7 +191,14 @@ def test_auto_looks_within_the_bounds() -> None:
         return float(np.sum((x - 0.5) ** 2))
 
     with Fleet.local([site] * 2, x0=[0.0, 1.0], bounds=[(0.0, 1.0)] * 2) as fleet:
-        found = fleet.minimize(maxfev=300)
+        found = fleet.minimize(maxfev=500)
     assert np.min(asked) >= 0.0
     assert np.max(asked) <= 1.0
     np.testing.assert_allclose(found.x, 0.5, atol=1e-6)
+
+
+def test_a_small_budget_is_not_spent_on_looking() -> None:
+    with pumps() as fleet:
+        found = fleet.minimize(maxfev=200)
+        assert found.nit > 2
+        assert found.success
