@@ -191,43 +191,33 @@ def _answer(client: Client, kind: str | None, message: ServerMessage, report: Ca
 
     No question ends the client. Raises ZofedhtError when the client cannot introduce itself.
     """
+    verb = (kind or "").removesuffix("_ins")
+    verb = verb if verb in _FAILED else "get_properties"
     try:
-        match kind:
-            case "fit_ins":
-                result = client.fit(serde.fit_ins_from_proto(message.fit_ins))
-                return ClientMessage(fit_res=serde.fit_res_to_proto(result))
-            case "evaluate_ins":
-                scored = client.evaluate(serde.evaluate_ins_from_proto(message.evaluate_ins))
-                return ClientMessage(evaluate_res=serde.evaluate_res_to_proto(scored))
-            case "get_parameters_ins":
-                start = client.get_parameters(serde.get_parameters_ins_from_proto(message.get_parameters_ins))
-                return ClientMessage(get_parameters_res=serde.get_parameters_res_to_proto(start))
-            case _:
-                told = client.get_properties(serde.get_properties_ins_from_proto(message.get_properties_ins))
-                return ClientMessage(get_properties_res=serde.get_properties_res_to_proto(told))
+        question = getattr(serde, f"{verb}_ins_from_proto")(getattr(message, f"{verb}_ins"))
+        return _wrapped(verb, getattr(client, verb)(question))
     except ZofedhtError as error:
         if kind == "get_properties_ins":
             raise  # the user of this client must see it
         report(f"a question of the server was not answered: {error}")
-        return _failed(kind, Status(Code.FIT_NOT_IMPLEMENTED, error.told))
+        return _wrapped(verb, _FAILED[verb](Status(Code.FIT_NOT_IMPLEMENTED, error.told)))
     except Exception as error:  # no server of this program asks such a question
         text = f"a question of the server could not be answered: {type(error).__name__}"
         if kind == "get_properties_ins":
             raise JoinError(f"{text}: {error}") from error
         report(f"{text}: {error}")
-        return _failed(kind, Status(Code.FIT_NOT_IMPLEMENTED, text))
+        return _wrapped(verb, _FAILED[verb](Status(Code.FIT_NOT_IMPLEMENTED, text)))
 
 
-def _failed(kind: str | None, status: Status) -> ClientMessage:
-    nothing = Parameters([], "numpy.ndarray")
-    match kind:
-        case "fit_ins":
-            return ClientMessage(fit_res=serde.fit_res_to_proto(FitRes(status, nothing, 0, {})))
-        case "evaluate_ins":
-            return ClientMessage(evaluate_res=serde.evaluate_res_to_proto(EvaluateRes(status, 0.0, 0, {})))
-        case "get_parameters_ins":
-            return ClientMessage(
-                get_parameters_res=serde.get_parameters_res_to_proto(GetParametersRes(status, nothing))
-            )
-        case _:
-            return ClientMessage(get_properties_res=serde.get_properties_res_to_proto(GetPropertiesRes(status, {})))
+def _wrapped(verb: str, result: Any) -> ClientMessage:
+    return ClientMessage(**{f"{verb}_res": getattr(serde, f"{verb}_res_to_proto")(result)})
+
+
+_NOTHING = Parameters([], "numpy.ndarray")
+_FAILED: dict[str, Callable[[Status], Any]] = {
+    "fit": lambda status: FitRes(status, _NOTHING, 0, {}),
+    "evaluate": lambda status: EvaluateRes(status, 0.0, 0, {}),
+    "get_parameters": lambda status: GetParametersRes(status, _NOTHING),
+    "get_properties": lambda status: GetPropertiesRes(status, {}),
+}
+"""Verb of a question -> the answer of a client that failed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from flwr.common import (
     DisconnectRes,
@@ -19,7 +20,7 @@ from flwr.common import (
     ReconnectIns,
     serde,
 )
-from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
+from flwr.proto.transport_pb2 import ServerMessage
 from flwr.server.client_manager import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
@@ -52,14 +53,11 @@ class ResidentProxy(ClientProxy):
         return serde.fit_res_from_proto(answer.fit_res)
 
     def evaluate(self, ins: EvaluateIns, timeout: float | None, group_id: int | None) -> EvaluateRes:
-        message = ServerMessage(evaluate_ins=serde.evaluate_ins_to_proto(ins))
-        answer = self._ask(message, timeout)
-        return serde.evaluate_res_from_proto(answer.evaluate_res)
+        result: EvaluateRes = self._ask("evaluate", ins, timeout)
+        return result
 
     def get_parameters(self, ins: GetParametersIns, timeout: float | None, group_id: int | None) -> GetParametersRes:
-        message = ServerMessage(get_parameters_ins=serde.get_parameters_ins_to_proto(ins))
-        answer = self._ask(message, timeout)
-        result = serde.get_parameters_res_from_proto(answer.get_parameters_res)
+        result: GetParametersRes = self._ask("get_parameters", ins, timeout)
         expected = self.hello.dimension
         for x in decode_vectors(result.parameters.tensors, "the starting point", MOST_OF_A_START):
             if x.shape != (expected,):
@@ -67,17 +65,18 @@ class ResidentProxy(ClientProxy):
         return result
 
     def get_properties(self, ins: GetPropertiesIns, timeout: float | None, group_id: int | None) -> GetPropertiesRes:
-        message = ServerMessage(get_properties_ins=serde.get_properties_ins_to_proto(ins))
-        answer = self._ask(message, timeout)
-        return serde.get_properties_res_from_proto(answer.get_properties_res)
+        result: GetPropertiesRes = self._ask("get_properties", ins, timeout)
+        return result
 
     def reconnect(self, ins: ReconnectIns, timeout: float | None, group_id: int | None) -> DisconnectRes:
-        message = ServerMessage(reconnect_ins=serde.reconnect_ins_to_proto(ins))
-        answer = self._ask(message, timeout)
-        return serde.disconnect_res_from_proto(answer.disconnect_res)
+        result: DisconnectRes = self._ask("reconnect", ins, timeout, answer="disconnect")
+        return result
 
-    def _ask(self, message: ServerMessage, timeout: float | None) -> ClientMessage:
-        return self.conversation.ask(message.SerializeToString(), _bounded(timeout))
+    def _ask(self, verb: str, ins: Any, timeout: float | None, answer: str = "") -> Any:
+        message = ServerMessage(**{f"{verb}_ins": getattr(serde, f"{verb}_ins_to_proto")(ins)})
+        answered = self.conversation.ask(message.SerializeToString(), _bounded(timeout))
+        name = f"{answer or verb}_res"
+        return getattr(serde, f"{name}_from_proto")(getattr(answered, name))
 
 
 def _bounded(timeout: float | None) -> float:
