@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,8 @@ def test_log_slope_finds_a_power():
 def test_the_command_reports_bounds_slopes_and_lemmas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(module, "_SWEEPS", {"R": (50, 200), "K": (2, 8), "M": (2, 8), "n": (10, 40)})
+    monkeypatch.setattr(module, "_BASE", replace(module._BASE, rounds=100))
+    monkeypatch.setattr(module, "_SWEEPS", {"R": (25, 100), "K": (2, 8), "M": (2, 8), "n": (10, 40)})
     assert main(["theory", "--quick", "--out", str(tmp_path / "t")]) == 0
     text = capsys.readouterr().out
     assert text.strip() == (tmp_path / "t" / "theory.md").read_text().strip()
