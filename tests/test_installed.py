@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -17,26 +16,22 @@ import pytest
 
 from tests.helpers import VALVE
 from tests.own_folders import own_folders
+from tests.waiting import run_to_end
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("installed")]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 _PACKAGE_FOLDERS = {"zofedht": "zofedht", **_PROJECT["tool"]["setuptools"]["package-dir"]}
 _LEFT_BEHIND = (".*_cache", ".git", ".hypothesis", ".venv", "*.egg-info", "__pycache__", "build", "dist", "runs")
-_SECONDS = 400.0  # a build fetches setuptools; a shared machine may be slow
 
 
 def _run(*words: str | Path, cwd: Path, code: int = 0, **environment: str) -> str:
     """Return what a command prints that must end with this exit code; nothing of this checkout is on its path."""
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environment
-    ended = subprocess.run(
-        [str(word) for word in words],
-        cwd=cwd, env=variables, text=True, timeout=_SECONDS, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    assert ended.returncode == code, ended.stdout
-    return ended.stdout
+    ended = run_to_end(words, cwd, environment={"PYTHONPATH": ""} | environment)
+    said = ended.stderr + ended.stdout
+    assert ended.returncode == code, said
+    return said
 
 
 @pytest.fixture(scope="module")

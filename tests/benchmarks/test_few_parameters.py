@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 from benchmarks import few_parameters
 from benchmarks.few_parameters import main, ours, pycma
+
+needs_pycma = pytest.mark.skipif(find_spec("cma") is None, reason="pycma, of the extra `dev`, is not installed")
 
 
 def test_the_sites_of_a_task_have_the_optimum_that_its_gap_says() -> None:
@@ -27,7 +30,7 @@ def test_tilted_sites_have_the_mean_of_the_function() -> None:
     assert np.ptp([site(start) for site in task.sites]) > 0.01
 
 
-@pytest.mark.parametrize("method", [ours, pycma])
+@pytest.mark.parametrize("method", [ours, pytest.param(pycma, marks=needs_pycma)])
 def test_evaluations_are_counted_over_all_sites(method: object) -> None:
     task = few_parameters.quadratics(0.0, 0.0, 1)
     spent, before = [], 0
@@ -39,6 +42,7 @@ def test_evaluations_are_counted_over_all_sites(method: object) -> None:
     assert spent[0] == (10 * 20 if method is pycma else 10 * 2 * 2)  # two sites, asked twice
 
 
+@needs_pycma
 def test_a_table_is_printed_and_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
