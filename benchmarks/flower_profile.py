@@ -28,7 +28,8 @@ from zofedht.client.steps.worker import BasisStore
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import parse_assignments
 from zofedht.common.shards import members_of, objective_of
-from zofedht.common.wire.codec import decode_update, encode_broadcast
+from zofedht.common.wire.codec import decode, encode
+from zofedht.common.wire.messages import Update
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import initial_state
 from zofedht.server.flower.simulation import run_simulation
@@ -113,11 +114,11 @@ def _client_seconds(config: RunConfig) -> float:
     while not coordinator.finished:
         updates = []
         for broadcast in coordinator.ask(members):
-            arrays, scalars = encode_broadcast(broadcast)
+            arrays, scalars = encode(broadcast)
             before = time.perf_counter()
-            answer = client.fit(list(arrays), dict(scalars))
+            arrays, examples, scalars = client.fit(list(arrays), dict(scalars))
             seconds.append(time.perf_counter() - before)
-            updates.append(decode_update(*answer))
+            updates.append(decode(Update, scalars, arrays, examples=examples))
         coordinator.tell(updates)
     return statistics.median(seconds)
 

@@ -25,13 +25,16 @@ import numpy as np
 from benchmarks.baseline import LOSSES, slot
 from benchmarks.machine import Machine, cpu_seconds, measured
 from benchmarks.rows import mnist_like, rcv1_like
-from zofedht.client.steps.local_steps import Plan, local_steps
+from zofedht.client.plan import Plan
+from zofedht.client.steps.local_steps import local_steps
 from zofedht.common.blas import one_thread
+from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.dataset import Dataset
-from zofedht.common.directions.law import Directions
+from zofedht.common.directions.law import law_of
 from zofedht.common.models.table import build_model
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.kernels import runs_compiled
+from zofedht.common.random.streams import Address
 from zofedht.common.typing import Indices, Vector
 
 __all__ = ["CASES", "Case", "measure"]
@@ -131,10 +134,9 @@ def measure(
 
     found = {}
     for kernel, probe in itertools.product(kernels, _PROBES):
-        plan = Plan(
-            Directions(objective.dim, probe=probe), 0, 0, 0, case.step_size, _RADIUS, _STEPS, case.batch_size,
-            "central", kernel=kernel,
-        )  # fmt: skip
+        keys = {"radius": _RADIUS, "local-steps": _STEPS, "batch-size": case.batch_size, "kernel": kernel}
+        spec = RunConfig.from_mapping(keys | {"probe": probe}).step_spec(step_size=case.step_size)
+        plan = Plan(spec, law_of(spec, objective.dim), Address(0, 0, 0))
         local_steps(objective, x, plan)  # compiles, and reads what is kept
         turns = [(cpu_seconds(plain), cpu_seconds(lambda: local_steps(objective, x, plan))) for _ in range(repeats)]  # noqa: B023
         drawing = objective.dim * machine.draws[f"{kernel}/{probe}"]

@@ -22,7 +22,9 @@ from pathlib import Path
 import numpy as np
 
 from zofedht.common.blas import one_thread
+from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.trajectory import basis_of
+from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix
 from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.common.wire.npy import decode_vector
@@ -81,14 +83,20 @@ def _turns(works: Sequence[Callable[[], object]], repeats: int) -> list[list[flo
 def _round(dimension: int, slots: int, steps: int, *, shared: bool) -> tuple[dict[int, Broadcast], list[Update]]:
     rng = np.random.default_rng(1)
     x = np.zeros(dimension)
+    config = RunConfig().replace(local_steps=steps, uplink="slopes")
+    spec = config.step_spec(step_size=0.1, weight=0.3, gain=dimension / _MEMORY)
     asked = {
         slot: Broadcast(
-            round=7, slot=slot, client=str(slot), partition=slot, x=x, seed=0, step_size=0.1, radius=1e-4,
-            local_steps=steps, batch_size=64, slope="central", weight=0.3, gain=dimension / _MEMORY, version=5,
-            rank=_MEMORY, uplink="slopes", direction_slot=0 if shared else None,
+            address=Address(0, 7, slot, 0 if shared else None),
+            spec=spec,
+            client=str(slot),
+            partition=slot,
+            x=x,
+            version=5,
+            rank=_MEMORY,
         )
         for slot in range(slots)
-    }  # fmt: skip
+    }
     updates = [
         Update(7, slot, str(slot), slopes=rng.standard_normal(steps), sketch=np.zeros(4), examples=1)
         for slot in range(slots)

@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zofedht.common.directions.law import Directions, slot_directions
+from zofedht.common.directions.law import Directions, law_of, slot_directions
 from zofedht.common.objective.scaling import Units
+from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, TrailStep
 
-__all__ = ["PARTS", "Replay", "agrees", "draw_check", "landed", "law_of", "past_round", "replay", "sketch"]
+__all__ = ["PARTS", "Replay", "agrees", "draw_check", "landed", "past_round", "replay", "sketch"]
 
 PARTS = 4
 """Parts of the coordinates in a sketch."""
@@ -39,11 +40,6 @@ class Replay:
     sums: Matrix
 
 
-def law_of(broadcast: Broadcast, basis: Matrix | None) -> Directions:
-    """Return the law of a broadcast's directions; ``basis`` is Q or None."""
-    return Directions(broadcast.dimension, basis, broadcast.weight, broadcast.gain, broadcast.probe)
-
-
 def replay(broadcast: Broadcast, basis: Matrix | None, lengths: Vector) -> Replay:
     """Return the move -sum_k l_k v_k of the step lengths l_k = eta c_k, (K,), and the sums for sketches.
 
@@ -53,10 +49,10 @@ def replay(broadcast: Broadcast, basis: Matrix | None, lengths: Vector) -> Repla
     move = np.zeros(broadcast.dimension)
     sums = np.empty((lengths.shape[0], PARTS))
     done = 0
-    law, seed, address = law_of(broadcast, basis), broadcast.seed, broadcast.address
+    law = law_of(broadcast.spec, broadcast.dimension, basis)
     # A mean may overflow; the caller checks that the move is finite.
     with np.errstate(over="ignore", invalid="ignore"):
-        for block in slot_directions(law, lengths.shape[0], seed, broadcast.round, address):
+        for block in slot_directions(law, lengths.shape[0], broadcast.address):
             taken = slice(done, done + block.shape[0])
             _take_steps(move, block, lengths[taken])
             sums[taken] = _part_sums(block)
@@ -66,14 +62,9 @@ def replay(broadcast: Broadcast, basis: Matrix | None, lengths: Vector) -> Repla
 
 def past_round(broadcast: Broadcast, round_: int, step: TrailStep, x: Vector) -> Broadcast:
     """Return the broadcast of an earlier round, from the present one and the step of the trail."""
-    return replace(
-        broadcast,
-        round=round_,
-        x=x,
-        weight=step.weight,
-        gain=step.gain,
-        version=step.version,
-    )
+    address = replace(broadcast.address, round=round_)
+    spec = replace(broadcast.spec, weight=step.weight, gain=step.gain)
+    return replace(broadcast, address=address, spec=spec, x=x, version=step.version)
 
 
 def landed(x: Vector, move: Vector, units: Units | None) -> tuple[Vector, Vector]:
@@ -95,7 +86,7 @@ def sketch(move: Vector) -> Vector:
 def agrees(told: Vector, slopes: Vector, broadcast: Broadcast, sums: Matrix) -> bool:
     """Return whether a sketch is that of these slopes along directions with these sums."""
     with np.errstate(over="ignore", invalid="ignore"):
-        lengths = broadcast.step_size * slopes
+        lengths = broadcast.spec.step_size * slopes
         expected = -np.sum(lengths[:, None] * sums, axis=0)
         scale = float(np.sum(np.abs(lengths))) * np.sqrt(broadcast.dimension)
         allowed = _RELATIVE * scale + _OF_X * float(np.sum(np.abs(broadcast.x)))
@@ -106,7 +97,7 @@ def agrees(told: Vector, slopes: Vector, broadcast: Broadcast, sums: Matrix) -> 
 def draw_check() -> str:
     """Return a short digest of drawn directions; clients show it when they join, and with every move."""
     # Both kernels draw the same, and this one is there at once.
-    blocks = slot_directions(Directions(dimension=64), 4, 2024, 7, 3, kernel="numpy")
+    blocks = slot_directions(Directions(dimension=64), 4, Address(2024, 7, 3), kernel="numpy")
     return hashlib.sha256(b"".join(block.tobytes() for block in blocks)).hexdigest()[:16]
 
 

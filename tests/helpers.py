@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 
 from zofedht.client.steps.worker import BasisStore, Worker
 from zofedht.common.config.run_config import RunConfig, dashed
+from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
+from zofedht.common.random.streams import Address
 from zofedht.common.replay import draw_check
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.server.core.coordinator import Coordinator
@@ -43,28 +46,44 @@ def quadratics(clients: int = 4, dimension: int = 12, rows: int = 6) -> list[Obj
     return [QuadraticObjective(rng.standard_normal((rows + client, dimension))) for client in range(clients)]
 
 
-def broadcast(slot: int = 0, client: str = "0", dimension: int = 3, **changes: Any) -> Broadcast:
-    """Return what a slot was asked in round 4."""
+def changed(asked: Broadcast, **changes: Any) -> Broadcast:
+    """Return a broadcast with some fields changed, those of its address and of its spec among them."""
+    parts = {
+        part: {name: changes.pop(name) for name in [f.name for f in fields(getattr(asked, part))] if name in changes}
+        for part in ("address", "spec")
+    }
+    return replace(asked, **{part: replace(getattr(asked, part), **own) for part, own in parts.items()}, **changes)
+
+
+def spec(**changes: Any) -> StepSpec:
+    """Return how two steps of one sample are taken."""
     fields = {
-        "round": 4,
-        "partition": int(client),
-        "x": np.zeros(dimension),
-        "seed": 0,
         "step_size": 0.1,
         "radius": 1e-4,
         "local_steps": 2,
         "batch_size": 1,
         "slope": "central",
+        "probe": "gaussian",
+        "kernel": "auto",
+        "uplink": "move",
     }
-    return Broadcast(slot=slot, client=client, **(fields | changes))  # type: ignore[arg-type]
+    return StepSpec(**(fields | changes))  # type: ignore[arg-type]
+
+
+def broadcast(slot: int = 0, client: str = "0", dimension: int = 3, **changes: Any) -> Broadcast:
+    """Return what a slot was asked in round 4."""
+    asked = Broadcast(
+        address=Address(0, 4, slot), spec=spec(), client=client, partition=int(client), x=np.zeros(dimension)
+    )
+    return changed(asked, **changes)
 
 
 def reply(asked: Broadcast, move: Sequence[float] | None = (1.0, 2.0, 3.0), **changes: Any) -> Update:
     """Return a usable answer to a broadcast, with some fields changed."""
     examples = changes.get("examples", 1)
-    samples = examples if examples == 1 or asked.batch_size == 0 else asked.batch_size
+    samples = examples if examples == 1 or asked.spec.batch_size == 0 else asked.spec.batch_size
     fields = {"round": asked.round, "slot": asked.slot, "client": asked.client, "examples": examples}
-    fields["evaluations"] = 2 * asked.local_steps * samples
+    fields["evaluations"] = 2 * asked.spec.local_steps * samples
     moved = None if move is None else np.array(move)
     return Update(**(fields | {"move": moved, "draws": draw_check(), "loss": 0.5, "start_loss": 0.75} | changes))  # type: ignore[arg-type]
 

@@ -18,8 +18,8 @@ from zofedht.common.objective.loading import full_evaluation, starting_point
 from zofedht.common.objective.parameters import parameters_of
 from zofedht.common.objective.points import evaluate_points
 from zofedht.common.objective.scaling import units_of
-from zofedht.common.wire.codec import decode_broadcast, decode_question, encode_no_figures, encode_update
-from zofedht.common.wire.messages import Broadcast, Question
+from zofedht.common.wire.codec import decode, encode, encode_no_figures
+from zofedht.common.wire.messages import Broadcast, Question, Update
 from zofedht.common.wire.points import (
     asks_for_parameters,
     asks_for_points,
@@ -54,7 +54,7 @@ class ZofedhtClient(NumPyClient):
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
         """Return the objective's own starting point or zeros, (n,), and scale and both bounds where it has units."""
-        question = decode_question(config)
+        question = decode(Question, config)
         objective = self._objective_of(question)
         own = starting_point(objective, question.seed)
         units = units_of(objective)
@@ -63,15 +63,20 @@ class ZofedhtClient(NumPyClient):
 
     def fit(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[NDArrays, int, dict[str, Scalar]]:
         """Do one slot of work."""
-        arrays, examples, metrics = encode_update(self._worker.work(decode_broadcast(parameters, config)))
-        return cast(NDArrays, arrays), examples, metrics
+        update = self._worker.work(decode(Broadcast, config, parameters))
+        self._worked(update)
+        arrays, metrics = encode(update)
+        return cast(NDArrays, arrays), update.examples, metrics
+
+    def _worked(self, update: Update) -> None:
+        """Look at an answer before it is sent."""
 
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
         """Evaluate x on the whole shard; the answer is the reason where that fails or x is in other units.
 
         A ``Fleet`` asks here for F at points of its own, or for the parameters.
         """
-        question = decode_question(config)
+        question = decode(Question, config)
         if asks_for_points(config) or asks_for_parameters(config):
             return math.nan, 0, self._fleet_answer(question, config)
         try:
@@ -95,4 +100,4 @@ class ZofedhtClient(NumPyClient):
 
 
 def _question(broadcast: Broadcast) -> Question:
-    return Question(broadcast.client, broadcast.partition, broadcast.seed, broadcast.task, broadcast.x.shape[0])
+    return Question(broadcast.client, broadcast.partition, broadcast.address.seed, broadcast.task, broadcast.x.shape[0])

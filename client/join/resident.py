@@ -24,8 +24,8 @@ from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.replay import draw_check
 from zofedht.common.shards import config_of_task, lone_objective, own_objective
 from zofedht.common.versions import version_of
-from zofedht.common.wire.codec import decode_question, encode_hello
-from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello, Question
+from zofedht.common.wire.codec import decode, encode
+from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello, Question, Update
 
 __all__ = ["JoinOptions", "ResidentClient"]
 
@@ -73,7 +73,7 @@ class ResidentClient(ZofedhtClient):
         Raises ZofedhtError when its rows or its objective or the loops that the run wants cannot be had; then it does
         not join.
         """
-        question = decode_question(config)
+        question = decode(Question, config)
         mine = self._options
         known = mine.source != "partition" or mine.partition != OWN_ROWS
         objective = self._objective(replace(question, partition=mine.partition)) if known else None
@@ -92,23 +92,23 @@ class ResidentClient(ZofedhtClient):
             units=b"" if objective is None else told_units(units_of(objective), MOST_TOLD_UNITS),
             names="" if objective is None else told_names(objective.names or ()),
         )
-        return encode_hello(hello)
+        return encode(hello).scalars
 
     def fit(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[NDArrays, int, dict[str, Scalar]]:
         """Do one slot of work, and tell about it now and then."""
         self._error = ""
-        moves, examples, metrics = super().fit(parameters, config)
-        now = time.monotonic()
-        round_ = metrics["round"]
-        at = f", step {metrics['step']!r}" if "step" in metrics else ""
-        if metrics["status"] in ("failed", "stopped"):
-            self._report(f"round {round_!r}{at}: {self._error or metrics['reason']!s}")
-        elif "skipped" in metrics:
-            self._report(f"round {round_!r}: {metrics['skipped']!r} steps skipped, the first{at}: {self._error}")
-        elif now - self._shown > _SECONDS_BETWEEN_LINES and metrics["status"] == "ok":
+        return super().fit(parameters, config)
+
+    def _worked(self, update: Update) -> None:
+        now, place = time.monotonic(), f"round {update.round}"
+        at = "" if update.step is None else f", step {update.step}"
+        if update.status in ("failed", "stopped"):
+            self._report(f"{place}{at}: {self._error or update.reason}")
+        elif update.skipped:
+            self._report(f"{place}: {update.skipped} steps skipped, the first{at}: {self._error}")
+        elif now - self._shown > _SECONDS_BETWEEN_LINES and update.status == "ok":
             self._shown = now
-            self._report(f"round {round_!r}  loss of my probes {float(metrics['loss']):.4f}")
-        return moves, examples, metrics
+            self._report(f"{place}  loss of my probes {update.loss:.4f}")
 
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
         """Evaluate x, and tell where that fails."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,14 +10,12 @@ from zofedht.client.kernels import linear as compiled_linear
 from zofedht.client.kernels import mlp as compiled_mlp
 from zofedht.client.kernels.losses import CODES
 from zofedht.client.kernels.runs import rows_of
+from zofedht.client.plan import Plan
 from zofedht.common.directions.slopes import ENDS
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Vector
-
-if TYPE_CHECKING:
-    from zofedht.client.steps.local_steps import Plan
 
 __all__ = ["covers", "prepare", "steps"]
 
@@ -56,9 +53,9 @@ def steps(objective: LinearObjective | MlpObjective, x: Vector, plan: Plan) -> t
 
     After a slope that is not finite the rest is zero.
     """
-    upper, lower = (end * plan.radius for end in ENDS[plan.slope])
-    rules = (upper, lower, plan.step_size, objective.l2)
-    slopes, losses = np.zeros(plan.steps), np.zeros(plan.steps)
+    upper, lower = (end * plan.spec.radius for end in ENDS[plan.spec.slope])
+    rules = (upper, lower, plan.spec.step_size, objective.l2)
+    slopes, losses = np.zeros(plan.spec.local_steps), np.zeros(plan.spec.local_steps)
     drawn = plan.drawn(len(objective))
     steps_of_block = _BLOCKS[type(objective)]
     w = x.copy()

@@ -7,10 +7,11 @@ order of sums.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from zofedht.client.plan import Plan
 from zofedht.common.directions.slopes import ENDS
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.typing import Indices, Matrix, Vector
@@ -26,23 +27,15 @@ def pays_off(objective: LinearObjective, batch_size: int) -> bool:
     return batch_size == 0 or len(objective) <= _ROWS_PER_SAMPLE * batch_size
 
 
-def linear_steps(
-    objective: LinearObjective,
-    x: Vector,
-    blocks: Iterable[Matrix],
-    batches: Sequence[Indices | slice],
-    *,
-    step_size: float,
-    radius: float,
-    slope: str,
-) -> tuple[Vector, Vector, Vector]:
+def linear_steps(objective: LinearObjective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector]:
     """Return the move (n,), the slopes (K,) and the mean losses of the probes (K,)."""
-    upper, lower = (end * radius for end in ENDS[slope])
+    upper, lower = (end * plan.spec.radius for end in ENDS[plan.spec.slope])
+    step_size, batches = plan.spec.step_size, plan.batches(len(objective))
     slopes, losses = np.empty(len(batches)), np.empty(len(batches))
     scores = objective.features @ x  # a: (rows,), kept up to date step by step
     w = x.copy()
     done = 0
-    for v in blocks:
+    for v in plan.directions():
         taken = slice(done, done + len(v))
         projected = np.ascontiguousarray((objective.features @ v.T).T)  # P^T: (block, rows)
         along, y = _on_batches(projected, objective.target, batches[taken])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from zofedht.client.plan import Plan
 from zofedht.client.steps.linear_steps import linear_steps, pays_off
-from zofedht.common.directions.law import Directions, slot_directions
 from zofedht.common.directions.slopes import Probe, probe
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.linear import LinearObjective
@@ -17,55 +16,9 @@ from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.user_traceback import raised_by_objective
 from zofedht.common.random.kernels import runs_compiled
-from zofedht.common.random.streams import stream
-from zofedht.common.typing import Indices, Matrix, Vector
+from zofedht.common.typing import Indices, Vector
 
-__all__ = ["Plan", "SlotResult", "local_steps"]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the steps of a slot are told."""
-
-    law: Directions
-    seed: int
-    round: int
-    slot: int
-    step_size: float  # eta_r
-    radius: float  # mu
-    steps: int  # K
-    batch_size: int  # b; 0: the whole shard
-    slope: str  # central | forward
-    skips: bool = False  # whether a step whose evaluation fails is skipped, instead of failing the slot
-    kernel: str = "auto"  # auto | numpy | compiled
-    direction_slot: int | None = None  # whose directions are taken, where not the slot's own; samples always are
-
-    @property
-    def address(self) -> int:
-        """The slot that names the directions."""
-        return self.slot if self.direction_slot is None else self.direction_slot
-
-    def samples(self, shard: int) -> int:
-        """Return how many samples a step is measured on: of a shard of one sample there is only the whole."""
-        return shard if shard == 1 else self.batch_size or shard
-
-    def drawn(self, shard: int) -> Indices | None:
-        """Return the samples of each step, (K, b), drawn with replacement; None for all of them in their own order."""
-        if self.batch_size == 0 or shard == 1:
-            return None
-        size = (self.steps, self.batch_size)
-        return stream(self.seed, "minibatch", self.round, self.slot).integers(0, shard, size=size, dtype=np.intp)
-
-    def batches(self, shard: int) -> Sequence[Indices | slice]:
-        """Return what ``drawn`` gives as one index for each step."""
-        drawn = self.drawn(shard)
-        return [slice(None)] * self.steps if drawn is None else list(drawn)
-
-    def directions(self, block_bytes: int | None = None) -> Iterator[Matrix]:
-        """Yield the directions of the steps in blocks, (block, n) each."""
-        return slot_directions(
-            self.law, self.steps, self.seed, self.round, self.address, kernel=self.kernel, block_bytes=block_bytes
-        )
+__all__ = ["SlotResult", "local_steps"]
 
 
 @dataclass(frozen=True)
@@ -92,7 +45,7 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
     """
     errors: list[ObjectiveError] = []
     found = _fused_steps(objective, x, plan)
-    if found is not None and plan.skips and not np.all(np.isfinite(found[1])):
+    if found is not None and plan.spec.skips_steps and not np.all(np.isfinite(found[1])):
         found = None  # what is skipped must be known as it happens
     if found is not None:
         move, slopes, losses = found
@@ -101,44 +54,36 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
             _require_finite(float(slopes[step]), step)
     else:
         move, slopes, losses = _any_steps(objective, x, plan, errors)
-        if len(errors) == plan.steps:
-            first, every = errors[0], f"so it went in all {plan.steps} steps"
+        if len(errors) == plan.spec.local_steps:
+            first, every = errors[0], f"so it went in all {plan.spec.local_steps} steps"
             told = f"{first.told}; {every}"
             raise ObjectiveError(f"{first}; {every}", told=told, cause=first.cause, step=first.step)
         if errors:
             losses = losses[~np.isnan(losses)]  # those of the steps that were taken
     samples = plan.samples(len(objective))
     # Counted as the algorithm asks for them: two ends, each on the samples of the step.
-    evaluations = 2 * samples * plan.steps
+    evaluations = 2 * samples * plan.spec.local_steps
     loss, start_loss = float(np.mean(losses)), float(losses[0])
     return SlotResult(move, slopes, loss, start_loss, evaluations, len(errors), errors[0] if errors else None)
 
 
 def _fused_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector] | None:
     """Return move, slopes and losses from loops written for the model, or None where there are no faster ones."""
-    if isinstance(objective, LinearObjective | MlpObjective) and runs_compiled(plan.kernel):
+    if isinstance(objective, LinearObjective | MlpObjective) and runs_compiled(plan.spec.kernel):
         from zofedht.client.kernels import path as compiled_path  # numba is there only with the extra ``fast``
 
         if compiled_path.covers(objective):
             return compiled_path.steps(objective, x, plan)
-    if not isinstance(objective, LinearObjective) or not pays_off(objective, plan.batch_size):
+    if not isinstance(objective, LinearObjective) or not pays_off(objective, plan.spec.batch_size):
         return None
-    return linear_steps(
-        objective,
-        x,
-        plan.directions(),
-        plan.batches(len(objective)),
-        step_size=plan.step_size,
-        radius=plan.radius,
-        slope=plan.slope,
-    )
+    return linear_steps(objective, x, plan)
 
 
 def _any_steps(
     objective: Objective, x: Vector, plan: Plan, errors: list[ObjectiveError]
 ) -> tuple[Vector, Vector, Vector]:
     w = x.copy()
-    slopes, losses = np.empty(plan.steps), np.empty(plan.steps)
+    slopes, losses = np.empty(plan.spec.local_steps), np.empty(plan.spec.local_steps)
     batches = plan.batches(len(objective))
     step = 0
     for block in plan.directions():
@@ -146,19 +91,19 @@ def _any_steps(
             try:
                 slopes[step], losses[step] = _checked_probe(objective, w, v, batches[step], plan, step)  # line 15
             except ObjectiveError as error:
-                if not plan.skips:
+                if not plan.spec.skips_steps:
                     raise
                 errors.append(error)
                 slopes[step], losses[step] = 0.0, math.nan
             else:
-                w -= plan.step_size * slopes[step] * v  # line 16
+                w -= plan.spec.step_size * slopes[step] * v  # line 16
             step += 1
     return w - x, slopes, losses
 
 
 def _checked_probe(objective: Objective, w: Vector, v: Vector, batch: Indices | slice, plan: Plan, step: int) -> Probe:
     try:
-        measured = probe(objective, w, v, plan.radius, batch, plan.slope)
+        measured = probe(objective, w, v, plan.spec.radius, batch, plan.spec.slope)
     except Exception as error:
         raise raised_by_objective(error, step=step) from error
     _require_finite(measured.slope, step)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from zofedht.client.steps.local_steps import Plan, local_steps
+from zofedht.client.plan import Plan
+from zofedht.client.steps.local_steps import local_steps
 from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.dataset import Dataset
-from zofedht.common.directions.law import Directions
+from zofedht.common.directions.law import law_of
 from zofedht.common.models.table import build_model
 from zofedht.common.objective.base import ExactObjective, Objective
 from zofedht.common.random.kernels import runs_compiled
+from zofedht.common.random.streams import Address
 
 __all__ = ["warm_up"]
 
@@ -36,18 +38,8 @@ def warm_up(config: RunConfig, objective: Objective | None) -> bool:
     if objective is None and not config.objective:
         objectives = [build_model(config.model, _made_up_rows(stretch)) for stretch in (1, 4)]
     dimension = _ROWS * _COLUMNS if objectives[0] is None else objectives[0].dim
-    plan = Plan(
-        law=Directions(dimension, probe=config.probe),
-        seed=config.seed,
-        round=0,
-        slot=0,
-        step_size=0.0,
-        radius=config.radius,
-        steps=config.local_steps,
-        batch_size=config.batch,
-        slope=config.slope,
-        kernel=config.kernel,
-    )
+    spec = config.step_spec(step_size=0.0)
+    plan = Plan(spec, law_of(spec, dimension), Address(config.seed, 0, 0))
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         for known in objectives:
             if isinstance(known, ExactObjective):

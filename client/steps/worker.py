@@ -6,15 +6,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from zofedht.client.steps.local_steps import Plan, local_steps
+from zofedht.client.plan import Plan
+from zofedht.client.steps.local_steps import local_steps
 from zofedht.client.steps.replica import Replica
 from zofedht.common.blas import one_thread
+from zofedht.common.directions.law import law_of
 from zofedht.common.errors import Cause, ObjectiveError, ZofedhtError
 from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.random.kernels import runs_compiled
-from zofedht.common.replay import draw_check, law_of, sketch
+from zofedht.common.replay import draw_check, sketch
 from zofedht.common.typing import Matrix
 from zofedht.common.wire.messages import Broadcast, Status, Update, basis_digest, rounded
 
@@ -84,11 +86,11 @@ class Worker:
         if broadcast.needs_basis and basis is None:
             return _answer(broadcast, "basis-missing", "not-held", f"basis {broadcast.version} is not held")
         try:
-            runs_compiled(broadcast.kernel)
+            runs_compiled(broadcast.spec.kernel)
             objective = self._objective_of(broadcast)
             check_fits(objective, broadcast.x.shape[0], broadcast.units)
-            plan = _plan(broadcast, basis)
-            self._permit(plan.samples(len(objective)), plan.steps)
+            plan = Plan(broadcast.spec, law_of(broadcast.spec, objective.dim, basis), broadcast.address)
+            self._permit(plan.samples(len(objective)), plan.spec.local_steps)
         except ZofedhtError as error:
             return _answer(broadcast, "failed", "unusable", self._tell(error))
         try:
@@ -96,9 +98,9 @@ class Worker:
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
                 result = local_steps(objective, broadcast.x, plan)
         except ObjectiveError as error:
-            status: Status = "stopped" if broadcast.on_error == "stop" else "failed"
+            status: Status = "stopped" if broadcast.spec.on_error == "stop" else "failed"
             return _answer(broadcast, status, error.cause, self._tell(error), error.step)
-        slopes = broadcast.uplink == "slopes"
+        slopes = broadcast.spec.uplink == "slopes"
         return Update(
             round=broadcast.round,
             slot=broadcast.slot,
@@ -130,20 +132,3 @@ class Worker:
 
 def _answer(broadcast: Broadcast, status: Status, cause: Cause, reason: str, step: int | None = None) -> Update:
     return Update(broadcast.round, broadcast.slot, broadcast.client, status, cause, step, reason)
-
-
-def _plan(broadcast: Broadcast, basis: Matrix | None) -> Plan:
-    return Plan(
-        law=law_of(broadcast, basis),
-        seed=broadcast.seed,
-        round=broadcast.round,
-        slot=broadcast.slot,
-        direction_slot=broadcast.direction_slot,
-        step_size=broadcast.step_size,
-        radius=broadcast.radius,
-        steps=broadcast.local_steps,
-        batch_size=broadcast.batch_size,
-        slope=broadcast.slope,
-        skips=broadcast.on_error == "skip-step",
-        kernel=broadcast.kernel,
-    )

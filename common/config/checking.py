@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from zofedht.common.config.keys import Keys, Scalar, dashed, kind_of
-from zofedht.common.config.rules import words_of
+from zofedht.common.rules import words_of
 
 __all__ = ["Problem", "checked"]
 

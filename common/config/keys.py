@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ from zofedht.common.choices import (
     WEIGHTINGS,
     WIRE_DTYPES,
 )
-from zofedht.common.config.rules import (
+from zofedht.common.rules import (
     Rule,
     at_least,
     auto_or,
@@ -74,9 +75,9 @@ class Keys:
     dirichlet_alpha: float = _key(0.5, "concentration of the dirichlet partition", rule=positive())
     # objective
     model: str = _key("logistic", "built-in objective", rule=one_of(MODELS))
-    hidden_units: int = _key(50, "width of the mlp's hidden layer", unit="units", rule=at_least(1))
+    hidden_units: int = _key(50, "width of the mlp's hidden layer", unit="units", rule=at_least(1, 10**6))
     mlp_bias: bool = _key(False, "whether both layers of the mlp have biases")
-    l2: float = _key(0.0, "adds l2/2 |w|^2 to a built-in objective", rule=at_least(0.0))
+    l2: float = _key(0.0, "adds l2/2 |w|^2 to a built-in objective", rule=at_least(0.0, math.inf))
     objective: str = _key("", "your own objective as `module:factory`; replaces dataset and model")
     # algorithm
     algorithm: str = _key("zofedht", "row of the algorithm table", rule=one_of(ALGORITHMS))
@@ -97,7 +98,7 @@ class Keys:
         "moves in the trajectory, and rounds between refreshes; at most n, the number of parameters, is used",
         symbol="tau",
         unit="rounds",
-        rule=at_least(1),
+        rule=at_least(1, 10**4),
     )
     slope: str = _key(
         "central",
@@ -125,7 +126,7 @@ class Keys:
         symbol="eta_r",
         rule=one_of(STEP_SCHEDULES),
     )
-    local_steps: int = _key(50, "steps of a slot", symbol="K", unit="steps", rule=at_least(1))
+    local_steps: int = _key(50, "steps of a slot", symbol="K", unit="steps", rule=at_least(1, 10**7))
     batch_size: int = _key(
         64,
         "samples of a step, drawn with replacement; 0: the whole shard",
@@ -140,8 +141,8 @@ class Keys:
         rule=one_of(INITS),
     )
     # clients and rounds
-    num_clients: int = _key(20, "clients", symbol="N", unit="clients", rule=at_least(1))
-    clients_per_round: int = _key(5, "slots of a round", symbol="M", unit="slots", rule=at_least(1))
+    num_clients: int = _key(20, "clients", symbol="N", unit="clients", rule=at_least(1, 10**6))
+    clients_per_round: int = _key(5, "slots of a round", symbol="M", unit="slots", rule=at_least(1, 10**6))
     sampling: str = _key(
         "with-replacement",
         "how a round's clients are drawn",
@@ -168,7 +169,7 @@ class Keys:
         0,
         "starts no round once this many evaluations are spent; 0: no limit",
         unit="evaluations",
-        rule=at_least(0),
+        rule=at_least(0, 2**63 - 1),
     )
     seed: int = _key(0, "part of every address: another seed gives other random numbers", rule=between(0, 2**63 - 1))
     kernel: str = _key(

@@ -6,6 +6,7 @@ is the field's name with dashes. ``RunConfig.from_mapping`` reports all problems
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import math
@@ -18,6 +19,7 @@ from zofedht.common.choices import AUTO, CLIENTS_HOLD_DATA, UNSAID
 from zofedht.common.config.checking import checked
 from zofedht.common.config.contradictions import contradictions
 from zofedht.common.config.keys import Keys, Scalar, dashed
+from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import ConfigError
 
 __all__ = ["FREE_KEYS", "START_WEIGHT", "RunConfig", "Scalar", "dashed"]
@@ -165,6 +167,12 @@ class RunConfig(Keys):
                 return self.first_step * (1.0 - self.progress(round_, evaluations))
             case _:
                 return self.first_step
+
+    def step_spec(self, **of_the_round: float) -> StepSpec:
+        """Return how steps are taken; a round adds its ``step_size`` and, with Q, ``weight`` and ``gain``."""
+        mine, wanted = ({field.name for field in dataclasses.fields(kind)} for kind in (Keys, StepSpec))
+        own = {name: getattr(self, name) for name in mine & wanted} | {"batch_size": self.batch}
+        return StepSpec(**own | of_the_round)
 
     @property
     def evaluates_every(self) -> int:

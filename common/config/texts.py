@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from zofedht.common.config.keys import Scalar, dashed, kind_of
-from zofedht.common.config.rules import Rule, choices_of
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
+from zofedht.common.rules import Rule, choices_of
 
 __all__ = ["dump_toml", "key_table", "load_toml", "markdown_table", "parse_assignments"]
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.probes import LAWS
 from zofedht.common.random.source import Source
-from zofedht.common.random.streams import stream
+from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix
 
-__all__ = ["BLOCK_BYTES", "Directions", "gain", "slot_directions"]
+__all__ = ["BLOCK_BYTES", "Directions", "gain", "law_of", "slot_directions"]
 
 BLOCK_BYTES = 32 * 2**20
 """Memory for one block of directions; a constant, since the shape of a product can change its last bits."""
@@ -59,20 +60,19 @@ class Directions:
         return v
 
 
+def law_of(spec: StepSpec, dimension: int, basis: Matrix | None = None) -> Directions:
+    """Return the law of directions in n = ``dimension`` parameters; ``basis`` is Q or None."""
+    own = {field.name for field in fields(Directions)} & {field.name for field in fields(spec)}
+    return Directions(dimension, basis, **{name: getattr(spec, name) for name in own})
+
+
 def slot_directions(
-    law: Directions,
-    steps: int,
-    seed: int,
-    round_: int,
-    slot: int,
-    *,
-    kernel: str = "auto",
-    block_bytes: int | None = None,
+    law: Directions, steps: int, address: Address, *, kernel: str = "auto", block_bytes: int | None = None
 ) -> Iterator[Matrix]:
     """Yield the directions of one slot in blocks of at most ``block_bytes`` or BLOCK_BYTES, (block, n) each."""
-    source = Source(stream(seed, "directions", round_, slot), kernel)
+    source = Source(address.directions.stream("directions"), kernel)
     # Making a source costs as much as a step: none is made where nothing will be drawn from it.
-    coefficients = Source(stream(seed, "subspace", round_, slot), kernel) if law.follows_basis else source
+    coefficients = Source(address.directions.stream("subspace"), kernel) if law.follows_basis else source
     most = max(1, (block_bytes or BLOCK_BYTES) // (8 * law.dimension))
     for start in range(0, steps, most):
         yield law.block(source, coefficients, min(most, steps - start))

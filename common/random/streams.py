@@ -7,11 +7,14 @@ change what is drawn.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
 
-__all__ = ["Purpose", "stream"]
+from zofedht.common.rules import at_least
+
+__all__ = ["Address", "Purpose", "stream"]
 
 Purpose = Literal[
     "directions",  # the isotropic part v1 of every direction of a slot
@@ -37,6 +40,28 @@ def stream(seed: int, purpose: Purpose, round_: int = 0, slot: int = 0) -> np.ra
     Making one costs some 10 microseconds: take one for each slot, never for each step.
     """
     return np.random.Generator(np.random.PCG64DXSM(_sequence(seed, purpose, round_, slot)))
+
+
+@dataclass(frozen=True)
+class Address:
+    """Names the streams of a slot.
+
+    The samples of a slot are always its own. Its directions are those of ``direction_slot``, where slots share them.
+    """
+
+    seed: int = field(metadata={"rule": at_least(0, 2**63 - 1)})
+    round: int = field(metadata={"rule": at_least(0)})  # r, 0-based
+    slot: int = field(metadata={"rule": at_least(0)})  # position in the round, 0..M-1
+    direction_slot: int | None = field(default=None, metadata={"rule": at_least(0)})
+
+    @property
+    def directions(self) -> Address:
+        """The address of the directions: equal for slots that share them."""
+        return Address(self.seed, self.round, self.slot if self.direction_slot is None else self.direction_slot)
+
+    def stream(self, purpose: Purpose) -> np.random.Generator:
+        """Return the generator named (seed, purpose, round, slot)."""
+        return stream(self.seed, purpose, self.round, self.slot)
 
 
 def _sequence(seed: int, purpose: Purpose, round_: int, slot: int) -> np.random.SeedSequence:

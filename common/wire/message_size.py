@@ -5,41 +5,51 @@ The fields are those of Flower's FitIns and FitRes; a test compares the sizes wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-import numpy as np
-
-from zofedht.common.typing import Vector
-
-__all__ = ["fit_ins_size", "fit_res_size"]
+__all__ = ["Length", "fit_ins_size", "fit_res_size", "npy_size"]
 
 _TENSOR_TYPE = "numpy.ndarray"
-_STATUS = "Success"  # what Flower says of every answer
 _NPY_HEADER = 128  # a vector's header up to 10^40 numbers
 
 
-def fit_ins_size(arrays: Sequence[Vector], config: Mapping[str, object]) -> int:
-    """Return the bytes of a FitIns; an array in the config counts as its bytes."""
-    return _field(_parameters_size(arrays)) + _map_size(config)
+class Length(int):
+    """The number of bytes of a scalar that was not made."""
 
 
-def fit_res_size(arrays: Sequence[Vector], examples: int, metrics: Mapping[str, object]) -> int:
-    """Return the bytes of a FitRes whose status is OK."""
+def npy_size(size: int) -> int:
+    """Return the bytes of a vector as a tensor, whose numbers take so many bytes."""
+    return size + _NPY_HEADER
+
+
+def fit_ins_size(tensors: Iterable[int], config: Mapping[str, object]) -> int:
+    """Return the bytes of a FitIns with tensors of these lengths."""
+    return _field(_parameters_size(tensors)) + _map_size(config)
+
+
+def fit_res_size(
+    tensors: Iterable[int], examples: int, metrics: Mapping[str, object], code: int = 0, status: str = "Success"
+) -> int:
+    """Return the bytes of a FitRes with tensors of these lengths; ``code`` and ``status`` are its status."""
+    # Zero and an empty text are not sent.
+    said = (1 + _varint(code) if code else 0) + (_field(len(status.encode())) if status else 0)
     count = 1 + _varint(examples) if examples else 0
-    return _field(_field(len(_STATUS))) + _field(_parameters_size(arrays)) + count + _map_size(metrics)
+    return _field(said) + _field(_parameters_size(tensors)) + count + _map_size(metrics)
 
 
 def _map_size(scalars: Mapping[str, object]) -> int:
     return sum(_field(_field(len(key.encode())) + _field(_scalar_size(value))) for key, value in scalars.items())
 
 
-def _parameters_size(arrays: Sequence[Vector]) -> int:
-    return sum(_field(array.nbytes + _NPY_HEADER) for array in arrays) + _field(len(_TENSOR_TYPE))
+def _parameters_size(tensors: Iterable[int]) -> int:
+    return sum(_field(size) for size in tensors) + _field(len(_TENSOR_TYPE))
 
 
 def _scalar_size(value: object) -> int:
     """Return the bytes of Flower's Scalar; a member of a oneof is there even if it is zero."""
     match value:
+        case Length():
+            return _field(int(value))
         case bool():
             return 2
         case float():
@@ -48,8 +58,8 @@ def _scalar_size(value: object) -> int:
             return 1 + _varint(value << 1 if value >= 0 else ((-value) << 1) - 1)  # zigzag
         case str():
             return _field(len(value.encode()))
-        case bytes() | np.ndarray():
-            return _field(value.nbytes if isinstance(value, np.ndarray) else len(value))
+        case bytes():
+            return _field(len(value))
         case _:
             raise TypeError(f"a scalar must be a bool, a number, a text or bytes, got {type(value).__name__}")
 
@@ -60,4 +70,4 @@ def _field(length: int) -> int:
 
 
 def _varint(value: int) -> int:
-    return max(1, (value.bit_length() + 6) // 7)
+    return max(1, ((value % 2**64).bit_length() + 6) // 7)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from zofedht.common.errors import Cause
+from zofedht.common.choices import WIRE_DTYPES
+from zofedht.common.config.step_spec import StepSpec
+from zofedht.common.errors import CAUSES, Cause, MessageError
+from zofedht.common.objective.agreement import DIGEST_BYTES
+from zofedht.common.random.streams import Address
+from zofedht.common.rules import at_least, between, one_of
 from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.fields import wired
 
 __all__ = [
     "MISSING",
@@ -67,6 +74,9 @@ PROTOCOL = 1
 OWN_ROWS = -1
 """The partition of a client that brings its own rows, or has not been dealt any yet."""
 
+MOST_DRAWN = 2**28
+"""Samples that a slot may draw, K times b: 2 GB of row numbers."""
+
 
 @dataclass(frozen=True)
 class Member:
@@ -83,50 +93,49 @@ class Member:
 class TrailStep:
     """What moved x in one round whose directions all slots shared: x <- x - sum_k l_k v_k."""
 
-    weight: float  # alpha
-    gain: float  # s
-    version: int  # of Q
-    lengths: Vector  # mean over slots of eta c_k: (K,)
+    weight: float = wired(between(0.0, 1.0))  # alpha
+    gain: float = wired(at_least(0.0, math.inf))  # s
+    version: int = wired(at_least(NO_BASIS))  # of Q
+    lengths: Vector = wired()  # mean over slots of eta c_k: (K,)
+
+    @property
+    def size(self) -> int:
+        """Its bytes on the wire."""
+        return 8 * (3 + len(self.lengths))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Broadcast:
     """One slot of work for one client: what lines 4 and 7 of Algorithm 1 broadcast for its lines 10-18."""
 
-    round: int  # r, 0-based
-    slot: int  # position in the round, 0..M-1
+    address: Address  # seed, round and slot
+    spec: StepSpec  # how the steps are taken
     client: str  # name of the logical client
-    partition: int  # its share of the data set
-    x: Vector  # x_r: (n,)
-    seed: int
-    step_size: float  # eta_r
-    radius: float  # mu
-    local_steps: int  # K
-    batch_size: int  # b; 0: the whole shard
-    slope: str  # central | forward
-    weight: float = 0.0  # alpha
-    gain: float = 1.0  # s
-    version: int = NO_BASIS  # refresh round of Q
-    digest: str = ""  # of Q
-    rank: int = 0  # tau', columns of Q
-    basis: Matrix | None = None  # Q: (n, tau'), only to those who do not hold it
-    task: str = ""  # what the client builds its objective from, as JSON
-    on_error: str = "drop-slot"  # what a failing evaluation costs: drop-slot | skip-step | stop
+    partition: int = wired(at_least(OWN_ROWS))  # its share of the data set
+    task: str = wired(default="", sent=True)  # what the client builds its objective from, as JSON
     units: str = ""  # digest of the scale and bounds that x is searched in, where the objective has some
-    probe: str = "gaussian"  # law of the isotropic part
-    kernel: str = "auto"  # auto | numpy | compiled
-    uplink: str = "move"  # move | slopes: what the client is to send
+    dtype: str = wired(one_of(WIRE_DTYPES), default="float64")  # of x, Q and the move; x and Q hold such numbers
+    x: Vector = wired(layout="array", dtype="", default_factory=lambda: np.empty(0))  # x_r: (n,)
     x_digest: str = ""  # of x, where the client is to keep it
-    memory: int = 0  # tau, where it is then to make Q by itself
-    trail: tuple[TrailStep, ...] | None = None  # from the x that it keeps to this one; x is then empty
-    size: int = 0  # n, where x is empty
-    dtype: str = "float64"  # of x, Q and the move on the wire; x and Q hold numbers of this type
-    direction_slot: int | None = None  # whose directions all slots share, where they do
+    memory: int = wired(at_least(0, 10**4), default=0)  # tau, where it is then to make Q by itself
+    # From the x that it keeps to this one, of which only the size is sent.
+    trail: tuple[TrailStep, ...] | None = wired(shape=lambda it: (-1, 3 + it["spec"].local_steps), default=None)
+    size: int = wired(at_least(0), key="dimension", default=0)  # n, where x is empty
+    version: int = wired(at_least(NO_BASIS), key="basis-version", default=NO_BASIS, sent=True)  # refresh round of Q
+    digest: str = wired(key="basis-digest", default="")  # of Q
+    rank: int = wired(at_least(0), key="basis-rank", default=0)  # tau', columns of Q
+    # Q: (n, tau'), only to those who do not hold it
+    basis: Matrix | None = wired(shape=lambda it: (it["size"] or it["x"].shape[0], it["rank"]), dtype="", default=None)
 
     @property
-    def address(self) -> int:
-        """The slot that names the directions: its own unless they are shared."""
-        return self.slot if self.direction_slot is None else self.direction_slot
+    def round(self) -> int:
+        """r, 0-based."""
+        return self.address.round
+
+    @property
+    def slot(self) -> int:
+        """The position in the round, 0..M-1."""
+        return self.address.slot
 
     @property
     def dimension(self) -> int:
@@ -138,16 +147,26 @@ class Broadcast:
         """Whether the client must hold Q to do this work."""
         return self.version != NO_BASIS
 
+    def check(self) -> None:
+        """Raise MessageError unless the fields fit together."""
+        if (self.trail is None) != (self.size == 0) or (self.trail is None) == (self.x.size == 0):
+            raise MessageError("a broadcast must hold x, or a trail and the dimension in the place of x")
+        if self.needs_basis != bool(self.digest):
+            raise MessageError("basis-digest must come with a basis-version, and with nothing else")
+        drawn = self.spec.local_steps * self.spec.batch_size
+        if drawn > MOST_DRAWN:
+            raise MessageError(f"local-steps times batch-size must be at most {MOST_DRAWN}, got {drawn}")
+
 
 @dataclass(frozen=True)
 class Question:
     """Asks a client for its starting point, or for an evaluation of x on its whole shard."""
 
     client: str
-    partition: int
-    seed: int
-    task: str
-    dimension: int = 0  # n, where the server knows it
+    partition: int = wired(at_least(OWN_ROWS))
+    seed: int = wired(at_least(0, 2**63 - 1))
+    task: str = wired()
+    dimension: int = wired(at_least(0), default=0, sent=True)  # n, where the server knows it
     units: str = ""  # digest of the scale and bounds of the x that is to be evaluated, where it has some
 
 
@@ -157,36 +176,51 @@ class Hello:
 
     name: str
     instance: str  # of the process: the same one may come back over a new connection
-    source: str  # partition | data | objective: what its objective is made from
-    partition: int  # OWN_ROWS: waits to be dealt one
-    partitions: int  # of how many; 0 with ``partition`` = OWN_ROWS
-    examples: int  # rows of the shard; 0 while it waits
-    dimension: int  # n; 0 while it waits
-    protocol: int
-    version: str  # of the package
-    draws: str  # digest of directions that everybody can draw
+    source: str = wired(one_of(("partition", "data", "objective")))  # what its objective is made from
+    partition: int = wired(at_least(OWN_ROWS))  # OWN_ROWS: waits to be dealt one
+    partitions: int = wired(at_least(0))  # of how many; 0 with ``partition`` = OWN_ROWS
+    examples: int = wired(at_least(0))  # rows of the shard; 0 while it waits
+    dimension: int = wired(at_least(0))  # n; 0 while it waits
+    protocol: int = wired(at_least(0))
+    version: str = wired()  # of the package
+    draws: str = wired()  # digest of directions that everybody can draw
     units: bytes = b""  # scale and bounds, where its objective has some, or their digest where they are long
     names: str = ""  # of the parameters, a line each, where its objective has some, or their digest
+
+    def check(self) -> None:
+        """Raise MessageError unless the units are those of so many parameters."""
+        if len(self.units) not in (0, DIGEST_BYTES, 24 * self.dimension):
+            raise MessageError(
+                f"units must hold scale and both bounds of {self.dimension} parameters, or a digest, got"
+                f" {len(self.units)} bytes"
+            )
 
 
 @dataclass(frozen=True)
 class Update:
     """The answer to one slot."""
 
-    round: int
-    slot: int
-    client: str
-    status: Status = "ok"
-    cause: Cause | None = None  # why it failed, or why its first skipped step did,
-    step: int | None = None  # in which local step that was
-    reason: str = ""  # and the same as a sentence, for people
-    move: Vector | None = None  # w_K - x_r: (n,)
-    slopes: Vector | None = None  # c_1..c_K, in the place of the move: (K,)
-    dtype: str = "float64"  # that the move was rounded to
+    round: int = wired(at_least(0))
+    slot: int = wired(at_least(0))
+    client: str = wired()
+    status: Status = wired(one_of(get_args(Status)), default="ok", sent=True)
+    cause: Cause | None = wired(one_of(CAUSES), default=None)  # why it failed, or why its first skipped step did,
+    step: int | None = wired(at_least(0), default=None)  # in which local step that was
+    reason: str = wired(default="", sent=True)  # and the same as a sentence, for people
+    move: Vector | None = wired(layout="array", dtype="", default=None)  # w_K - x_r: (n,)
+    slopes: Vector | None = wired(shape=lambda _: (-1,), default=None)  # c_1..c_K, in the place of the move: (K,)
+    dtype: str = wired(one_of(WIRE_DTYPES), default="float64")  # that the move was rounded to
     draws: str = ""  # digest of directions that everybody can draw, where a move is sent
-    sketch: Vector | None = None  # sums of the move that go with the slopes: (PARTS,)
-    examples: int = 0  # rows of the shard
-    evaluations: int = 0  # single-sample evaluations that the algorithm asked for
-    loss: float = float("nan")  # mean loss of all probes of the slot, which its own steps lower
-    start_loss: float = float("nan")  # loss of the first probe: that at x_r, up to the radius
-    skipped: int = 0  # steps whose evaluation failed under on-error = skip-step: their slope is 0
+    sketch: Vector | None = wired(shape=lambda _: (-1,), default=None)  # sums of the move, with the slopes: (PARTS,)
+    examples: int = wired(layout="apart", default=0)  # rows of the shard
+    evaluations: int = wired(at_least(0, 2**63 - 1), default=0, sent=True)  # that the algorithm asked for
+    loss: float = wired(default=math.nan, sent=True)  # mean loss of all probes of the slot, which its steps lower
+    start_loss: float = wired(default=math.nan, sent=True)  # of the first probe: that at x_r, up to the radius
+    skipped: int = wired(at_least(0), default=0)  # steps that failed under on-error = skip-step: their slope is 0
+
+    def check(self) -> None:
+        """Raise MessageError unless a slot that is done has a move or slopes, and no other has any."""
+        held = [name for name in ("move", "slopes", "sketch") if getattr(self, name) is not None]
+        if held not in ([["move"], ["slopes", "sketch"]] if self.status == "ok" else [[]]):
+            got = " and ".join(held) or "neither"
+            raise MessageError(f"an answer must hold a move, or slopes and a sketch, where it is ok, got {got}")

@@ -17,7 +17,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.directions.law import Directions, slot_directions
 from zofedht.common.models.table import build_model
-from zofedht.common.random.streams import stream
+from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Member
 from zofedht.server.core.rounds import ask
@@ -88,10 +88,11 @@ def spy(data: Dataset, batch: int, slopes: int, noise: float = 0.0, seed: int = 
 
 def _rebuilt(slopes: Vector, rows: int, dimension: int, batch: int, seed: int) -> Matrix:
     """Solve for the gradients of all rows: what the server does, with nothing but what it knows."""
-    directions = np.concatenate(list(slot_directions(Directions(dimension), len(slopes), seed, 0, 0, kernel="numpy")))
+    address = Address(seed, 0, 0)
+    directions = np.concatenate(list(slot_directions(Directions(dimension), len(slopes), address, kernel="numpy")))
     shares = np.full((len(slopes), rows), 1.0 / rows)  # of each row in the mean of a step's batch
     if batch:
-        drawn = stream(seed, "minibatch", 0, 0).integers(0, rows, size=(len(slopes), batch), dtype=np.intp)
+        drawn = address.stream("minibatch").integers(0, rows, size=(len(slopes), batch), dtype=np.intp)
         shares = np.stack([np.bincount(step, minlength=rows) / batch for step in drawn])
     equations = np.einsum("kj,kn->kjn", shares, directions).reshape(len(slopes), rows * dimension)
     return np.asarray(np.linalg.lstsq(equations, slopes, rcond=None)[0].reshape(rows, dimension))

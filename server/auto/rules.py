@@ -84,7 +84,7 @@ class Replies:
     @property
     def pulls(self) -> list[Pull]:
         """Where each slot went, divided by its step size."""
-        return [Pull(u.client, u.move / self.asked[u.slot].step_size) for u in self.updates if u.move is not None]
+        return [Pull(u.client, u.move / self.asked[u.slot].spec.step_size) for u in self.updates if u.move is not None]
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def learn(state: AutoState, now: Now, replies: Replies) -> Learnt:
         frozenset(
             update.slot
             for update in replies.updates
-            if found is None or replies.asked[update.slot].step_size <= found.longest
+            if found is None or replies.asked[update.slot].spec.step_size <= found.longest
         ),
         None if found is None else found.restored,
         travels,
@@ -172,7 +172,7 @@ def _learn_step(state: AutoState, now: Now, replies: Replies) -> step_size.Findi
         return None
     trials = {update.slot: _trial(update, replies.asked[update.slot]) for update in replies.updates}
     for slot in replies.diverged:
-        trials[slot] = Trial(replies.asked[slot].step_size, math.inf, client=replies.asked[slot].client)
+        trials[slot] = Trial(replies.asked[slot].spec.step_size, math.inf, client=replies.asked[slot].client)
     in_order = [trials[slot] for slot in sorted(trials)]
     fully = _at_full_weight(state, now)
     return step_size.learn(state.step, now.config, now.round, now.x, in_order, fully, now.progress)
@@ -182,12 +182,12 @@ def _trial(update: Update, asked: Broadcast) -> Trial:
     assert update.move is not None  # screened
     start_loss = update.start_loss if math.isfinite(update.start_loss) else math.inf
     if not (math.isfinite(update.loss) and math.isfinite(start_loss)):
-        return Trial(asked.step_size, math.inf, client=update.client, start_loss=start_loss)
+        return Trial(asked.spec.step_size, math.inf, client=update.client, start_loss=start_loss)
     # |move|^2 = eta^2 sum_k c_k^2 |v_k|^2, up to products of different directions, and |v|^2 is about n.
     with np.errstate(over="ignore"):
-        squares = float(update.move @ update.move) / (asked.step_size**2 * update.move.shape[0])
-    explained = asked.step_size * squares * (1.0 - 1.0 / asked.local_steps) / 2.0
-    return Trial(asked.step_size, update.loss, explained, update.client, start_loss)
+        squares = float(update.move @ update.move) / (asked.spec.step_size**2 * update.move.shape[0])
+    explained = asked.spec.step_size * squares * (1.0 - 1.0 / asked.spec.local_steps) / 2.0
+    return Trial(asked.spec.step_size, update.loss, explained, update.client, start_loss)
 
 
 def _learn_weight(state: AutoState, now: Now, replies: Replies, travels: bool) -> WeightState | None:

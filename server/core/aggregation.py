@@ -77,13 +77,13 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
         return "stale", f"answered by client {update.client}, asked was client {broadcast.client}"
     if update.status != "ok":
         return update.cause or "refused", update.reason or update.status
-    if (update.slopes is not None) != (broadcast.uplink == "slopes"):
+    if (update.slopes is not None) != (broadcast.spec.uplink == "slopes"):
         sent = "slopes" if update.slopes is not None else "a move"
-        return "malformed", f"asked for its {broadcast.uplink}, it sent {sent}"
+        return "malformed", f"asked for its {broadcast.spec.uplink}, it sent {sent}"
     if update.dtype != broadcast.dtype:
         return "malformed", f"asked for {broadcast.dtype}, it sent {update.dtype}"
     if update.slopes is not None:
-        complaint = _not_finite("the slopes", update.slopes, (broadcast.local_steps,))
+        complaint = _not_finite("the slopes", update.slopes, (broadcast.spec.local_steps,))
         complaint = complaint or _not_finite("the sketch", update.sketch, (PARTS,))
     else:
         complaint = _not_finite("the move", update.move, broadcast.x.shape)
@@ -91,11 +91,11 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
         return complaint
     if update.examples < 1:
         return "malformed", f"examples must be at least 1, got {update.examples}"
-    if update.skipped >= broadcast.local_steps or (update.skipped and broadcast.on_error != "skip-step"):
-        skipped = f"skipped {update.skipped} of {broadcast.local_steps} steps"
-        return "malformed", f"{skipped} with on-error = {broadcast.on_error}"
-    whole = update.examples == 1 or broadcast.batch_size == 0  # of a single sample there is only the whole
-    expected = 2 * broadcast.local_steps * (update.examples if whole else broadcast.batch_size)
+    if update.skipped >= broadcast.spec.local_steps or (update.skipped and broadcast.spec.on_error != "skip-step"):
+        skipped = f"skipped {update.skipped} of {broadcast.spec.local_steps} steps"
+        return "malformed", f"{skipped} with on-error = {broadcast.spec.on_error}"
+    whole = update.examples == 1 or broadcast.spec.batch_size == 0  # of a single sample there is only the whole
+    expected = 2 * broadcast.spec.local_steps * (update.examples if whole else broadcast.spec.batch_size)
     if update.evaluations != expected:
         return "malformed", f"evaluations must be {expected}, as many as were asked for, got {update.evaluations}"
     return None
@@ -120,12 +120,12 @@ def diverged(
     beyond the range that it was made for, one simulation returns inf and another raises. Two exceptions are not: that
     of the first local step, which is taken at the server's x, and one where a step as long or longer went through.
     """
-    longest = max((asked[update.slot].step_size for update in usable), default=0.0)
+    longest = max((asked[update.slot].spec.step_size for update in usable), default=0.0)
 
     def is_one(failure: Failure) -> bool:
         if failure.slot not in asked or asked[failure.slot].client != failure.client:
             return False
-        too_long = tries and bool(failure.step) and asked[failure.slot].step_size > longest
+        too_long = tries and bool(failure.step) and asked[failure.slot].spec.step_size > longest
         return failure.cause == "not-finite" or (failure.cause in EVALUATION_FAILED and too_long)
 
     return list({failure.slot: failure for failure in failures if is_one(failure)}.values())

@@ -51,7 +51,8 @@ class Attempt:
     def recheck(self, slot: int) -> Broadcast:
         """Return the broadcast that asks for the move of a slot, whose slopes are not to be used."""
         self._rechecked.add((slot, self.asked[slot].client))
-        self.asked[slot] = replace(self.asked[slot], uplink="move")
+        asked = self.asked[slot]
+        self.asked[slot] = replace(asked, spec=replace(asked.spec, uplink="move"))
         return self.asked[slot]
 
     def final(self, updates: Sequence[Update]) -> list[Update]:

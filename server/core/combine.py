@@ -76,8 +76,8 @@ def combine(
     if config.aggregation == "mean" or len(updates) == 1:
         return Combined(replays.parts(updates, asked, basis, config.weighting), outliers, medians)
     first = updates[0]
-    eta, dimension = asked[first.slot].step_size, asked[first.slot].dimension
-    if all(u.slopes is not None for u in updates) and len({asked[u.slot].address for u in updates}) == 1:
+    eta, dimension = asked[first.slot].spec.step_size, asked[first.slot].dimension
+    if all(u.slopes is not None for u in updates) and len({asked[u.slot].address.directions for u in updates}) == 1:
         # Along shared directions the slopes are the move: one row of them is replayed.
         rows = np.stack([u.slopes for u in updates if u.slopes is not None])
         slopes = robust_mean(config.aggregation, rows, usual / math.sqrt(dimension), config.tolerated)
@@ -94,7 +94,7 @@ def _length(update: Update, asked: Broadcast) -> float:
     row: Vector | None = update.move if update.slopes is None else update.slopes
     assert row is not None  # screened
     length = float(lengths_of(row[None, :])[0])
-    length = length / asked.step_size if update.slopes is None else length * math.sqrt(asked.dimension)
+    length = length / asked.spec.step_size if update.slopes is None else length * math.sqrt(asked.dimension)
     return min(length, sys.float_info.max)
 
 

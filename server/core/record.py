@@ -62,7 +62,7 @@ def record_round(
     """
     figures = None if evaluation is None else evaluation.figures or None
     asked = list(attempt.asked.values())
-    steps = {broadcast.step_size for broadcast in asked}
+    steps = {broadcast.spec.step_size for broadcast in asked}
     return RoundRecord(
         round=state.round,
         evaluations=totals.evaluations,
@@ -79,7 +79,7 @@ def record_round(
         seconds=totals.seconds,
         failures=[asdict(failure) for failure in outcome.failures],
         skipped=[asdict(skipped) for skipped in outcome.skipped],
-        subspace_weight=asked[0].weight,
+        subspace_weight=asked[0].spec.weight,
         interventions=[asdict(change) for change in outcome.interventions],
         fallbacks=[asdict(slot) for slot in fallbacks],
         start_loss=outcome.start_loss,

@@ -47,7 +47,7 @@ class Replays:
             broadcast = asked[update.slot]
             if update.slopes is None or update.sketch is None:
                 continue
-            sums = replays[broadcast.address].sums
+            sums = replays[broadcast.address.directions.slot].sums
             if not agrees(update.sketch, update.slopes, broadcast, sums):
                 other = Failure(update.round, update.slot, update.client, "other-directions", OTHER_DIRECTIONS)
                 found.append(other)
@@ -77,7 +77,7 @@ class Replays:
         self, groups: Mapping[int, _Group], asked: Mapping[int, Broadcast], basis: Matrix | None
     ) -> dict[int, Replay]:
         """Return the replay of each group; on all cores where that is worth it."""
-        keys = {name: (asked[group.slot].address, group.lengths.tobytes()) for name, group in groups.items()}
+        keys = {name: (asked[g.slot].address.directions.slot, g.lengths.tobytes()) for name, g in groups.items()}
         due = {key: groups[name] for name, key in keys.items() if key not in self._known}
 
         def one(group: _Group) -> Replay:
@@ -109,14 +109,14 @@ def _groups(usable: Sequence[Update], asked: Mapping[int, Broadcast], weighting:
     members: dict[int, list[Update]] = {}
     for update in usable:
         if update.slopes is not None:
-            members.setdefault(asked[update.slot].address, []).append(update)
+            members.setdefault(asked[update.slot].address.directions.slot, []).append(update)
     return {address: _group(updates, asked, weighting) for address, updates in members.items()}
 
 
 def _group(updates: Sequence[Update], asked: Mapping[int, Broadcast], weighting: str) -> _Group:
     weights = [weight_of(update, weighting) for update in updates]
     with np.errstate(over="ignore", invalid="ignore"):
-        lengths = [asked[u.slot].step_size * u.slopes for u in updates if u.slopes is not None]
+        lengths = [asked[u.slot].spec.step_size * u.slopes for u in updates if u.slopes is not None]
         if len(lengths) == 1:  # as they are: w l / w would round
             return _Group(updates[0].slot, weights[0], lengths[0])
         total = np.zeros_like(lengths[0])

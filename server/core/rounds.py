@@ -11,6 +11,7 @@ import numpy as np
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.law import gain
 from zofedht.common.directions.trajectory import basis_of
+from zofedht.common.random.streams import Address
 from zofedht.common.replay import landed
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, Update, basis_digest, rounded
@@ -56,41 +57,32 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
     steps = auto.steps(state.auto, now, len(chosen))  # eta_r
     weight = auto.weight(state.auto, now)  # alpha of C_r, line 10
     follows = weight > 0.0
+    scale = gain(config.covariance, state.x.shape[0], state.rank) if follows else 1.0  # s
     common = Broadcast(  # lines 4 and 7
-        round=state.round,
-        slot=0,
+        address=Address(config.seed, state.round, 0, direction_slot=0 if config.directions == "shared" else None),
+        spec=config.step_spec(step_size=steps[0], weight=weight, gain=scale),
         client="",
         partition=OWN_ROWS,
+        task=config.task,
+        units="" if state.units is None else state.units.digest,
+        dtype=config.wire_dtype,
         x=rounded(state.x, config.wire_dtype),
-        seed=config.seed,
-        step_size=steps[0],
-        radius=config.radius,
-        local_steps=config.local_steps,
-        batch_size=config.batch,
-        slope=config.slope,
-        probe=config.probe,
-        kernel=config.kernel,
-        weight=weight,
-        gain=gain(config.covariance, state.x.shape[0], state.rank) if follows else 1.0,
         version=state.version if follows else NO_BASIS,
         digest=basis_digest(state.basis) if follows else "",
         rank=state.rank if follows else 0,
-        task=config.task,
-        on_error=config.on_error,
-        units="" if state.units is None else state.units.digest,
-        dtype=config.wire_dtype,
-        direction_slot=0 if config.directions == "shared" else None,
     )
-    return [  # line 9
-        given_to(replace(common, slot=slot, step_size=steps[slot]), member, config)
-        for slot, member in enumerate(chosen)
-    ]
+
+    def of(slot: int) -> Broadcast:
+        address, spec = replace(common.address, slot=slot), replace(common.spec, step_size=steps[slot])
+        return replace(common, address=address, spec=spec)
+
+    return [given_to(of(slot), member, config) for slot, member in enumerate(chosen)]  # line 9
 
 
 def given_to(broadcast: Broadcast, member: Member, config: RunConfig) -> Broadcast:
     """Return a slot's broadcast for this client, without the basis."""
-    uplink = "move" if member.moves_only else config.uplink
-    return replace(broadcast, client=member.name, partition=member.partition, basis=None, uplink=uplink)
+    spec = replace(broadcast.spec, uplink="move" if member.moves_only else config.uplink)
+    return replace(broadcast, client=member.name, partition=member.partition, basis=None, spec=spec)
 
 
 def tell(

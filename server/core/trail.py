@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zofedht.common.typing import Vector
-from zofedht.common.wire.codec import trail_step_bytes
 from zofedht.common.wire.messages import NO_BASIS, Broadcast, TrailStep, vector_digest
 
 __all__ = ["Trail"]
@@ -49,9 +48,9 @@ class Trail:
             self._steps = {}
         else:
             version = asked.version if asked.needs_basis else NO_BASIS
-            step = TrailStep(asked.weight, asked.gain, version, lengths)
+            step = TrailStep(asked.spec.weight, asked.spec.gain, version, lengths)
             self._steps[asked.round] = step
-            most = self._most(asked, lengths.shape[0])
+            most = self._most(asked, step)
             while len(self._steps) > most:
                 del self._steps[min(self._steps)]
         self._x, self._digest = following, vector_digest(following)
@@ -86,10 +85,10 @@ class Trail:
         """Note that a host has lost what it held."""
         self._held.pop(host, None)
 
-    def _most(self, asked: Broadcast, steps: int) -> int:
+    def _most(self, asked: Broadcast, step: TrailStep) -> int:
         """Return after how many rounds x itself is shorter, or quicker to have."""
-        shorter = 8 * asked.dimension // trail_step_bytes(steps)
-        return max(1, min(shorter, _MOST_NUMBERS // (steps * asked.dimension)))
+        shorter = 8 * asked.dimension // step.size
+        return max(1, min(shorter, _MOST_NUMBERS // (len(step.lengths) * asked.dimension)))
 
 
 def _derivable(held: _Held, version: int, memory: int) -> bool:

@@ -22,7 +22,7 @@ from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
 from zofedht.common.tls import is_loopback, read_tls
 from zofedht.common.typing import Matrix
-from zofedht.common.wire.codec import check_figures, encode_question
+from zofedht.common.wire.codec import check_figures, encode
 from zofedht.common.wire.messages import OWN_ROWS, Question
 from zofedht.common.wire.points import (
     MOST_POINTS,
@@ -208,7 +208,7 @@ class NetworkSites:
 
     def _ask(self, proxy: ResidentProxy, question: dict[str, Scalar], units: str) -> dict[str, Scalar]:
         address = Question(proxy.hello.name, OWN_ROWS, self._listening.seed, self._task, proxy.hello.dimension, units)
-        ins = EvaluateIns(_NOTHING, encode_question(address) | question)
+        ins = EvaluateIns(_NOTHING, encode(address).scalars | question)
         result = proxy.evaluate(ins, self._listening.timeout, None)
         if result.status.code != Code.OK:
             raise MessageError(result.status.message or "the site answered with an error")
@@ -218,7 +218,7 @@ class NetworkSites:
     def _hello(self) -> GetPropertiesIns:
         dimension = 0 if self._about is None else self._about.parameters.dim
         return GetPropertiesIns(
-            encode_question(Question("", OWN_ROWS, self._listening.seed, self._preparation, dimension))
+            encode(Question("", OWN_ROWS, self._listening.seed, self._preparation, dimension)).scalars
         )
 
     def _expected(self) -> Expected:

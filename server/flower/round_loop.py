@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import queue
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
-from flwr.common import Code, EvaluateIns, FitIns, FitRes, GetParametersIns, serde
+from flwr.common import Code, EvaluateIns, GetParametersIns
 from flwr.common import ndarrays_to_parameters as pack
 from flwr.server import History, Server
 from flwr.server.client_manager import ClientManager
@@ -26,9 +26,11 @@ from zofedht.common.objective.scaling import Units
 from zofedht.common.shards import members_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import decode_figures
-from zofedht.common.wire.messages import Member
+from zofedht.common.wire.message_size import fit_ins_size, fit_res_size
+from zofedht.common.wire.messages import Member, Update
 from zofedht.common.wire.npy import MOST_OF_A_START, decode_vectors
 from zofedht.server.conduct import Result, conduct
+from zofedht.server.core.aggregation import Failure
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.evaluation import Answer, central_evaluator, evaluate_clients
 from zofedht.server.core.figures import Evaluation, Metrics
@@ -36,15 +38,7 @@ from zofedht.server.core.selection import in_turn
 from zofedht.server.core.start import Start, agreed
 from zofedht.server.core.state import ServerState
 from zofedht.server.core.traffic import Traffic
-from zofedht.server.flower.strategy import (
-    Instruction,
-    Instructions,
-    SlotFailure,
-    ZofedhtStrategy,
-    check_reply,
-    over_nodes,
-    question,
-)
+from zofedht.server.flower.strategy import Asked, ZofedhtStrategy, client_reply, lost, over_nodes, question
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["FlowerRounds"]
@@ -148,42 +142,40 @@ class FlowerRounds(Server):
         self._wait_for_homes()
         round_ = self.strategy.coordinator.state.round + 1  # Flower counts from 1
         deadline = time.monotonic() + self._config.round_timeout
-        pending: dict[Future[FitRes], Instruction] = {}
-        arrived: queue.SimpleQueue[Future[FitRes]] = queue.SimpleQueue()
+        pending: dict[Future[Update], Asked] = {}
+        arrived: queue.SimpleQueue[Future[Update]] = queue.SimpleQueue()
+        proxies: dict[str, ClientProxy] = {}
 
-        def send(instructions: Instructions) -> bool:
-            for instruction in instructions:
+        def send(slots: Sequence[Asked]) -> bool:
+            for asked in slots:
                 left = max(0.01, deadline - time.monotonic())
-                future = self._pool.submit(self._fit_one, *instruction, left, round_)
-                pending[future] = instruction
+                future = self._pool.submit(self._fit_one, asked, left, round_)
+                pending[future] = asked
+                proxies[asked.broadcast.client] = asked.proxy
                 future.add_done_callback(arrived.put)
-            return bool(instructions)
+            return bool(slots)
 
-        send(self.strategy.configure_fit(round_, self.parameters, self._client_manager))
-        results: list[tuple[ClientProxy, FitRes]] = []
-        failures: list[tuple[ClientProxy, FitRes] | BaseException] = []
-        while pending or send(self.strategy.configure_recheck(results)):
+        send(self.strategy.ask())
+        updates: list[Update] = []
+        failures: list[Failure] = []
+        while pending or send(self.strategy.recheck(updates, proxies)):
             try:
                 future = arrived.get(timeout=max(0.0, deadline - time.monotonic()) + _GRACE)
             except queue.Empty:  # what still waits is lost, and there is no time to draw again
                 late = TimeoutError(f"no answer within round-timeout = {self._config.round_timeout:g} seconds")
-                failures.extend(SlotFailure(instruction, late) for instruction in pending.values())
+                failures.extend(lost(asked.broadcast, late) for asked in pending.values())
                 break
-            instruction = pending.pop(future)
+            asked = pending.pop(future)
             error = future.exception()
             if error is None:
-                result = (instruction[0], future.result())
-                results.append(result)
-                send(self.strategy.configure_resend([result]))
+                updates.append(future.result())
+                send(self.strategy.resend(asked, updates[-1]))
                 continue
-            failure = SlotFailure(instruction, error)
-            failures.append(failure)
-            # A reply that is none is an answer: its sender has had its say. A slot without an answer is drawn again.
+            failures.append(lost(asked.broadcast, error))
+            # A malformed reply counts as the client's answer. A slot without an answer is drawn again.
             if not isinstance(error, MessageError) and time.monotonic() < deadline:
-                send(self.strategy.configure_redraw(failure))
-        parameters, _ = self.strategy.aggregate_fit(round_, results, failures)
-        if parameters is not None:
-            self.parameters = parameters
+                send(self.strategy.redraw(asked.broadcast.slot))
+        self.strategy.coordinator.tell(updates, failures)
 
     def evaluate(self, x: Vector) -> Evaluation:
         """Evaluate x on all rows, or by asking every client for its shard.
@@ -219,16 +211,29 @@ class FlowerRounds(Server):
         """Evaluate x on the test set, where the server has it."""
         return self._central.test(x) if self._central else {}
 
-    def _fit_one(self, proxy: ClientProxy, ins: FitIns, timeout: float, round_: int) -> FitRes:
+    def _fit_one(self, asked: Asked, timeout: float, round_: int) -> Update:
+        """Return the answer to a slot, read once.
+
+        Raises RoundError where the client answers with an error, MessageError where the answer is no Update, or one for
+        another slot or in another name than was asked.
+        """
+        ins, broadcast = self.strategy.fit_ins(asked.broadcast), asked.broadcast
         if self._counts:
-            self._traffic.sent(serde.fit_ins_to_proto(ins).ByteSize())
-        result = proxy.fit(ins, timeout=timeout, group_id=round_)
+            self._traffic.sent(fit_ins_size(map(len, ins.parameters.tensors), ins.config))
+        result = asked.proxy.fit(ins, timeout=timeout, group_id=round_)
         if self._counts:
-            self._traffic.received(serde.fit_res_to_proto(result).ByteSize())
+            tensors, status = map(len, result.parameters.tensors), result.status
+            said = status.code.value, status.message
+            self._traffic.received(fit_res_size(tensors, result.num_examples, result.metrics, *said))
         if result.status.code != Code.OK:
             raise RoundError(result.status.message or "the client answered with an error", cause="refused")
-        check_reply(ins, result)
-        return result
+        update = client_reply(result)
+        if (update.slot, update.client) != (broadcast.slot, broadcast.client):
+            raise MessageError(
+                f"answered for slot {update.slot} of client {update.client[:64]!r},"
+                f" asked was slot {broadcast.slot} of client {broadcast.client!r}"
+            )
+        return update
 
     def _start_of(self, proxy: ClientProxy, member: Member) -> Start:
         ins = GetParametersIns(config=question(self._config, member, self._dimension))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
 from flwr.common import ndarrays_to_parameters as pack
@@ -20,41 +21,24 @@ from zofedht.common.choices import WIRE_DTYPES
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import MessageError, cause_of
 from zofedht.common.typing import Vector
-from zofedht.common.wire.codec import decode_update, encode_basis, encode_broadcast, encode_question
-from zofedht.common.wire.messages import MISSING, Broadcast, Member, Question, Update
+from zofedht.common.wire.codec import decode, encode, packed
+from zofedht.common.wire.messages import Broadcast, Member, Question, Update
 from zofedht.common.wire.npy import decode_vectors
 from zofedht.server.core.aggregation import Failure
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.figures import Metrics
 from zofedht.server.core.selection import in_order, in_turn
 
-__all__ = [
-    "Instruction",
-    "Instructions",
-    "SlotFailure",
-    "ZofedhtStrategy",
-    "check_reply",
-    "client_reply",
-    "over_nodes",
-    "question",
-]
-
-Instruction = tuple[ClientProxy, FitIns]
-Instructions = list[Instruction]
-
+__all__ = ["Asked", "ZofedhtStrategy", "client_reply", "lost", "over_nodes", "question"]
 
 _NOTHING = pack([])
 
 
-class SlotFailure(Exception):  # noqa: N818  (Flower calls what did not answer a failure)
-    """A slot whose message was lost, or answered with an exception."""
+class Asked(NamedTuple):
+    """A slot's broadcast, and the node that it goes to."""
 
-    def __init__(self, instruction: Instruction, error: BaseException) -> None:
-        config = instruction[1].config
-        reason = f"{type(error).__name__}: {error}".strip().rstrip(":")
-        round_, slot = int(str(config["round"])), int(str(config["slot"]))
-        self.failure = Failure(round_, slot, str(config["client"]), cause_of(error), reason)
-        super().__init__(reason)
+    proxy: ClientProxy
+    broadcast: Broadcast
 
 
 class ZofedhtStrategy(Strategy):
@@ -77,33 +61,44 @@ class ZofedhtStrategy(Strategy):
         """Return x of the coordinator's state: x_0, or where a resumed run stands."""
         return pack([self.coordinator.state.x])
 
-    def configure_fit(self, server_round: int, parameters: Parameters, client_manager: ClientManager) -> Instructions:
-        """Return this attempt's FitIns, a slot each; Q is in those whose node has not confirmed it."""
+    def ask(self) -> list[Asked]:
+        """Return this attempt's slots; Q goes to those whose node has not confirmed it."""
         homes = self._homes()
-        return self._instructions(self.coordinator.ask(list(homes)), homes)
+        return self._asked(self.coordinator.ask(list(homes)), homes)
 
-    def configure_resend(self, results: Sequence[tuple[ClientProxy, FitRes]]) -> Instructions:
-        """Return the FitIns, now with Q, for the slots whose process has lost it."""
-        # The others may hold moves, which are long to read.
-        read, _ = _read([each for each in results if each[1].metrics.get("status") in MISSING])
-        proxies = {update.client: proxy for proxy, update in read}
-        broadcasts = self.coordinator.resend([update for _, update in read])
-        return [self._instruction(proxies[broadcast.client], broadcast) for broadcast in broadcasts]
+    def resend(self, asked: Asked, update: Update) -> list[Asked]:
+        """Return the slot again, now with Q or x, where its process has lost that."""
+        return [Asked(asked.proxy, broadcast) for broadcast in self.coordinator.resend([update])]
 
-    def configure_recheck(self, results: Sequence[tuple[ClientProxy, FitRes]]) -> Instructions:
-        """Return the FitIns that ask for a move, for the slots whose slopes are along other directions."""
-        if not self.coordinator.rechecks:
-            return []  # nothing is read, then
-        read, _ = _read(results)
-        proxies = {update.client: proxy for proxy, update in read}
-        broadcasts = self.coordinator.recheck([update for _, update in read])
-        return [self._instruction(proxies[broadcast.client], broadcast) for broadcast in broadcasts]
+    def recheck(self, updates: Sequence[Update], proxies: Mapping[str, ClientProxy]) -> list[Asked]:
+        """Return the slots that are to send a move, since their slopes are along other directions."""
+        return [Asked(proxies[broadcast.client], broadcast) for broadcast in self.coordinator.recheck(updates)]
 
-    def configure_redraw(self, failure: SlotFailure) -> Instructions:
-        """Return the FitIns of a lost slot for another client that is connected now, or none."""
+    def redraw(self, slot: int) -> list[Asked]:
+        """Return a lost slot for another client that is connected now, or nothing."""
         homes = self._homes()
-        broadcast = self.coordinator.redraw(failure.failure.slot, list(homes))
-        return [] if broadcast is None else self._instructions([broadcast], homes)
+        broadcast = self.coordinator.redraw(slot, list(homes))
+        return [] if broadcast is None else self._asked([broadcast], homes)
+
+    def fit_ins(self, broadcast: Broadcast) -> FitIns:
+        """Return a broadcast as Flower's message; x and Q are serialised once for all slots of a round."""
+        arrays, config = encode(replace(broadcast, basis=None))
+        parameters = _NOTHING
+        if broadcast.trail is None:
+            if self._x is None or self._x[0] is not broadcast.x:
+                self._x = (broadcast.x, pack(arrays))
+            parameters = self._x[1]
+        if broadcast.basis is not None:
+            if self._basis[0] != broadcast.digest:
+                self._basis = (broadcast.digest, packed(broadcast.basis, broadcast.dtype))
+            config["basis"] = self._basis[1]
+        return FitIns(parameters, config)
+
+    def configure_fit(
+        self, server_round: int, parameters: Parameters, client_manager: ClientManager
+    ) -> list[tuple[ClientProxy, FitIns]]:
+        """Return this attempt's FitIns, a slot each."""
+        return [(asked.proxy, self.fit_ins(asked.broadcast)) for asked in self.ask()]
 
     def aggregate_fit(
         self,
@@ -117,11 +112,14 @@ class ZofedhtStrategy(Strategy):
 
         Raises RoundError when it has failed too often.
         """
-        read, unreadable = _read(results)
-        lost = [failure.failure for failure in failures if isinstance(failure, SlotFailure)]
-        where = self.coordinator.state.round, -1, "unknown"
-        others = [Failure(*where, "no-answer", str(f)) for f in failures if not isinstance(f, SlotFailure)]
-        record = self.coordinator.tell([update for _, update in read], [*lost, *others, *unreadable])
+        round_ = self.coordinator.state.round
+        updates, failed = [], [Failure(round_, -1, "unknown", "no-answer", str(failure)) for failure in failures]
+        for proxy, result in results:
+            try:
+                updates.append(client_reply(result))
+            except MessageError as error:
+                failed.append(Failure(round_, -1, proxy.cid, error.cause, str(error)))
+        record = self.coordinator.tell(updates, failed)
         if record is None:
             return None, {}
         return pack([self.coordinator.state.x]), {
@@ -165,29 +163,16 @@ class ZofedhtStrategy(Strategy):
         figures = self._evaluate(decode_vectors(parameters.tensors, "x")[0])
         return figures["train_loss"], dict(figures)
 
-    def _instructions(self, broadcasts: Sequence[Broadcast], homes: dict[Member, ClientProxy]) -> Instructions:
+    def _asked(self, broadcasts: Sequence[Broadcast], homes: Mapping[Member, ClientProxy]) -> list[Asked]:
         proxies = {member.name: proxy for member, proxy in homes.items()}
-        return [self._instruction(proxies[broadcast.client], broadcast) for broadcast in broadcasts]
-
-    def _instruction(self, proxy: ClientProxy, broadcast: Broadcast) -> Instruction:
-        arrays, config = encode_broadcast(replace(broadcast, basis=None))
-        if broadcast.trail is not None:
-            parameters = _NOTHING
-        else:
-            if self._x is None or self._x[0] is not broadcast.x:
-                self._x = (broadcast.x, pack(arrays))
-            parameters = self._x[1]
-        if broadcast.basis is not None:
-            if self._basis[0] != broadcast.digest:
-                self._basis = (broadcast.digest, encode_basis(broadcast.basis, broadcast.dtype))
-            config["basis"] = self._basis[1]
-        return proxy, FitIns(parameters, config)
+        return [Asked(proxies[broadcast.client], broadcast) for broadcast in broadcasts]
 
 
 def question(config: RunConfig, member: Member, dimension: int = 0, units: str = "") -> dict[str, Scalar]:
     """Return the config that asks one logical client for its start, or an evaluation of x in units of this digest; n
     where it is known."""
-    return encode_question(Question(member.name, member.partition, config.seed, config.task, dimension, units))
+    asked = Question(member.name, member.partition, config.seed, config.task, dimension, units)
+    return encode(asked).scalars
 
 
 def over_nodes(members: Sequence[Member], nodes: Mapping[str, ClientProxy]) -> dict[Member, ClientProxy]:
@@ -211,32 +196,10 @@ def client_reply(result: FitRes) -> Update:
     Raises MessageError when it is not one; nothing is allocated for what an array claims, and no pickle is read.
     """
     arrays = decode_vectors(result.parameters.tensors, "the move", dtypes=WIRE_DTYPES)
-    return decode_update(arrays, result.num_examples, result.metrics)
+    return decode(Update, result.metrics, arrays, examples=result.num_examples)
 
 
-def check_reply(ins: FitIns, result: FitRes) -> None:
-    """Raise MessageError unless the result is an Update for the slot and in the name that were asked.
-
-    Otherwise a client could answer for another.
-    """
-    update = client_reply(result)
-    asked = ins.config["slot"], ins.config["client"]
-    if (update.slot, update.client) != asked:
-        raise MessageError(
-            f"answered for slot {update.slot} of client {update.client[:64]!r},"
-            f" asked was slot {asked[0]!r} of client {asked[1]!r}"
-        )
-
-
-def _read(
-    results: Sequence[tuple[ClientProxy, FitRes]],
-) -> tuple[list[tuple[ClientProxy, Update]], list[Failure]]:
-    read, unreadable = [], []
-    for proxy, result in results:
-        try:
-            read.append((proxy, client_reply(result)))
-        except MessageError as error:
-            told = [result.metrics.get(key) for key in ("round", "slot")]
-            round_, slot = (each if isinstance(each, int) else -1 for each in told)
-            unreadable.append(Failure(round_, slot, proxy.cid, error.cause, str(error)))
-    return read, unreadable
+def lost(broadcast: Broadcast, error: BaseException) -> Failure:
+    """Return the failure of a slot whose message was lost, or answered with an error."""
+    reason = f"{type(error).__name__}: {error}".strip().rstrip(":")
+    return Failure(broadcast.round, broadcast.slot, broadcast.client, cause_of(error), reason)

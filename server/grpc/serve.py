@@ -14,7 +14,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.objective.agreement import MOST_TOLD_UNITS, told_units
 from zofedht.common.tls import TlsFiles
-from zofedht.common.wire.codec import encode_question
+from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import OWN_ROWS, Question
 from zofedht.server.conduct import Result
 from zofedht.server.core.coordinator import Coordinator
@@ -163,7 +163,7 @@ class _Service:
         """The question that asks a client for its introduction."""
         config = self._config
         question = Question("", OWN_ROWS, config.seed, config.preparation, self.expected().dimension)
-        return GetPropertiesIns(encode_question(question))
+        return GetPropertiesIns(encode(question).scalars)
 
     def expected(self) -> Expected:
         """What a client must bring now; the connected clients decide what the server does not know."""

@@ -17,7 +17,7 @@ from grpc_health.v1 import health, health_pb2_grpc
 
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.tls import TlsFiles
-from zofedht.common.wire.codec import decode_hello
+from zofedht.common.wire.codec import decode
 from zofedht.common.wire.messages import Hello
 from zofedht.server.grpc.admission import Expected, refusal
 from zofedht.server.grpc.conversation import Conversation, LostClient
@@ -112,7 +112,7 @@ class JoinService:
             result = serde.get_properties_res_from_proto(answer.get_properties_res)
             if result.status.code != Code.OK:
                 raise MessageError(result.status.message)
-            return decode_hello(result.properties)
+            return decode(Hello, result.properties)
         except Exception as error:  # Flower's reader may raise anything for a stranger's message
             reason = str(error) if isinstance(error, MessageError) else "the introduction cannot be read"
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason[:_MOST_REASON])

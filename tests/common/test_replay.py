@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.common.samples import orthonormal
-from tests.helpers import broadcast
+from tests.helpers import broadcast, changed
 from zofedht.common.directions import law
-from zofedht.common.directions.law import gain, slot_directions
+from zofedht.common.directions.law import gain, law_of, slot_directions
+from zofedht.common.random import streams
 from zofedht.common.random.streams import stream
-from zofedht.common.replay import PARTS, Replay, agrees, draw_check, law_of, replay, sketch
+from zofedht.common.replay import PARTS, Replay, agrees, draw_check, replay, sketch
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast
 
 _N, _K = 30, 20
 _Q = orthonormal(_N, 3)
 _SLOPES = np.random.default_rng(3).standard_normal(_K)
-_PLAIN = replace(broadcast(slot=2, dimension=_N), local_steps=_K, uplink="slopes", x=np.full(_N, 0.5))
+_PLAIN = broadcast(slot=2, dimension=_N, local_steps=_K, uplink="slopes", x=np.full(_N, 0.5))
 
 
 def replayed(asked: Broadcast, basis: Matrix | None, slopes: Vector) -> Replay:
     with np.errstate(over="ignore"):
-        return replay(asked, basis, asked.step_size * slopes)
+        return replay(asked, basis, asked.spec.step_size * slopes)
 
 
 def along(covariance: str) -> Broadcast:
-    return replace(_PLAIN, version=4, rank=3, weight=0.3, gain=gain(covariance, _N, 3))
+    return changed(_PLAIN, version=4, rank=3, weight=0.3, gain=gain(covariance, _N, 3))
 
 
-CASES = [(_PLAIN, None), (along("paper"), _Q), (along("trace"), _Q), (replace(_PLAIN, direction_slot=0), None)]
+CASES = [(_PLAIN, None), (along("paper"), _Q), (along("trace"), _Q), (changed(_PLAIN, direction_slot=0), None)]
 
 
 def directions(asked: Broadcast, basis: Matrix | None) -> Matrix:
-    law = law_of(asked, basis)
-    return np.concatenate(list(slot_directions(law, _K, asked.seed, asked.round, asked.address)))
+    law = law_of(asked.spec, asked.dimension, basis)
+    return np.concatenate(list(slot_directions(law, _K, asked.address)))
 
 
 def stepped(asked: Broadcast, basis: Matrix | None) -> Vector:
     """Return the move as a client takes it, step by step from x."""
     w = asked.x.copy()
     for c, v in zip(_SLOPES, directions(asked, basis), strict=True):
-        w -= asked.step_size * c * v
+        w -= asked.spec.step_size * c * v
     return w - asked.x
 
 
@@ -72,16 +72,16 @@ def test_an_isotropic_replay_ignores_the_block_size(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_long_vector_is_replayed_whole() -> None:
-    asked = replace(_PLAIN, x=np.zeros(20_011))
+    asked = changed(_PLAIN, x=np.zeros(20_011))
     again = replayed(asked, None, _SLOPES)
     v = directions(asked, None)
-    np.testing.assert_allclose(again.move, -asked.step_size * _SLOPES @ v, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(again.move, -asked.spec.step_size * _SLOPES @ v, rtol=1e-9, atol=1e-12)
     assert agrees(sketch(again.move), _SLOPES, asked, again.sums)
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 5])
 def test_fewer_coordinates_than_parts_can_be_sketched(dimension: int) -> None:
-    asked = replace(_PLAIN, x=np.zeros(dimension))
+    asked = changed(_PLAIN, x=np.zeros(dimension))
     again = replayed(asked, None, _SLOPES)
     assert sketch(again.move).shape == (PARTS,)
     assert agrees(sketch(again.move), _SLOPES, asked, again.sums)
@@ -97,7 +97,7 @@ def test_fewer_coordinates_than_parts_can_be_sketched(dimension: int) -> None:
 )
 def test_a_client_with_other_directions_does_not_agree(changes: dict[str, Any]) -> None:
     asked = along("trace")
-    other = replayed(replace(asked, **changes), _Q, _SLOPES)
+    other = replayed(changed(asked, **changes), _Q, _SLOPES)
     assert not agrees(sketch(other.move), _SLOPES, asked, replayed(asked, _Q, _SLOPES).sums)
 
 
@@ -110,24 +110,24 @@ def test_a_client_with_another_basis_does_not_agree() -> None:
 @pytest.mark.parametrize("k", [0, _K - 1])
 def test_one_wrong_number_does_not_agree(k: int) -> None:
     again = replayed(_PLAIN, None, _SLOPES)
-    changed = _SLOPES.copy()
-    changed[k] *= 1 + 1e-6
-    assert not agrees(sketch(again.move), changed, _PLAIN, again.sums)
+    other = _SLOPES.copy()
+    other[k] *= 1 + 1e-6
+    assert not agrees(sketch(again.move), other, _PLAIN, again.sums)
     moved = again.move.copy()
     moved[k] += 1e-6
     assert not agrees(sketch(moved), _SLOPES, _PLAIN, again.sums)
 
 
 def test_a_large_x_still_agrees() -> None:
-    far = replace(_PLAIN, x=np.full(_N, 1e6 / 3.0))
+    far = changed(_PLAIN, x=np.full(_N, 1e6 / 3.0))
     assert agrees(sketch(stepped(far, None)), _SLOPES, far, replayed(far, None, _SLOPES).sums)
 
 
 def test_overflowing_slopes_agree_with_nothing() -> None:
     huge = np.full(_K, 1e308)
-    again = replayed(replace(_PLAIN, step_size=1e5), None, huge)
+    again = replayed(changed(_PLAIN, step_size=1e5), None, huge)
     assert not np.all(np.isfinite(again.move))
-    assert not agrees(np.zeros(PARTS), huge, replace(_PLAIN, step_size=1e5), again.sums)
+    assert not agrees(np.zeros(PARTS), huge, changed(_PLAIN, step_size=1e5), again.sums)
 
 
 def test_the_draw_check_is_short_and_steady() -> None:
@@ -138,6 +138,6 @@ def test_the_draw_check_is_short_and_steady() -> None:
 def test_the_draw_check_depends_on_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = draw_check()
     draw_check.cache_clear()
-    monkeypatch.setattr(law, "stream", lambda seed, *rest: stream(seed + 1, *rest))
+    monkeypatch.setattr(streams, "stream", lambda seed, *rest: stream(seed + 1, *rest))
     assert draw_check() != expected
     draw_check.cache_clear()

@@ -11,7 +11,7 @@ from zofedht.client.join.bounds import OwnBounds
 from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError, DataError
-from zofedht.common.wire.codec import encode_broadcast, encode_question
+from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import Member, Question
 from zofedht.server.core.rounds import ask
 from zofedht.server.core.state import initial_state
@@ -24,7 +24,7 @@ def _client(bounds: OwnBounds) -> ResidentClient:
 def _slot(bounds: OwnBounds, **keys: Any) -> dict[str, Any]:
     config = RunConfig(num_clients=2, clients_per_round=1, kernel="numpy", **keys)
     [asked] = ask(initial_state(config, np.zeros(65)), config, [Member("pi", 0, "pi")])
-    arrays, message = encode_broadcast(asked)
+    arrays, message = encode(asked)
     return _client(bounds).fit(arrays, message)[2]
 
 
@@ -56,7 +56,7 @@ def test_a_slot_within_the_bounds_is_done(keys: dict[str, Any]):
 def test_a_small_shard_is_told_about_by_nobody():
     client = _client(OwnBounds(2000))
     config = RunConfig(num_clients=2)
-    message = encode_question(Question("pi", 0, config.seed, config.task, 65))
+    message = encode(Question("pi", 0, config.seed, config.task, 65)).scalars
     with pytest.raises(DataError, match="fewer than its own --least-batch 2000"):
         client.get_properties(message)
     assert np.isnan(client.evaluate([np.zeros(65)], message)[0])

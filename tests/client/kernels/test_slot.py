@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from tests.common.samples import Exact, model, orthonormal, samples
-from zofedht.client.steps.local_steps import Plan, SlotResult, local_steps
+from tests.helpers import spec
+from zofedht.client.plan import Plan
+from zofedht.client.steps.local_steps import SlotResult, local_steps
 from zofedht.common.directions.law import Directions
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.losses import ScoreLoss
 from zofedht.common.models.table import ModelOptions, build_model
+from zofedht.common.random.streams import Address
 
 pytest.importorskip("numba", reason="the extra `fast` is not installed")
 from zofedht.client.kernels.runs import RowRuns, rows_of
@@ -24,8 +27,9 @@ _MODELS = ["logistic", "svm-hinge", "svm-squared-hinge", "mlp"]
 
 def _plan(dimension: int, **changes: Any) -> Plan:
     law = Directions(dimension, orthonormal(dimension, 2), 0.4, dimension / 2)
-    plan = Plan(law, 1, 2, 3, 0.3, 1e-4, 30, 8, "central", kernel="compiled")
-    return dataclasses.replace(plan, **changes)
+    law = changes.pop("law", law)
+    options = {"step_size": 0.3, "local_steps": 30, "batch_size": 8, "kernel": "compiled"}
+    return Plan(spec(**(options | changes)), law, Address(1, 2, 3))
 
 
 def _start(dimension: int) -> Any:
@@ -126,7 +130,7 @@ def test_a_subclass_takes_its_own_path() -> None:
     inner = model("logistic", rows=400)
     assert isinstance(inner, LinearObjective)
     doubled = Doubled(inner, inner.loss)  # type: ignore[arg-type]
-    plan = _plan(inner.dim, steps=1)
+    plan = _plan(inner.dim, local_steps=1)
     once, twice = (local_steps(objective, _start(inner.dim), plan) for objective in (inner, doubled))
     np.testing.assert_allclose(twice.slopes, 2.0 * once.slopes, rtol=1e-12)
 

@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 
 from tests.common.samples import Exact, model, orthonormal
+from tests.helpers import spec
+from zofedht.client.plan import Plan
 from zofedht.client.steps import local_steps as module
 from zofedht.client.steps.linear_steps import pays_off
-from zofedht.client.steps.local_steps import Plan, SlotResult, local_steps
+from zofedht.client.steps.local_steps import SlotResult, local_steps
 from zofedht.common.directions import law as directions
 from zofedht.common.directions.law import Directions
 from zofedht.common.models.linear import LinearObjective
+from zofedht.common.random.streams import Address
 
 _N = 7
 _LAW = Directions(_N, orthonormal(_N, 2), 0.4, _N / 2)
 
 
 def _plan(**changes: Any) -> Plan:
-    options: dict[str, Any] = {
-        "law": _LAW, "seed": 1, "round": 2, "slot": 3, "step_size": 0.3, "radius": 1e-4, "steps": 30,
-        "batch_size": 8, "slope": "central", "kernel": "numpy",
-    }  # fmt: skip
-    return Plan(**(options | changes))
+    options: dict[str, Any] = {"step_size": 0.3, "local_steps": 30, "batch_size": 8, "kernel": "numpy"}
+    return Plan(spec(**(options | changes)), _LAW, Address(1, 2, 3))
 
 
 def _linear(name: str = "logistic", kind: str = "dense", l2: float = 0.0, rows: int = 40) -> LinearObjective:

@@ -9,24 +9,23 @@ import numpy as np
 import pytest
 
 from tests.common.samples import MODEL_CASES, BlackBox, Exact, model, orthonormal, samples
-from zofedht.client.steps.local_steps import Plan, SlotResult, local_steps
+from tests.helpers import spec
+from zofedht.client.plan import Plan
+from zofedht.client.steps.local_steps import SlotResult, local_steps
 from zofedht.common.directions import law as directions
 from zofedht.common.directions.law import Directions, slot_directions
 from zofedht.common.directions.slopes import probe
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
-from zofedht.common.random.streams import stream
+from zofedht.common.random.streams import Address, stream
 from zofedht.common.typing import Indices, Vector
 
 
 def _plan(dimension: int, **changes: Any) -> Plan:
-    options: dict[str, Any] = {
-        "law": Directions(dimension, orthonormal(dimension, 2), 0.4, dimension / 2),
-        "seed": 1, "round": 2, "slot": 3, "step_size": 0.05, "radius": 1e-4, "steps": 12, "batch_size": 8,
-        "slope": "central",
-    }  # fmt: skip
-    return Plan(**(options | changes))
+    law = changes.pop("law", Directions(dimension, orthonormal(dimension, 2), 0.4, dimension / 2))
+    address = Address(*(changes.pop(name, own) for name, own in (("seed", 1), ("round", 2), ("slot", 3))))
+    return Plan(spec(**({"step_size": 0.05, "local_steps": 12, "batch_size": 8} | changes)), law, address)
 
 
 def _quadratic() -> Exact:
@@ -38,7 +37,7 @@ def _run(objective: Objective, **changes: Any) -> SlotResult:
 
 
 def _v(plan: Plan) -> np.ndarray:
-    return np.concatenate(list(slot_directions(plan.law, plan.steps, plan.seed, plan.round, plan.slot)))
+    return np.concatenate(list(slot_directions(plan.law, plan.spec.local_steps, plan.address)))
 
 
 @pytest.mark.parametrize("slope", ["central", "forward"])
@@ -49,8 +48,8 @@ def test_steps_are_those_of_algorithm_1(slope: str, batch_size: int) -> None:
     w, slopes, losses = np.full(7, 0.5), [], []
     for v in _v(plan):
         batch = rng.integers(0, 40, 8) if batch_size else slice(None)
-        c, loss = probe(objective, w, v, plan.radius, batch, slope)
-        w = w - plan.step_size * c * v
+        c, loss = probe(objective, w, v, plan.spec.radius, batch, slope)
+        w = w - plan.spec.step_size * c * v
         slopes.append(c)
         losses.append(loss)
     result = _run(objective, slope=slope, batch_size=batch_size)
@@ -65,7 +64,7 @@ def test_the_slopes_tell_the_move(name: str, bias: bool, l2: float, kind: str) -
     objective = model(name, kind, bias=bias, l2=l2)
     result = _run(objective)
     plan = _plan(objective.dim)
-    np.testing.assert_allclose(result.move, -plan.step_size * result.slopes @ _v(plan), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(result.move, -plan.spec.step_size * result.slopes @ _v(plan), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("slope", ["central", "forward"])
@@ -95,7 +94,7 @@ def test_both_ends_of_a_step_see_the_same_samples_and_steps_see_others() -> None
 
 def test_samples_are_drawn_uniformly_with_replacement() -> None:
     steps, size, rows = 400, 50, 40
-    drawn = np.stack(list(_plan(7, steps=steps, batch_size=size).batches(rows)))
+    drawn = np.stack(list(_plan(7, local_steps=steps, batch_size=size).batches(rows)))
     count, share = steps * size, 1.0 / rows
     # A row's count is binomial; five of its standard errors, for 40 rows.
     assert np.all(np.abs(np.bincount(drawn.ravel(), minlength=rows) - count * share) < 5.0 * np.sqrt(count * share))
@@ -108,7 +107,7 @@ def test_batches_are_a_function_of_the_address_alone() -> None:
 
     same = {"law": Directions(7), "step_size": 9.0, "radius": 1.0, "slope": "forward"}
     assert drawn() == drawn(**same)
-    assert drawn(steps=5) == drawn()[:5]
+    assert drawn(local_steps=5) == drawn()[:5]
     assert all(drawn(**{name: 9}) != drawn() for name in ("seed", "round", "slot"))
 
 
@@ -148,7 +147,7 @@ def test_the_blocks_in_which_directions_are_drawn_do_not_matter(monkeypatch: pyt
 def test_steps_from_a_start_go_down_and_leave_the_start_alone(name: str) -> None:
     objective = model(name)
     x = np.full(objective.dim, 0.5)
-    plan = _plan(objective.dim, law=Directions(objective.dim), steps=200, batch_size=0)
+    plan = _plan(objective.dim, law=Directions(objective.dim), local_steps=200, batch_size=0)
     result = local_steps(objective, x, plan)
     np.testing.assert_array_equal(x, np.full(objective.dim, 0.5))
     assert objective.value(x + result.move, slice(None)) < objective.value(x, slice(None))
@@ -177,8 +176,8 @@ def test_the_start_loss_is_that_at_x_up_to_the_radius(
     x = np.full(objective.dim, 0.5)
     at_x = objective.value(x, plan.batches(40)[0])
     result = local_steps(objective, x, plan)
-    assert result.start_loss == pytest.approx(at_x, abs=100.0 * plan.radius)  # slopes here are below 100
-    assert abs(result.loss - at_x) > 1000.0 * plan.radius  # where the steps led
+    assert result.start_loss == pytest.approx(at_x, abs=100.0 * plan.spec.radius)  # slopes here are below 100
+    assert abs(result.loss - at_x) > 1000.0 * plan.spec.radius  # where the steps led
 
 
 @pytest.mark.parametrize("slope", ["central", "forward"])
@@ -213,10 +212,12 @@ def test_the_start_loss_is_that_of_the_first_step_that_was_not_skipped(failing: 
             loss = super().value(x, batch)
             return loss if len(self.points) > failing else _offline()
 
-    result = _run(Late(_quadratic()), skips=True)  # of a step whose first end fails the second is not asked for
+    result = _run(
+        Late(_quadratic()), on_error="skip-step"
+    )  # of a step whose first end fails the second is not asked for
     plan = _plan(7)
     batch, v = plan.batches(40)[failing], _v(plan)[failing]
-    first = probe(BlackBox(_quadratic()), np.full(7, 0.5), v, plan.radius, batch, "central")
+    first = probe(BlackBox(_quadratic()), np.full(7, 0.5), v, plan.spec.radius, batch, "central")
     assert result.skipped == failing
     assert result.start_loss == first.loss
 

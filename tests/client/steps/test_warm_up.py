@@ -13,14 +13,15 @@ import pytest
 from tests.helpers import black_box
 from zofedht.client.join import resident
 from zofedht.client.join.resident import JoinOptions, ResidentClient
-from zofedht.client.steps.local_steps import Plan
+from zofedht.client.plan import Plan
 from zofedht.client.steps.warm_up import warm_up
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.kernels import runs_compiled
-from zofedht.common.wire.codec import decode_hello, encode_broadcast, encode_question
-from zofedht.common.wire.messages import OWN_ROWS, Broadcast, Question
+from zofedht.common.random.streams import Address
+from zofedht.common.wire.codec import decode, encode
+from zofedht.common.wire.messages import OWN_ROWS, Broadcast, Hello, Question
 
 CONFIG = RunConfig.from_mapping({"local-steps": 30, "num-clients": 20, "batch-size": 16})
 
@@ -39,15 +40,12 @@ def client_of(**options: Any) -> ResidentClient:
 
 
 def hello_of(config: RunConfig) -> dict[str, Any]:
-    return encode_question(Question("", OWN_ROWS, config.seed, config.preparation))
+    return encode(Question("", OWN_ROWS, config.seed, config.preparation)).scalars
 
 
 def slot_of(config: RunConfig, partition: int, dimension: int) -> Broadcast:
-    return Broadcast(
-        round=0, slot=0, client="ada", partition=partition, x=np.zeros(dimension), seed=0, step_size=0.1, radius=1e-4,
-        local_steps=config.local_steps, batch_size=config.batch, slope="central", probe=config.probe,
-        kernel=config.kernel, task=config.task,
-    )  # fmt: skip
+    where = {"address": Address(0, 0, 0), "client": "ada", "partition": partition, "task": config.task}
+    return Broadcast(spec=config.step_spec(step_size=0.1), x=np.zeros(dimension), **where)  # type: ignore[arg-type]
 
 
 def loops() -> dict[str, int]:
@@ -69,7 +67,7 @@ def slots_compile_nothing(keys: dict[str, Any], options: dict[str, Any], dimensi
     client.get_properties(hello_of(config))
     ready = loops()
     assert any(ready.values())
-    arrays, message = encode_broadcast(slot_of(config, 0, dimension))
+    arrays, message = encode(slot_of(config, 0, dimension))
     _, _, metrics = client.fit(arrays, message)
     assert metrics["status"] == "ok", metrics
     assert loops() == ready
@@ -101,7 +99,7 @@ def test_a_client_is_warm_before_it_says_hello(monkeypatch: pytest.MonkeyPatch) 
     )
     client = client_of(partition=2, partitions=20)
     config = CONFIG.replace(kernel="numpy", slope="forward")
-    assert decode_hello(client.get_properties(hello_of(config))).dimension == 65
+    assert decode(Hello, client.get_properties(hello_of(config))).dimension == 65
     assert seen == [("numpy", "forward", 65)]
     client.get_properties(hello_of(config))  # it comes back over a new connection
     assert len(seen) == 1
@@ -150,9 +148,9 @@ def test_the_factory_is_called_once_though_num_clients_is_settled_later(
     config = CONFIG.replace(objective=f"{module}:once")
     client.get_properties(hello_of(config))
     for clients in (20, 3):
-        arrays, message = encode_broadcast(slot_of(config.replace(num_clients=clients, clients_per_round=1), -1, 6))
+        arrays, message = encode(slot_of(config.replace(num_clients=clients, clients_per_round=1), -1, 6))
         assert client.fit(arrays, message)[2]["status"] == "ok"
     assert len(sys.modules[module].MADE) == 1
-    arrays, message = encode_broadcast(slot_of(config.replace(seed=9), -1, 6))
+    arrays, message = encode(slot_of(config.replace(seed=9), -1, 6))
     client.fit(arrays, message)
     assert [shard.seed for shard in sys.modules[module].MADE] == [0, 9]

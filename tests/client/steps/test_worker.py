@@ -11,21 +11,22 @@ import numpy as np
 import pytest
 
 from tests.common.samples import model, orthonormal
-from zofedht.client.steps.local_steps import Plan, local_steps
+from tests.helpers import changed, spec
+from zofedht.client.plan import Plan
+from zofedht.client.steps.local_steps import local_steps
 from zofedht.client.steps.worker import BasisStore, Worker
 from zofedht.common.blas import one_thread
 from zofedht.common.directions.law import Directions
 from zofedht.common.errors import ConfigError, DataError
 from zofedht.common.objective.base import Objective
+from zofedht.common.random.streams import Address
 from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.messages import Broadcast, Update, basis_digest
 
 _N = 7
 _Q = orthonormal(_N, 2)
-_PLAIN = Broadcast(
-    round=12, slot=3, client="5", partition=5, x=np.full(_N, 0.5), seed=1, step_size=0.05, radius=1e-4, local_steps=10,
-    batch_size=8, slope="central", weight=0.4, gain=_N / 2,
-)  # fmt: skip
+_SPEC = spec(step_size=0.05, local_steps=10, batch_size=8, weight=0.4, gain=_N / 2)
+_PLAIN = Broadcast(address=Address(1, 12, 3), spec=_SPEC, client="5", partition=5, x=np.full(_N, 0.5))
 _WITH_BASIS = dataclasses.replace(_PLAIN, version=10, digest=basis_digest(_Q), rank=2, basis=_Q)
 _WITHOUT_BASIS = dataclasses.replace(_WITH_BASIS, basis=None)
 _OBJECTIVE = model("logistic")
@@ -43,7 +44,7 @@ def _assert_refused(update: Update, status: str) -> None:
 
 @pytest.mark.parametrize(("broadcast", "basis"), [(_PLAIN, None), (_WITH_BASIS, _Q)])
 def test_an_update_is_the_local_steps_of_the_broadcast(broadcast: Broadcast, basis: Any) -> None:
-    plan = Plan(Directions(_N, basis, 0.4, _N / 2), 1, 12, 3, 0.05, 1e-4, 10, 8, "central")
+    plan = Plan(_SPEC, Directions(_N, basis, 0.4, _N / 2), Address(1, 12, 3))
     with one_thread():
         wanted = local_steps(_OBJECTIVE, broadcast.x, plan)
     update = _worker().work(broadcast)
@@ -83,7 +84,7 @@ def test_a_basis_that_is_not_the_one_announced_is_refused_and_not_kept() -> None
 
 def test_an_empty_basis_is_a_basis_and_walks_the_isotropic_way() -> None:
     empty = _Q[:, :0]
-    broadcast = dataclasses.replace(_WITH_BASIS, basis=empty, rank=0, digest=basis_digest(empty), gain=1.0)
+    broadcast = changed(_WITH_BASIS, basis=empty, rank=0, digest=basis_digest(empty), gain=1.0)
     np.testing.assert_array_equal(_worker().work(broadcast).move, _worker().work(_PLAIN).move)  # type: ignore[arg-type]
 
 
@@ -143,7 +144,7 @@ def test_an_exception_of_a_black_box_is_reported_by_type_and_text() -> None:
 
 @pytest.mark.parametrize("batch_size", [0, 1])  # the projected steps, and the plain ones
 def test_divergence_is_answered_without_a_warning(batch_size: int) -> None:
-    broadcast = dataclasses.replace(_PLAIN, step_size=1e200, batch_size=batch_size)
+    broadcast = changed(_PLAIN, step_size=1e200, batch_size=batch_size)
     update = _worker(model("svm-squared-hinge")).work(broadcast)
     _assert_refused(update, "failed")
     assert update.cause == "not-finite"
@@ -174,5 +175,5 @@ def test_the_same_broadcast_gives_the_same_update_whatever_was_done_before() -> 
     first = worker.work(_WITH_BASIS)
     worker.work(_PLAIN)
     np.testing.assert_array_equal(worker.work(_WITH_BASIS).move, first.move)  # type: ignore[arg-type]
-    other_slot = worker.work(dataclasses.replace(_WITH_BASIS, slot=4))
+    other_slot = worker.work(changed(_WITH_BASIS, slot=4))
     assert np.all(other_slot.move != first.move)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tests.common.samples import orthonormal
+from tests.helpers import spec
 from zofedht.common.directions import law as directions
-from zofedht.common.directions.law import Directions, gain, slot_directions
-from zofedht.common.random.streams import stream
+from zofedht.common.directions.law import Directions, gain, law_of, slot_directions
+from zofedht.common.random.streams import Address, stream
 from zofedht.common.typing import Matrix
 
 _N, _RANK = 7, 3
@@ -22,7 +23,7 @@ def _law(weight: float = 0.4, covariance: str = "trace", basis: Matrix | None = 
 
 
 def _drawn(law: Directions, steps: int = 20, seed: int = 1, round_: int = 2, slot: int = 3) -> Matrix:
-    return np.concatenate(list(slot_directions(law, steps, seed, round_, slot)))
+    return np.concatenate(list(slot_directions(law, steps, Address(seed, round_, slot))))
 
 
 def _assert_second_moment(v: Matrix, covariance: Matrix) -> None:
@@ -99,6 +100,19 @@ def test_directions_are_a_function_of_the_address_alone() -> None:
         assert not np.any(_drawn(_law(), **other) == _drawn(_law()))
 
 
+def test_slots_that_share_directions_draw_those_of_one_slot() -> None:
+    shared = [Address(1, 2, slot, direction_slot=3) for slot in (0, 7)]
+    for address in shared:
+        np.testing.assert_array_equal(np.concatenate(list(slot_directions(_law(), 20, address))), _drawn(_law()))
+    samples = [address.stream("minibatch").integers(0, 1000, 9).tolist() for address in shared]
+    assert samples[0] != samples[1]
+
+
+def test_a_law_has_all_that_its_spec_says_of_it() -> None:
+    q = orthonormal(_N, _RANK)
+    assert law_of(spec(weight=0.4, gain=2.0, probe="sphere"), _N, q) == Directions(_N, q, 0.4, 2.0, "sphere")
+
+
 def test_more_steps_begin_with_the_same_directions() -> None:
     np.testing.assert_allclose(_drawn(_law(), 20)[:6], _drawn(_law(), 6), rtol=1e-13, atol=1e-14)
 
@@ -108,7 +122,7 @@ def test_block_size_does_not_change_what_is_drawn(monkeypatch: pytest.MonkeyPatc
     isotropic = dataclasses.replace(_law(), weight=0.0)
     whole, whole_isotropic = _drawn(_law()), _drawn(isotropic)
     monkeypatch.setattr(directions, "BLOCK_BYTES", 8 * _N * steps_in_a_block)
-    sizes = [len(block) for block in slot_directions(_law(), 20, 1, 2, 3)]
+    sizes = [len(block) for block in slot_directions(_law(), 20, Address(1, 2, 3))]
     assert sum(sizes) == 20
     assert max(sizes) == min(20, max(1, steps_in_a_block))
     np.testing.assert_array_equal(_drawn(isotropic), whole_isotropic)

@@ -9,7 +9,7 @@ from tests.common.samples import orthonormal
 from zofedht.common.directions.law import Directions, slot_directions
 from zofedht.common.directions.probes import LAWS
 from zofedht.common.random.source import Source
-from zofedht.common.random.streams import stream
+from zofedht.common.random.streams import Address, stream
 from zofedht.common.typing import Matrix
 
 _N = 7
@@ -46,7 +46,7 @@ def test_signs_and_spheres_have_the_norm_of_n() -> None:
 def test_directions_of_every_law_have_the_stated_covariance(probe: str) -> None:
     q, count = orthonormal(_N, 2), 40_000
     law = Directions(_N, q, 0.4, _N / 2, probe)
-    v = np.concatenate(list(slot_directions(law, count, 1, 2, 3)))
+    v = np.concatenate(list(slot_directions(law, count, Address(1, 2, 3))))
     wanted = 0.6 * np.eye(_N) + 0.4 * (_N / 2) * q @ q.T
     diagonal = np.diag(wanted)
     # Gaussian entries have the largest error of the three laws.

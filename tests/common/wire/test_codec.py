@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import typing
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.common.samples import orthonormal
+from tests.helpers import changed, spec
+from zofedht.common.choices import ON_ERROR, PROBES
+from zofedht.common.config.keys import Keys
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import MessageError, ObjectiveError
-from zofedht.common.wire.codec import (
-    decode_broadcast,
-    decode_figures,
-    decode_hello,
-    decode_question,
-    decode_update,
-    encode_broadcast,
-    encode_hello,
-    encode_no_figures,
-    encode_question,
-    encode_update,
-)
+from zofedht.common.random.streams import Address
+from zofedht.common.rules import at_least, one_of
+from zofedht.common.wire.codec import check_figures, decode, decode_figures, encode, encode_no_figures
+from zofedht.common.wire.fields import fields_of, wired
 from zofedht.common.wire.messages import (
+    MOST_DRAWN,
     NO_BASIS,
     OWN_ROWS,
     Broadcast,
@@ -38,95 +40,141 @@ from zofedht.common.wire.messages import (
 # Numbers whose bits are easily lost: signed zero, the smallest, the largest, and no short decimal form.
 _X = np.array([-0.0, 5e-324, 1.7976931348623157e308, 0.1, -1.0 / 3.0, 2.0**-1022, np.pi])
 _Q = orthonormal(7, 3)
-_ISOTROPIC = Broadcast(
-    round=11, slot=2, client="client-\u00fc 3", partition=3, x=_X, seed=2**63 - 1, step_size=0.1, radius=1e-4,
-    local_steps=50, batch_size=0, slope="forward", probe="sphere", kernel="numpy",
-    weight=1.0 / 3.0, gain=7.0 / 3.0, task='{"seed": 1}',
+_SPEC = spec(
+    local_steps=50, batch_size=0, slope="forward", probe="sphere", kernel="numpy", weight=1.0 / 3.0, gain=7.0 / 3.0,
 )  # fmt: skip
-_ALONG = dataclasses.replace(_ISOTROPIC, version=10, rank=3, digest=basis_digest(_Q))
-_WITH_BASIS = dataclasses.replace(_ALONG, basis=_Q)
-_EMPTY_BASIS = dataclasses.replace(_ALONG, rank=0, digest=basis_digest(_Q[:, :0]), basis=_Q[:, :0])
+_ISOTROPIC = Broadcast(
+    address=Address(2**63 - 1, 11, 2), spec=_SPEC, client="client-\u00fc 3", partition=3, x=_X, task='{"seed": 1}'
+)
+_ALONG = replace(_ISOTROPIC, version=10, rank=3, digest=basis_digest(_Q))
+_WITH_BASIS = replace(_ALONG, basis=_Q)
+_EMPTY_BASIS = replace(_ALONG, rank=0, digest=basis_digest(_Q[:, :0]), basis=_Q[:, :0])
 _DONE = Update(
     round=11, slot=2, client="3", move=_X, draws="5d0c", examples=40, evaluations=6_400, loss=0.1,
     start_loss=1.0 / 3.0,
 )  # fmt: skip
-_SLOPES = Update(
-    round=11, slot=2, client="3", slopes=_X[2:], sketch=_X[:4], examples=40, evaluations=6_400, loss=0.1,
-    start_loss=5e-324,
-)  # fmt: skip
-_SHARED = dataclasses.replace(_ISOTROPIC, uplink="slopes", direction_slot=0)
-_TRAIL = dataclasses.replace(
+_SLOPES = replace(_DONE, move=None, draws="", slopes=_X[2:], sketch=_X[:4], start_loss=5e-324)
+_SHARED = changed(_ISOTROPIC, uplink="slopes", direction_slot=0)
+_TRAIL = changed(
     _SHARED, x=np.empty(0), size=7, local_steps=6, x_digest="0a1b", memory=5,
     trail=(TrailStep(0.0, 1.0, NO_BASIS, _X[1:]), TrailStep(1.0 / 3.0, 7.0 / 3.0, 10, _X[:6])),
 )  # fmt: skip
 _F32, _Q32 = rounded(_X[3:6], "float32"), rounded(_Q[:3], "float32")
-_SINGLE = dataclasses.replace(
-    _ALONG, x=_F32, dtype="float32", basis=_Q32, digest=basis_digest(_Q32),
-)  # fmt: skip
-_SINGLE_MOVE = dataclasses.replace(_DONE, move=_F32, dtype="float32")
-_RAN_AWAY = dataclasses.replace(_DONE, loss=math.inf, start_loss=-math.inf)
-_EMPTY_TRAIL = dataclasses.replace(_TRAIL, trail=(), basis=_Q, version=10, rank=3, digest=basis_digest(_Q))
+_SINGLE = replace(_ALONG, x=_F32, dtype="float32", basis=_Q32, digest=basis_digest(_Q32))
+_SINGLE_MOVE = replace(_DONE, move=_F32, dtype="float32")
+_RAN_AWAY = replace(_DONE, loss=math.inf, start_loss=-math.inf)
+_EMPTY_TRAIL = replace(_TRAIL, trail=(), basis=_Q, version=10, rank=3, digest=basis_digest(_Q))
 _FAILED = Update(round=11, slot=2, client="3", status="failed", cause="not-finite", step=4, reason="NaN")
+_BASIS_MISSING = Update(11, 2, "3", "basis-missing", "not-held", reason="basis 10 is not held")
 _QUESTION = Question("3", 5, 2**63 - 1, '{"seed": 1}', 785)
 _HELLO = Hello(
     name="plant-\u00fc 3", instance="5f2b", source="data", partition=OWN_ROWS, partitions=0, examples=40, dimension=785,
-    protocol=1, version="0.1.0",
-    draws="5d0c",
+    protocol=1, version="0.1.0", draws="5d0c",
 )  # fmt: skip
-_BASIS_MISSING = Update(round=11, slot=2, client="3", status="basis-missing", reason="basis 10 is not held")
+
+MESSAGES = [
+    *(_ISOTROPIC, _ALONG, _WITH_BASIS, _EMPTY_BASIS, _SHARED, _SINGLE, _TRAIL, _EMPTY_TRAIL),
+    *(_DONE, _SLOPES, _SINGLE_MOVE, _RAN_AWAY, _FAILED, _BASIS_MISSING),
+    *(_QUESTION, Question("", OWN_ROWS, 0, "{}"), Question("3", 5, 1, "{}", 2, "ab")),
+    *(replace(_HELLO, source=source) for source in ("partition", "data", "objective")),
+    *(replace(_HELLO, dimension=2, units=units) for units in (b"", bytes(32), bytes(48))),
+]
 
 
-def _assert_same(got: Any, sent: Any) -> None:
+def read(message: Any, changes: dict[str, Any] | None = None, *, arrays: Any = None, without: str = "") -> Any:
+    """Return what arrives of a message that is changed on its way."""
+    sent = encode(message)
+    scalars = {key: value for key, value in (sent.scalars | (changes or {})).items() if key != without}
+    apart = {"examples": message.examples} if isinstance(message, Update) else {}
+    return decode(type(message), scalars, sent.arrays if arrays is None else arrays, **apart)
+
+
+def assert_same(got: Any, sent: Any) -> None:
+    assert type(got) is type(sent)
     for field in dataclasses.fields(sent):
         one, other = getattr(got, field.name), getattr(sent, field.name)
         if isinstance(other, np.ndarray):
             assert (one.dtype, one.shape, one.tobytes()) == (np.float64, other.shape, other.tobytes()), field.name
+        elif dataclasses.is_dataclass(other):
+            assert_same(one, other)
+        elif isinstance(other, tuple):
+            assert len(one) == len(other)
+            for each, wanted in zip(one, other, strict=True):
+                assert_same(each, wanted)
         else:
             assert type(one) is type(other), field.name
             assert one == other or (one != one and other != other), field.name  # NaN is a loss of no evaluation
 
 
-@pytest.mark.parametrize("message", [_ISOTROPIC, _ALONG, _WITH_BASIS, _EMPTY_BASIS, _SHARED, _SINGLE])
-def test_a_broadcast_arrives_bit_for_bit(message: Broadcast) -> None:
-    _assert_same(decode_broadcast(*encode_broadcast(message)), message)
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_message_arrives_bit_for_bit(message: Any) -> None:
+    assert_same(read(message), message)
 
 
-@pytest.mark.parametrize("message", [_DONE, _SLOPES, _SINGLE_MOVE, _RAN_AWAY, _FAILED, _BASIS_MISSING])
-def test_an_update_arrives_bit_for_bit(message: Update) -> None:
-    _assert_same(decode_update(*encode_update(message)), message)
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_message_holds_only_what_flower_carries(message: Any) -> None:
+    assert {type(value) for value in encode(message).scalars.values()} <= {bool, bytes, float, int, str}
 
 
-@pytest.mark.parametrize("question", [_QUESTION, Question("", OWN_ROWS, 0, "{}"), Question("3", 5, 1, "{}", 2, "ab")])
-def test_a_question_arrives(question: Question) -> None:
-    _assert_same(decode_question(encode_question(question)), question)
+def _of(rule: Any) -> Any:
+    """Return values that keep a config key's rule."""
+    return st.sampled_from(rule.choices) if hasattr(rule, "choices") else st.floats(1e-9, 1.0)
 
 
-@pytest.mark.parametrize("units", [b"", bytes(32), bytes(48)])
-def test_units_are_told_in_full_or_as_a_digest_and_other_lengths_are_refused(units: bytes) -> None:
-    hello = dataclasses.replace(_HELLO, dimension=2, units=units)
-    _assert_same(decode_hello(encode_hello(hello)), hello)
-    with pytest.raises(MessageError, match="units must hold scale and both bounds of 2 parameters"):
-        decode_hello(encode_hello(hello) | {"units": units + b"x"})
+@given(st.data())
+def test_every_field_of_a_spec_crosses_the_wire(data: st.DataObject) -> None:
+    """A new knob is declared in StepSpec, and arrives."""
+    drawn = {}
+    for field in fields_of(StepSpec):
+        assert field.rule is not None
+        whole = st.integers(1, 1000)
+        drawn[field.name] = data.draw(whole if field.kind is int else _of(field.rule), label=field.name)
+    message = replace(_ISOTROPIC, spec=StepSpec(**drawn))
+    assert read(message).spec == message.spec
 
 
-def test_a_reason_in_the_place_of_figures_is_the_clients_error() -> None:
-    with pytest.raises(ObjectiveError, match="the sensor is gone"):
-        decode_figures(encode_no_figures("raised", "the sensor is gone"))
-    assert decode_figures({"loss": 1.0, "cause": 2.0}) == {"loss": 1.0, "cause": 2.0}  # a figure may have any name
+def test_a_spec_takes_each_key_of_its_name_from_the_config() -> None:
+    keys = {"slope": "forward", "probe": "sphere", "kernel": "numpy", "uplink": "slopes", "on_error": "skip-step"}
+    config = RunConfig.from_mapping({"radius": 0.5, "local-steps": 7, "batch-size": 9}).replace(**keys)
+    made = config.step_spec(step_size=0.25, weight=0.5, gain=2.0)
+    assert made == spec(step_size=0.25, weight=0.5, gain=2.0, radius=0.5, local_steps=7, batch_size=9, **keys)
+    assert config.replace(algorithm="zofedavg-gd").step_spec(step_size=0.25).batch_size == 0
+    names = {field.name for field in dataclasses.fields(StepSpec)}
+    assert names - {field.name for field in dataclasses.fields(Keys)} == {"weight", "gain"}  # a round's own
 
 
-@pytest.mark.parametrize("source", ["partition", "data", "objective"])
-def test_a_hello_arrives(source: str) -> None:
-    hello = dataclasses.replace(_HELLO, source=source)
-    _assert_same(decode_hello(encode_hello(hello)), hello)
+@dataclass(frozen=True, kw_only=True)
+class Momentum(StepSpec):
+    """A spec with a new knob."""
+
+    momentum: float = wired(at_least(0.0, 1.0), default=0.0)
+    wave: str = wired(one_of(("sine", "saw")))
+
+
+def test_a_knob_costs_its_declaration() -> None:
+    made = Momentum(**(dataclasses.asdict(_SPEC) | {"momentum": 0.9, "wave": "saw"}))
+    scalars = encode(made).scalars
+    assert (scalars["momentum"], scalars["wave"]) == (0.9, "saw")
+    assert decode(Momentum, scalars) == made
+    with pytest.raises(MessageError, match=r"^momentum must be at most 1.0, got 1.5"):
+        decode(Momentum, scalars | {"momentum": 1.5})
+    with pytest.raises(MessageError, match=r"^wave must be one of sine, saw, got 'square'"):
+        decode(Momentum, scalars | {"wave": "square"})
+
+
+def test_every_whole_number_that_is_sent_has_a_bound() -> None:
+    """Nobody allocates, or loops, as long as a peer likes."""
+    for kind in (Broadcast, Update, Question, Hello, TrailStep, StepSpec, Address):
+        for field in fields_of(kind):
+            if field.kind is int and field.layout == "scalar":
+                assert field.rule is not None, (kind, field.name)
+                assert field.rule(2**64), (kind, field.name)
 
 
 @pytest.mark.parametrize("layout", [np.asfortranarray(_Q), np.hstack([_Q, _Q])[:, :3], _Q.astype(">f8")])
 def test_the_basis_is_sent_row_by_row_whatever_its_layout_in_memory(layout: np.ndarray) -> None:
     assert basis_digest(layout) == basis_digest(_Q)
-    got = decode_broadcast(*encode_broadcast(dataclasses.replace(_WITH_BASIS, basis=layout)))
-    assert got.basis is not None
-    np.testing.assert_array_equal(got.basis, _Q)
+    np.testing.assert_array_equal(read(replace(_WITH_BASIS, basis=layout)).basis, _Q)
 
 
 def test_digest_tells_bases_apart_and_is_empty_without_one() -> None:
@@ -135,145 +183,130 @@ def test_digest_tells_bases_apart_and_is_empty_without_one() -> None:
     assert basis_digest(None) == ""
 
 
-def test_configs_hold_only_what_flower_carries() -> None:
-    messages = (
-        encode_broadcast(_WITH_BASIS)[1],
-        encode_update(_DONE)[2],
-        encode_question(_QUESTION),
-        encode_hello(_HELLO),
-    )
-    for config in messages:
-        assert {type(value) for value in config.values()} <= {bool, bytes, float, int, str}
-
-
 def test_a_message_without_basis_carries_no_trace_of_one() -> None:
-    assert not {"basis", "basis-rank", "basis-digest"} & set(encode_broadcast(_ISOTROPIC)[1])
-    assert "basis" not in encode_broadcast(_ALONG)[1]
-    assert _ISOTROPIC.version == NO_BASIS
+    assert not {"basis", "basis-rank", "basis-digest"} & set(encode(_ISOTROPIC).scalars)
+    assert "basis" not in encode(_ALONG).scalars
     assert not _ISOTROPIC.needs_basis
 
 
-_KEYS = sorted(set(encode_broadcast(_WITH_BASIS)[1]) - {"basis"})  # without the basis it is a message all the same
-_UPDATE_KEYS = sorted(encode_update(_DONE)[2])
+KEYS = [(message, key) for message in (_WITH_BASIS, _SLOPES, _QUESTION, _HELLO) for key in encode(message).scalars]
 
 
-@pytest.mark.parametrize("key", _KEYS)
-def test_a_broadcast_without_a_key_is_refused(key: str) -> None:
-    arrays, config = encode_broadcast(_WITH_BASIS)
-    del config[key]
+@pytest.mark.parametrize(("message", "key"), KEYS)
+def test_a_message_without_a_key_is_refused(message: Any, key: str) -> None:
+    if key == "basis":  # without the basis it is a message all the same
+        return
+    with pytest.raises(MessageError):
+        read(message, without=key)
+
+
+def test_a_missing_key_is_named() -> None:
     with pytest.raises(
-        MessageError, match=f"the message has no '{key}'; server and client may be of different versions"
+        MessageError, match="the message has no 'probe'; server and client may be of different versions"
     ):
-        decode_broadcast(arrays, config)
-
-
-@pytest.mark.parametrize("key", _UPDATE_KEYS)
-def test_an_update_without_a_key_is_refused(key: str) -> None:
-    arrays, examples, metrics = encode_update(_DONE)
-    del metrics[key]
-    with pytest.raises(MessageError, match=f"the message has no '{key}'"):
-        decode_update(arrays, examples, metrics)
-
-
-@pytest.mark.parametrize("key", sorted(encode_question(_QUESTION)))
-def test_a_question_without_a_key_is_refused(key: str) -> None:
-    config = encode_question(_QUESTION)
-    del config[key]
-    with pytest.raises(MessageError, match=f"the message has no '{key}'"):
-        decode_question(config)
-
-
-@pytest.mark.parametrize("key", sorted(encode_hello(_HELLO)))
-def test_a_hello_without_a_key_is_refused(key: str) -> None:
-    config = encode_hello(_HELLO)
-    del config[key]
-    with pytest.raises(MessageError, match=f"the message has no '{key}'"):
-        decode_hello(config)
+        read(_WITH_BASIS, without="probe")
 
 
 def _wrong(value: Any) -> tuple[Any, ...]:
     """Return values of other types than ``value`` has."""
-    return {int: (1.0, True, "1", None), float: ("1.0", True, None), str: (1, b"text", None)}[type(value)]  # type: ignore[return-value]
+    kinds: dict[type, tuple[Any, ...]] = {
+        int: (1.0, True, "1", None, b"1"),
+        float: ("1.0", True, None, b"1"),
+        str: (1, b"text", None),
+        bytes: ("text", 1.0, None),
+    }
+    return kinds[type(value)]
 
 
-@pytest.mark.parametrize("key", _KEYS)
-def test_a_broadcast_of_wrong_types_is_refused(key: str) -> None:
-    arrays, config = encode_broadcast(_WITH_BASIS)
-    for value in _wrong(config[key]):
-        with pytest.raises(MessageError, match=f"^{key} must be a .*, got {value!r}"):
-            decode_broadcast(arrays, config | {key: value})
+@pytest.mark.parametrize(("message", "key"), KEYS)
+def test_a_value_of_another_type_is_refused(message: Any, key: str) -> None:
+    value = encode(message).scalars[key]
+    for wrong in _wrong(value):
+        got = type(wrong).__name__ if isinstance(value, bytes) else repr(wrong)
+        with pytest.raises(MessageError, match=f"^{key} must .*, got {got}"):
+            read(message, {key: wrong})
 
 
-@pytest.mark.parametrize("key", _UPDATE_KEYS)
-def test_an_update_of_wrong_types_is_refused(key: str) -> None:
-    arrays, examples, metrics = encode_update(_DONE)
-    for value in _wrong(metrics[key]):
-        with pytest.raises(MessageError, match=f"^{key} must be a .*, got {value!r}"):
-            decode_update(arrays, examples, metrics | {key: value})
-
-
-@pytest.mark.parametrize("key", sorted(encode_question(_QUESTION)))
-def test_a_question_of_wrong_types_is_refused(key: str) -> None:
-    config = encode_question(_QUESTION)
-    for value in _wrong(config[key]):
-        with pytest.raises(MessageError, match=f"^{key} must be a .*, got {value!r}"):
-            decode_question(config | {key: value})
-
-
-@pytest.mark.parametrize("key", sorted(encode_hello(_HELLO)))
-def test_a_hello_of_wrong_types_is_refused(key: str) -> None:
-    config = encode_hello(_HELLO)
-    for value in _wrong(config[key]):
-        with pytest.raises(MessageError, match=f"^{key} must be a .*, got {value!r}"):
-            decode_hello(config | {key: value})
+@pytest.mark.parametrize(("message", "key"), KEYS)
+def test_a_huge_number_is_refused(message: Any, key: str) -> None:
+    if isinstance(encode(message).scalars[key], int):
+        for huge in (2**63, -(2**63) - 1, 10**5000):
+            with pytest.raises(MessageError, match=f"^{key} must be"):
+                read(message, {key: huge})
 
 
 @pytest.mark.parametrize(
-    ("key", "least"), [("partition", OWN_ROWS), ("partitions", 0), ("examples", 0), ("dimension", 0)]
-)
-def test_a_hello_out_of_range_is_refused(key: str, least: int) -> None:
-    with pytest.raises(MessageError, match=f"{key} must be a whole number of at least {least}, got {least - 1}"):
-        decode_hello(encode_hello(_HELLO) | {key: least - 1})
-
-
-@pytest.mark.parametrize(("key", "least"), [("partition", OWN_ROWS), ("seed", 0), ("dimension", 0)])
-def test_a_question_out_of_range_is_refused(key: str, least: int) -> None:
-    with pytest.raises(MessageError, match=f"{key} must be a whole number of at least {least}, got {least - 1}"):
-        decode_question(encode_question(_QUESTION) | {key: least - 1})
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "bound"),
+    ("key", "value", "rule"),
     [
-        ("round", -1, 0),
-        ("partition", -2, -1),
-        ("slot", -1, 0),
-        ("seed", -1, 0),
-        ("local-steps", 0, 1),
-        ("batch-size", -1, 0),
+        ("round", -1, "at least 0"),
+        ("round", 2**31, "at most 2147483647"),
+        ("partition", -2, "at least -1"),
+        ("slot", -1, "at least 0"),
+        ("seed", -1, "at least 0"),
+        ("direction-slot", -1, "at least 0"),
+        ("local-steps", 0, "at least 1"),
+        ("local-steps", 10**7 + 1, "at most 10000000"),
+        ("batch-size", -1, "at least 0"),
+        ("batch-size", 2**31, "at most 2147483647"),
+        ("memory", 10**4 + 1, "at most 10000"),
+        ("basis-version", -2, "at least -1"),
+        ("radius", 0.0, "greater than 0"),
+        ("radius", math.nan, "a finite number"),
+        ("radius", math.inf, "a finite number"),
+        ("step-size", -1.0, "at least 0.0"),
+        ("step-size", math.inf, "a finite number"),
+        ("weight", 1.5, r"in \[0, 1\]"),
+        ("gain", math.nan, "a finite number"),
     ],
 )
-def test_a_broadcast_out_of_range_is_refused(key: str, value: int, bound: int) -> None:
-    arrays, config = encode_broadcast(_ISOTROPIC)
-    with pytest.raises(MessageError, match=f"{key} must be a whole number of at least {bound}, got {value}"):
-        decode_broadcast(arrays, config | {key: value})
+def test_a_broadcast_out_of_range_is_refused(key: str, value: float, rule: str) -> None:
+    with pytest.raises(MessageError, match=f"^{key} must be {rule}, got {value}"):
+        read(_ISOTROPIC, {key: value})
 
 
-def test_unknown_names_are_refused_with_the_known_ones() -> None:
-    arrays, config = encode_broadcast(_ISOTROPIC)
-    with pytest.raises(MessageError, match="slope must be one of central, forward, got 'backward'"):
-        decode_broadcast(arrays, config | {"slope": "backward"})
-    moves, examples, metrics = encode_update(_DONE)
-    with pytest.raises(
-        MessageError, match="status must be one of ok, basis-missing, x-missing, failed, stopped, got 'fine'"
-    ):
-        decode_update(moves, examples, metrics | {"status": "fine"})
-    with pytest.raises(MessageError, match="source must be one of partition, data, objective, got 'rumour'"):
-        decode_hello(encode_hello(_HELLO) | {"source": "rumour"})
+def test_more_samples_than_fit_into_memory_are_refused() -> None:
+    assert read(changed(_ISOTROPIC, local_steps=2**8, batch_size=MOST_DRAWN // 2**8))
+    with pytest.raises(MessageError, match="local-steps times batch-size must be at most 268435456, got 268435712"):
+        read(changed(_ISOTROPIC, local_steps=2**8, batch_size=MOST_DRAWN // 2**8 + 1))
+
+
+@pytest.mark.parametrize(
+    ("message", "key", "least"),
+    [
+        *((_HELLO, key, 0) for key in ("partitions", "examples", "dimension", "protocol")),
+        (_HELLO, "partition", OWN_ROWS),
+        *((_QUESTION, key, 0) for key in ("seed", "dimension")),
+        (_QUESTION, "partition", OWN_ROWS),
+        *((_FAILED, key, 0) for key in ("round", "slot", "step", "evaluations", "skipped")),
+    ],
+)
+def test_numbers_below_their_least_are_refused(message: Any, key: str, least: int) -> None:
+    with pytest.raises(MessageError, match=f"{key} must be at least {least}, got {least - 1}"):
+        read(message, {key: least - 1})
+
+
+@pytest.mark.parametrize(
+    ("message", "key", "known"),
+    [
+        (_ISOTROPIC, "slope", ("central", "forward")),
+        (_ISOTROPIC, "probe", PROBES),
+        (_ISOTROPIC, "on-error", ON_ERROR),
+        (_ISOTROPIC, "dtype", ("float64", "float32")),
+        (_DONE, "status", ("ok", "basis-missing", "x-missing", "failed", "stopped")),
+        (_FAILED, "cause", ("raised", "not-a-loss", "not-finite")),
+        (_HELLO, "source", ("partition", "data", "objective")),
+    ],
+)
+def test_unknown_names_are_refused_with_the_known_ones(message: Any, key: str, known: tuple[str, ...]) -> None:
+    with pytest.raises(MessageError, match=f"{key} must be one of {', '.join(known)}.*, got 'rumour'"):
+        read(message, {key: "rumour"})
+    with pytest.raises(MessageError) as caught:
+        read(message, {key: "rumour" * 10**5})
+    assert len(str(caught.value)) < 1000
 
 
 _NO_VECTORS: list[tuple[list[Any], str]] = [
-    ([], "must hold one array, {}, got 0"),
+    ([], "must hold"),
     ([_X, _X], "must hold one array, {}, got 2"),
     ([np.zeros(7, np.float32)], r"{} must be a float64 vector, got float32 \(7,\)"),
     ([_X.astype(">f8")], "{} must be a float64 vector, got >f8"),
@@ -285,78 +318,124 @@ _NO_VECTORS: list[tuple[list[Any], str]] = [
 
 
 @pytest.mark.parametrize(("arrays", "complaint"), _NO_VECTORS)
-def test_anything_but_one_float64_vector_is_refused(arrays: list[Any], complaint: str) -> None:
-    with pytest.raises(MessageError, match=complaint.format("x")):
-        decode_broadcast(arrays, encode_broadcast(_ISOTROPIC)[1])
-    with pytest.raises(MessageError, match=complaint.format("move")):
-        decode_update(arrays, 40, encode_update(_DONE)[2])
+@pytest.mark.parametrize(("message", "name"), [(_ISOTROPIC, "x"), (_DONE, "move")])
+def test_anything_but_one_float64_vector_is_refused(message: Any, name: str, arrays: list[Any], complaint: str) -> None:
+    with pytest.raises(MessageError, match=complaint.format(name)):
+        read(message, arrays=arrays)
 
 
-def test_moves_of_replies_that_did_not_succeed_are_not_read() -> None:
-    _, examples, metrics = encode_update(_FAILED)
-    assert decode_update([_X], examples, metrics).move is None
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        (_FAILED, {"arrays": [_X]}),
+        (_SLOPES, {"arrays": [_X]}),
+        (_SLOPES, {"without": "sketch"}),
+        (_DONE, {"arrays": []}),
+        (_TRAIL, {"arrays": [_X]}),
+        (_TRAIL, {"without": "dimension"}),
+        (_ISOTROPIC, {"changes": {"basis-digest": "ab"}}),
+        (_ALONG, {"without": "basis-digest"}),
+        (replace(_HELLO, dimension=2), {"changes": {"units": bytes(47)}}),
+    ],
+)
+def test_fields_that_do_not_fit_together_are_refused(message: Any, changes: dict[str, Any]) -> None:
+    with pytest.raises(MessageError, match=r"must (hold|come)"):
+        read(message, **changes)
 
 
-@pytest.mark.parametrize("data", [b"", _Q.tobytes()[:-1], _Q.tobytes() + b"\0", _Q[:, :2].tobytes()])
-def test_a_basis_of_another_size_is_refused(data: bytes) -> None:
-    arrays, config = encode_broadcast(_WITH_BASIS)
-    with pytest.raises(MessageError, match=f"7 x 3 float64 numbers = 168 bytes, got {len(data)} bytes"):
-        decode_broadcast(arrays, config | {"basis": data})
+@pytest.mark.parametrize(
+    ("data", "got"),
+    [
+        (b"", "0 bytes"),
+        (_Q.tobytes()[:-1], "167 bytes"),
+        (_Q.tobytes() + b"\0", "169 bytes"),
+        (_Q[:, :2].tobytes(), "112 bytes"),
+        ("Q", "str"),
+    ],
+)
+def test_a_basis_of_another_size_is_refused(data: Any, got: str) -> None:
+    with pytest.raises(MessageError, match=f"basis must hold 7 x 3 float64 numbers = 168 bytes, got {got}"):
+        read(_WITH_BASIS, {"basis": data})
 
 
-def test_a_basis_that_is_no_bytes_is_refused() -> None:
-    arrays, config = encode_broadcast(_WITH_BASIS)
-    with pytest.raises(MessageError, match="168 bytes, got str"):
-        decode_broadcast(arrays, config | {"basis": "Q"})
-
-
-@pytest.mark.parametrize("rank", [10**18, -1])
+@pytest.mark.parametrize("rank", [10**18, 2**31 - 1, -1])
 def test_a_rank_that_lies_allocates_nothing(rank: int) -> None:
-    arrays, config = encode_broadcast(_WITH_BASIS)
     with pytest.raises(MessageError, match="basis"):
-        decode_broadcast(arrays, config | {"basis-rank": rank})
+        read(_WITH_BASIS, {"basis-rank": rank})
 
 
 @pytest.mark.parametrize("key", ["slopes", "sketch"])
 @pytest.mark.parametrize(("value", "got"), [(b"1234567", "7 bytes"), ("text", "str"), (1.0, "float")])
 def test_slopes_that_are_no_numbers_are_refused(key: str, value: Any, got: str) -> None:
-    arrays, examples, metrics = encode_update(_SLOPES)
-    with pytest.raises(MessageError, match=f"^{key} must be the bytes of float64 numbers, got {got}"):
-        decode_update(arrays, examples, metrics | {key: value})
+    with pytest.raises(MessageError, match=f"^{key} must hold any number float64 numbers = 8 bytes each, got {got}"):
+        read(_SLOPES, {key: value})
 
 
-@pytest.mark.parametrize("message", [_TRAIL, _EMPTY_TRAIL])
-def test_a_trail_arrives_bit_for_bit_in_the_place_of_x(message: Broadcast) -> None:
-    arrays, config = encode_broadcast(message)
-    assert arrays == []
-    got = decode_broadcast(arrays, config)
-    assert message.trail is not None
-    assert got.trail is not None
-    assert len(got.trail) == len(message.trail)
-    for one, other in zip(got.trail, message.trail, strict=True):
-        _assert_same(one, other)
-    _assert_same(dataclasses.replace(got, trail=None), dataclasses.replace(message, trail=None))
+def test_a_trail_goes_in_the_place_of_x() -> None:
+    assert encode(_TRAIL).arrays == []
 
 
-@pytest.mark.parametrize("changes", [{"trail": b"1234567"}, {"trail": b""}, {"trail": "text"}, {"trail-rounds": 3}])
-def test_a_trail_of_another_length_is_refused(changes: dict[str, Any]) -> None:
-    arrays, config = encode_broadcast(_TRAIL)
-    with pytest.raises(MessageError, match=r"trail must hold \d rounds of 72 bytes, got"):
-        decode_broadcast(arrays, config | changes)
+@pytest.mark.parametrize("trail", [b"1234567", "text", bytes(73)])
+def test_a_trail_of_another_length_is_refused(trail: Any) -> None:
+    with pytest.raises(MessageError, match="trail must hold any number x 9 float64 numbers = 72 bytes each, got"):
+        read(_TRAIL, {"trail": trail})
+
+
+@pytest.mark.parametrize(
+    ("numbers", "complaint"),
+    [
+        ([2.0, 1.0, 0.0], "weight must be in"),
+        ([math.nan, 1.0, 0.0], "weight must be a finite number"),
+        ([0.0, -1.0, 0.0], "gain must be at least 0.0, got -1.0"),
+        ([0.0, 1.0, 0.5], "version must be a whole number, got 0.5"),
+        ([0.0, 1.0, 1e300], "version must be a number of at most 64 bits"),
+    ],
+)
+def test_a_step_of_a_trail_out_of_range_is_refused(numbers: list[float], complaint: str) -> None:
+    with pytest.raises(MessageError, match=f"^{complaint}"):
+        read(_TRAIL, {"trail": np.array([*numbers, *_X[:6]]).tobytes()})
 
 
 def test_single_precision_halves_what_is_sent_and_is_told_from_double() -> None:
-    arrays, config = encode_broadcast(_SINGLE)
+    arrays, scalars = encode(_SINGLE)
     assert arrays[0].dtype == np.float32
-    assert len(config["basis"]) == 4 * _Q32.size  # type: ignore[arg-type]
+    assert len(scalars["basis"]) == 4 * _Q32.size  # type: ignore[arg-type]
     with pytest.raises(MessageError, match=r"x must be a float32 vector, got float64"):
-        decode_broadcast([_F32], config)
-    moves, examples, metrics = encode_update(_SINGLE_MOVE)
-    assert moves[0].dtype == np.float32
-    del metrics["dtype"]
+        read(_SINGLE, arrays=[_F32])
+    assert encode(_SINGLE_MOVE).arrays[0].dtype == np.float32
     with pytest.raises(MessageError, match=r"move must be a float64 vector, got float32"):
-        decode_update(moves, examples, metrics)
+        read(_SINGLE_MOVE, without="dtype")
 
 
 def test_what_is_too_large_for_the_type_is_infinite_and_no_warning() -> None:
     np.testing.assert_array_equal(rounded(np.array([1e39, -1e39, 0.5]), "float32"), [np.inf, -np.inf, 0.5])
+
+
+def test_a_cause_in_the_place_of_figures_is_the_clients_error() -> None:
+    with pytest.raises(ObjectiveError, match="the sensor is gone") as caught:
+        decode_figures(encode_no_figures("raised", "the sensor is gone"))
+    assert caught.value.cause == "raised"
+    assert decode_figures({"loss": 1.0, "cause": 2.0}) == {"loss": 1.0, "cause": 2.0}  # a figure may have any name
+    with pytest.raises(MessageError, match=r"cause must be one of raised, .*, got 'mood'"):
+        check_figures({"cause": "mood", "reason": ""})
+
+
+_ANY = st.booleans() | st.binary(max_size=20) | st.floats() | st.integers() | st.text(max_size=20)
+
+
+@given(st.data())
+def test_any_scalars_are_a_message_or_a_message_error(data: st.DataObject) -> None:
+    message = data.draw(st.sampled_from(MESSAGES))
+    keys = st.sampled_from(list(encode(message).scalars)) | st.text(max_size=8)
+    try:
+        got = read(message, data.draw(st.dictionaries(keys, _ANY, max_size=5)))
+    except MessageError:
+        return
+    assert type(got) is type(message)
+
+
+def test_all_kinds_of_annotations_are_read() -> None:
+    kinds = {field.name: field.kind for field in fields_of(Update)}
+    assert (kinds["step"], kinds["status"], kinds["cause"], kinds["loss"]) == (int, str, str, float)
+    assert [field.many for field in fields_of(Broadcast) if field.name == "trail"] == [True]
+    assert typing.get_type_hints(Broadcast)["spec"] is StepSpec

@@ -15,7 +15,7 @@ from zofedht.client.steps.worker import BasisStore
 from zofedht.common.objective.parameters import Parameters, parameters_of
 from zofedht.common.objective.points import Answer
 from zofedht.common.objective.scaling import digest_of, in_search_units
-from zofedht.common.wire.codec import encode_question
+from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import OWN_ROWS, Question
 from zofedht.common.wire.points import (
     MOST_POINTS,
@@ -115,7 +115,7 @@ def ask(question: dict[str, Any], units: str = "") -> dict[str, Any]:
     objective = in_search_units(Pump(Shard("c1")))
     client = ZofedhtClient(lambda question: objective, BasisStore())
     asked = Question("c1", OWN_ROWS, 0, "{}", 2, units or digest_of(objective))
-    return client.evaluate([], encode_question(asked) | question)[2]
+    return client.evaluate([], encode(asked).scalars | question)[2]
 
 
 def test_a_client_answers_about_points_and_parameters() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import broadcast, reply
+from tests.helpers import broadcast, changed, reply
 from zofedht.common.wire.messages import Broadcast, Member, basis_digest
 from zofedht.server.core.holdings import Holdings
 
@@ -24,7 +24,7 @@ def moved(held: Holdings, asked: Broadcast) -> Broadcast:
     """Let the round pass, by one mean slope a step; return what the next round asks."""
     x = asked.x + 1.0
     held.moved(asked, np.array([0.5, 0.25]), x)
-    return replace(asked, round=asked.round + 1, x=x)
+    return changed(asked, round=asked.round + 1, x=x)
 
 
 def test_q_goes_to_a_host_until_it_confirms():
@@ -85,7 +85,7 @@ def test_the_trail_breaks_where_x_moved_by_more_than_slopes():
     held.confirm(reply(sent), sent, "a")
     x = asked.x + 1.0
     held.moved(asked, None, x)
-    assert held.complete(replace(asked, round=5, x=x), "a", None).trail is None
+    assert held.complete(changed(asked, round=5, x=x), "a", None).trail is None
 
 
 def test_a_lost_x_is_sent_in_full():

@@ -68,7 +68,9 @@ def test_x_moves_by_the_mean():
 def test_before_the_first_refresh_directions_are_isotropic():
     config = small(memory=3)
     for state in play(config, start(config), random_moves(2)):
-        assert {(b.weight, b.gain, b.version, b.rank) for b in ask(state, config, MEMBERS)} == {(0, 1, NO_BASIS, 0)}
+        assert {(b.spec.weight, b.spec.gain, b.version, b.rank) for b in ask(state, config, MEMBERS)} == {
+            (0, 1, NO_BASIS, 0)
+        }
 
 
 @pytest.mark.parametrize(("covariance", "gain"), [("trace", 6.0), ("paper", 1.0)])
@@ -76,14 +78,14 @@ def test_the_gain_uses_the_rank_and_not_the_memory(covariance: str, gain: float)
     config = small(memory=2, covariance=covariance)
     state = play(config, start(config), [[1.0, 0, 0, 0, 0, 0], [-2.0, 0, 0, 0, 0, 0]])[-1]  # one line, two moves
     (slot, *_) = ask(state, config, MEMBERS)
-    assert (slot.rank, slot.gain, slot.weight) == (1, gain, config.subspace_weight)  # n/tau' = 6/1
+    assert (slot.rank, slot.spec.gain, slot.spec.weight) == (1, gain, config.subspace_weight)  # n/tau' = 6/1
 
 
 def test_a_trajectory_without_direction_leaves_directions_isotropic():
     config = small(memory=2)
     state = play(config, start(config), [[0.0] * 6, [0.0] * 6])[-1]
     assert state.rank == 0
-    assert {(b.weight, b.version) for b in ask(state, config, MEMBERS)} == {(0.0, NO_BASIS)}
+    assert {(b.spec.weight, b.version) for b in ask(state, config, MEMBERS)} == {(0.0, NO_BASIS)}
 
 
 def test_ask_names_version_and_digest_and_ships_no_basis():
@@ -102,12 +104,12 @@ def test_isotropic_algorithms_keep_no_trajectory(algorithm: str):
 
 def test_gd_asks_for_the_whole_shard():
     config = small(algorithm="zofedavg-gd", batch_size=64)
-    assert {slot.batch_size for slot in ask(start(config), config, MEMBERS)} == {0}
+    assert {slot.spec.batch_size for slot in ask(start(config), config, MEMBERS)} == {0}
 
 
 def test_step_sizes_fall_with_the_root_of_the_round():
     config = small(step_size=0.3)
-    sizes = [ask(replace(start(config), round=r), config, MEMBERS)[0].step_size for r in (0, 3, 8)]
+    sizes = [ask(replace(start(config), round=r), config, MEMBERS)[0].spec.step_size for r in (0, 3, 8)]
     np.testing.assert_allclose(sizes, [0.3, 0.15, 0.1], rtol=1e-15)
 
 
@@ -115,7 +117,7 @@ def test_a_linear_step_falls_with_the_evaluations_that_replies_have_cost():
     config = small(step_schedule="linear", step_size=0.5, rounds=0, budget=120)
     states = play(config, start(config), random_moves(3))
     assert [state.totals.evaluations for state in states] == [0, 24, 48, 72]  # 3 replies of 8
-    sizes = [ask(state, config, MEMBERS)[0].step_size for state in states]
+    sizes = [ask(state, config, MEMBERS)[0].spec.step_size for state in states]
     np.testing.assert_allclose(sizes, 0.5 * np.array([120, 96, 72, 48]) / 120, rtol=1e-15)
 
 

@@ -11,24 +11,25 @@ from flwr.common import Code, FitIns, FitRes, Status, serde
 from flwr.common import ndarrays_to_parameters as pack
 
 from tests.common.samples import orthonormal
-from tests.helpers import broadcast, reply
-from zofedht.common.wire.codec import broadcast_bytes, encode_broadcast, encode_update, update_bytes
+from tests.helpers import broadcast, changed, reply
+from zofedht.common.wire.codec import broadcast_bytes, encode, update_bytes
 from zofedht.common.wire.messages import Broadcast, TrailStep, Update, basis_digest
 
 TRAIL = {
     "x": np.empty(0), "size": 3000, "x_digest": "ab" * 16, "memory": 5,
-    "trail": (TrailStep(0.3, 1.0, 5, np.ones(50)),) * 3,
+    "trail": (TrailStep(0.3, 1.0, 5, np.ones(50)),) * 3, "local_steps": 50,
 }  # fmt: skip
 
 
 def sent(message: Broadcast) -> int:
-    arrays, config = encode_broadcast(message)
+    arrays, config = encode(message)
     return serde.fit_ins_to_proto(FitIns(pack(arrays), config)).ByteSize()
 
 
 def answered(message: Update) -> int:
-    arrays, examples, metrics = encode_update(message)
-    return serde.fit_res_to_proto(FitRes(Status(Code.OK, "Success"), pack(arrays), examples, metrics)).ByteSize()
+    arrays, metrics = encode(message)
+    result = FitRes(Status(Code.OK, "Success"), pack(arrays), message.examples, metrics)
+    return serde.fit_res_to_proto(result).ByteSize()
 
 
 @pytest.mark.parametrize("dimension", [3, 10, 16, 100, 3000])
@@ -44,7 +45,7 @@ def answered(message: Update) -> int:
     ],
 )
 def test_a_broadcast_is_as_long_as_its_fit_ins(dimension: int, rank: int | None, changes: dict[str, Any]):
-    message = replace(broadcast(dimension=dimension), **changes)
+    message = changed(broadcast(dimension=dimension), **changes)
     if rank is not None:
         basis = orthonormal(dimension, rank)
         message = replace(message, version=2, rank=rank, digest=basis_digest(basis), basis=basis)

@@ -22,8 +22,8 @@ from tests.server.grpc.processes import Process, Site
 from tests.waiting import PATIENCE, until
 from zofedht.client.join.transport import Connection
 from zofedht.common.errors import MessageError, ObjectiveError
-from zofedht.common.wire.codec import decode_figures, decode_hello, encode_update
-from zofedht.common.wire.messages import Update
+from zofedht.common.wire.codec import decode, decode_figures, encode
+from zofedht.common.wire.messages import Hello, Update
 from zofedht.server.flower.strategy import client_reply
 
 JOIN = "/flwr.proto.FlowerService/Join"
@@ -38,7 +38,7 @@ KEYS = st.sampled_from(["round", "slot", "client", "status", "reason", "evaluati
     st.dictionaries(KEYS | st.text(max_size=8), SCALARS, max_size=9),
 )
 def test_any_reply_is_an_update_or_a_message_error(tensors: list[bytes], examples: int, changes: dict[str, Any]):
-    honest = encode_update(Update(0, 0, "c0", examples=8, evaluations=4, loss=0.5, move=np.zeros(8)))[2]
+    honest = encode(Update(0, 0, "c0", examples=8, evaluations=4, loss=0.5, move=np.zeros(8))).scalars
     reply = FitRes(Status(Code.OK, ""), Parameters(tensors, "numpy.ndarray"), examples, honest | changes)
     try:
         update = client_reply(reply)
@@ -49,9 +49,9 @@ def test_any_reply_is_an_update_or_a_message_error(tensors: list[bytes], example
 
 @given(st.dictionaries(KEYS | st.text(max_size=8), SCALARS, max_size=9))
 def test_any_introduction_is_read_or_a_message_error(properties: dict[str, Any]):
-    for decode in (decode_hello, decode_figures):
+    for read in (lambda scalars: decode(Hello, scalars), decode_figures):
         try:
-            decode(properties)
+            read(properties)
         except (MessageError, ObjectiveError):  # a client may give a reason in the place of figures
             continue
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers import Fleet, quadratics, small
+from tests.helpers import Fleet, changed, quadratics, small
 from zofedht.common.errors import ConfigError
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import Units, in_search_units
-from zofedht.common.wire.codec import decode_broadcast, encode_broadcast
+from zofedht.common.wire.codec import decode, encode
 from zofedht.common.wire.messages import Broadcast, Update, vector_digest
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import initial_state
@@ -38,7 +38,7 @@ class Wired(Fleet):
 
     def carry(self, broadcasts: Any) -> list[Update]:
         there = [b for b in broadcasts if b.client not in self.absent]
-        return super().carry([decode_broadcast(*encode_broadcast(b)) for b in there])
+        return super().carry([decode(Broadcast, encode(b).scalars, encode(b).arrays) for b in there])
 
     def rounds(self, count: int) -> None:
         for _ in range(count):
@@ -167,8 +167,8 @@ class OtherArithmetic(Wired):
 def _rounded_otherwise(broadcast: Broadcast) -> Broadcast:
     if not broadcast.trail:
         return broadcast
-    changed = tuple(replace(step, lengths=step.lengths * (1.0 + 4e-16)) for step in broadcast.trail)
-    return replace(broadcast, trail=changed)
+    steps = tuple(replace(step, lengths=step.lengths * (1.0 + 4e-16)) for step in broadcast.trail)
+    return replace(broadcast, trail=steps)
 
 
 def test_a_client_with_another_x_gets_the_servers():
@@ -183,7 +183,7 @@ class OtherGenerator(Wired):
     """Client 1 draws other directions, with which it would replay another x."""
 
     def carry(self, broadcasts: Any) -> list[Update]:
-        mine = [replace(b, seed=b.seed + 1) for b in broadcasts if b.client == "1"]
+        mine = [changed(b, seed=b.address.seed + 1) for b in broadcasts if b.client == "1"]
         return super().carry([*mine, *(b for b in broadcasts if b.client != "1")])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers import Fleet, quadratics, small
+from tests.helpers import Fleet, changed, quadratics, small
 from zofedht.client.steps.worker import Worker
 from zofedht.common.errors import ConfigError
 from zofedht.common.objective.base import Objective
@@ -116,7 +116,7 @@ class Strange(Worker):
     """A client whose generator gives other numbers."""
 
     def work(self, broadcast: Broadcast) -> Update:
-        return super().work(replace(broadcast, seed=broadcast.seed + 1))
+        return super().work(changed(broadcast, seed=broadcast.address.seed + 1))
 
 
 class MixedFleet(Fleet):
@@ -152,7 +152,7 @@ def test_other_directions_are_asked_for_the_move(directions: str, weighting: str
             ("1", OTHER_DIRECTIONS),
             ("3", OTHER_DIRECTIONS),
         ]
-    asked = [(b.round, b.uplink) for b in fleet.sent if b.client == "1"]
+    asked = [(b.round, b.spec.uplink) for b in fleet.sent if b.client == "1"]
     assert asked == [(0, "slopes"), *((r, "move") for r in range(7))]  # its slopes are not asked for again
 
 
@@ -173,7 +173,7 @@ def test_other_draws_are_named_in_each_round(uplink: str):
     records.append(fleet.round(coordinator))
     named = [[(f["client"], f["reason"]) for f in record.fallbacks] for record in records if record]
     assert named == [[("2", "it draws with dice")]] * 2 + [[]]
-    assert {b.uplink for b in fleet.sent if b.client == "2"} == {"move"}
+    assert {b.spec.uplink for b in fleet.sent if b.client == "2"} == {"move"}
 
 
 def test_a_moves_digest_is_checked_in_every_round():
@@ -205,7 +205,7 @@ def test_what_joining_told_is_not_asked_again():
     fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
     members = [replace(m, moves_only="it draws with dice" if m.name == "2" else "") for m in fleet.members]
     asked = coordinator.ask(members)
-    assert {b.client: b.uplink for b in asked} == {"0": "slopes", "1": "slopes", "2": "move", "3": "slopes"}
+    assert {b.client: b.spec.uplink for b in asked} == {"0": "slopes", "1": "slopes", "2": "move", "3": "slopes"}
     record = coordinator.tell(fleet.carry(asked))
     assert record is not None
     assert [(f["client"], f["reason"]) for f in record.fallbacks] == [("2", "it draws with dice")]
@@ -218,11 +218,11 @@ def test_a_redrawn_slot_has_its_clients_uplink():
     coordinator.ask([replace(fleet.members[0], moves_only="it draws with dice")])
     again = coordinator.redraw(0, fleet.members[1:])
     assert again is not None
-    assert again.uplink == "slopes"
+    assert again.spec.uplink == "slopes"
     coordinator.ask(fleet.members[:1])
     again = coordinator.redraw(0, [replace(member, moves_only="it draws with dice") for member in fleet.members[1:]])
     assert again is not None
-    assert again.uplink == "move"
+    assert again.spec.uplink == "move"
     record = coordinator.tell(fleet.carry([again]))
     assert record is not None
     assert [f["client"] for f in record.fallbacks] == ["0", again.client]

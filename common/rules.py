@@ -1,4 +1,4 @@
-"""Rules for the values of run config keys.
+"""Rules for the values of run config keys and of what crosses the wire.
 
 A rule is a callable: value -> None, or the rest of the sentence that began with the key's name.
 """
@@ -14,6 +14,7 @@ from zofedht.common.choices import AUTO, parse_labels, parse_steps
 from zofedht.common.errors import DataError
 
 __all__ = [
+    "MOST",
     "Rule",
     "at_least",
     "auto_or",
@@ -27,6 +28,9 @@ __all__ = [
 ]
 
 Rule = Callable[[Any], str | None]
+
+MOST = 2**31 - 1
+"""The most of anything that is counted, unless a rule says less."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +76,15 @@ def one_of(choices: Iterable[str]) -> Rule:
     return _OneOf(tuple(choices))
 
 
-def at_least(least: float) -> Rule:
-    """The value is not less than ``least``."""
-    return lambda value: None if value >= least else f"must be at least {least}, got {value}"
+def at_least(least: float, most: float = MOST) -> Rule:
+    """The value is not less than ``least``, and not more than ``most``: nobody allocates what a typing error names."""
+
+    def rule(value: float) -> str | None:
+        if value > most:
+            return f"must be at most {most}, got {value}"
+        return None if value >= least else f"must be at least {least}, got {value}"
+
+    return rule
 
 
 def positive() -> Rule:

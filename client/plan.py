@@ -1,0 +1,45 @@
+"""What the steps of one slot go by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zofedht.common.config.step_spec import StepSpec
+from zofedht.common.directions.law import Directions, slot_directions
+from zofedht.common.random.streams import Address
+from zofedht.common.typing import Indices, Matrix
+
+__all__ = ["Plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How steps are taken, along what law of directions, and whose random numbers they use."""
+
+    spec: StepSpec
+    law: Directions
+    address: Address
+
+    def samples(self, shard: int) -> int:
+        """Return how many samples a step is measured on: of a shard of one sample there is only the whole."""
+        return shard if shard == 1 else self.spec.batch_size or shard
+
+    def drawn(self, shard: int) -> Indices | None:
+        """Return the samples of each step, (K, b), drawn with replacement; None for all of them in their own order."""
+        if self.spec.batch_size == 0 or shard == 1:
+            return None
+        size = (self.spec.local_steps, self.spec.batch_size)
+        return self.address.stream("minibatch").integers(0, shard, size=size, dtype=np.intp)
+
+    def batches(self, shard: int) -> Sequence[Indices | slice]:
+        """Return what ``drawn`` gives as one index for each step."""
+        drawn = self.drawn(shard)
+        return [slice(None)] * self.spec.local_steps if drawn is None else list(drawn)
+
+    def directions(self, block_bytes: int | None = None) -> Iterator[Matrix]:
+        """Yield the directions of the steps in blocks, (block, n) each."""
+        spec = self.spec
+        return slot_directions(self.law, spec.local_steps, self.address, kernel=spec.kernel, block_bytes=block_bytes)

@@ -1,0 +1,46 @@
+"""What the steps of a slot go by: the part of a config that crosses the wire, and what a round adds to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from zofedht.common.config.keys import Keys
+from zofedht.common.rules import at_least, between
+
+__all__ = ["StepSpec"]
+
+_KEYS = {field.name: field for field in dataclasses.fields(Keys)}
+
+
+def _as(key: str, **default: Any) -> Any:
+    """A field with the rule of the config key of this name."""
+    return dataclasses.field(metadata={"rule": _KEYS[key].metadata["rule"]}, **default)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSpec:
+    """How the steps of a slot are taken: Algorithm 1, lines 10-18.
+
+    ``RunConfig.step_spec`` makes it, ``Broadcast`` carries it whole, and the client steps by it. A field named as a
+    config key has that key's value and rule, so a new knob of the step is a key, a field here, and its use.
+    """
+
+    step_size: float = dataclasses.field(metadata={"rule": at_least(0.0, math.inf)})  # eta_r
+    weight: float = dataclasses.field(default=0.0, metadata={"rule": between(0.0, 1.0), "sent": True})  # alpha
+    gain: float = dataclasses.field(default=1.0, metadata={"rule": at_least(0.0, math.inf), "sent": True})  # s
+    radius: float = _as("radius")  # mu
+    local_steps: int = _as("local_steps")  # K
+    batch_size: int = _as("batch_size")  # b; 0: the whole shard
+    slope: str = _as("slope")
+    probe: str = _as("probe")
+    kernel: str = _as("kernel")
+    uplink: str = _as("uplink")
+    on_error: str = _as("on_error", default="drop-slot")
+
+    @property
+    def skips_steps(self) -> bool:
+        """Whether a step whose evaluation fails is skipped, instead of failing the slot."""
+        return self.on_error == "skip-step"
