@@ -25,7 +25,7 @@ from zofedht.common.config.run_config import RunConfig, Scalar
 from zofedht.common.directions.probes import LAWS
 from zofedht.common.shards import train_objective
 from zofedht.experiments.study.pool import prepare
-from zofedht.server.core.record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run
 

@@ -28,8 +28,8 @@ from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix
 from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.common.wire.npy import decode_vector
-from zofedht.server.core import replays
-from zofedht.server.core.replays import Replays
+from zofedht.server.aggregation import replays
+from zofedht.server.aggregation.replays import Replays
 
 _MEMORY = 5
 

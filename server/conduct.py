@@ -13,10 +13,10 @@ from zofedht.common.errors import DataError, ObjectiveError
 from zofedht.common.typing import Vector
 from zofedht.server.auto import Intervention
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.figures import Evaluation, Metrics, who_is_missing
-from zofedht.server.core.record import Observer
-from zofedht.server.core.start import Start
+from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
+from zofedht.server.evaluation.figures import Evaluation, Metrics, who_is_missing
+from zofedht.server.evaluation.start import Start
 from zofedht.server.records.checkpoint import check_dimension, check_units
 from zofedht.server.records.progress import progress
 from zofedht.server.records.run_folder import RunFolder

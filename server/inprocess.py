@@ -21,11 +21,11 @@ from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.evaluation import Answer, central_evaluator, evaluate_clients
-from zofedht.server.core.figures import Evaluation, Metrics
-from zofedht.server.core.record import Observer
-from zofedht.server.core.start import Start, agreed
+from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState
+from zofedht.server.evaluation.figures import Evaluation, Metrics
+from zofedht.server.evaluation.full import Answer, central_evaluator, evaluate_clients
+from zofedht.server.evaluation.start import Start, agreed
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["InProcessEngine", "run"]

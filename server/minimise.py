@@ -23,9 +23,9 @@ from zofedht.common.objective.scaling import given_start
 from zofedht.common.objective.user_traceback import raised_by_objective
 from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
-from zofedht.server.core.figures import comparable, evaluation_notes
-from zofedht.server.core.record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
+from zofedht.server.evaluation.figures import comparable, evaluation_notes
 from zofedht.server.inprocess import InProcessEngine
 from zofedht.server.records.run_folder import RunFolder
 

@@ -20,7 +20,7 @@ from zofedht.common.random.streams import Address
 from zofedht.common.replay import draw_check
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 
 SMALL = {
     "num-clients": 4,

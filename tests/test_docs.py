@@ -13,7 +13,7 @@ from zofedht.client.cli import parser as client_parser
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.config.texts import markdown_table
 from zofedht.server.cli import parser as server_parser
-from zofedht.server.core.record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 
 _ROOT = Path(__file__).parents[1]
 _DOCS = _ROOT / "docs"

@@ -14,7 +14,7 @@ from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError, RoundError
 from zofedht.common.random.kernels import runs_compiled
-from zofedht.server.core.record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run
 from zofedht.server.records.files import replace_file

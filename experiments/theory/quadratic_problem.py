@@ -10,7 +10,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.typing import Matrix, Vector
 from zofedht.experiments.theory.bounds import Problem, Work
-from zofedht.server.core.record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run
 

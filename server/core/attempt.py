@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from zofedht.common.wire.messages import MISSING, Broadcast, Member, Update
-from zofedht.server.core.replays import Replays
+from zofedht.server.aggregation.replays import Replays
 
 __all__ = ["Attempt"]
 

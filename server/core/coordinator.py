@@ -20,16 +20,16 @@ from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import broadcast_bytes, update_bytes
 from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.server.aggregation.screening import Failure, screen
 from zofedht.server.auto import Intervention
-from zofedht.server.core.aggregation import Failure, screen
 from zofedht.server.core.attempt import Attempt
-from zofedht.server.core.figures import Evaluation
 from zofedht.server.core.holdings import Holdings
-from zofedht.server.core.record import Observer, RoundRecord, record_round
+from zofedht.server.core.round_record import Observer, RoundRecord, record_round
 from zofedht.server.core.rounds import Outcome, ask, given_to, tell
 from zofedht.server.core.selection import redraw
 from zofedht.server.core.state import ServerState, Totals
 from zofedht.server.core.traffic import Traffic
+from zofedht.server.evaluation.figures import Evaluation
 
 __all__ = ["Coordinator"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from zofedht.common.replay import draw_check
 from zofedht.common.wire.messages import Member, Update
-from zofedht.server.core.aggregation import Failure
+from zofedht.server.aggregation.screening import Failure
 
 __all__ = ["OTHER_NUMBERS", "Fallbacks", "count_fallbacks"]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import MISSING, Broadcast, Member, Update
-from zofedht.server.core.aggregation import Failure
+from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.fallbacks import Fallbacks
 from zofedht.server.core.trail import Trail
 

@@ -16,10 +16,10 @@ from zofedht.common.replay import landed
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, Update, basis_digest, rounded
 from zofedht.server import auto
+from zofedht.server.aggregation.combine import Outlier, combine
+from zofedht.server.aggregation.replays import Part, Replays
+from zofedht.server.aggregation.screening import Failure, Skipped, diverged, mean_move, screen, skipped_steps
 from zofedht.server.auto import Intervention
-from zofedht.server.core.aggregation import Failure, Skipped, diverged, mean_move, screen, skipped_steps
-from zofedht.server.core.combine import Outlier, combine
-from zofedht.server.core.replays import Part, Replays
 from zofedht.server.core.selection import select
 from zofedht.server.core.state import ServerState
 

@@ -29,15 +29,15 @@ from zofedht.common.wire.codec import decode_figures
 from zofedht.common.wire.message_size import fit_ins_size, fit_res_size
 from zofedht.common.wire.messages import Member, Update
 from zofedht.common.wire.npy import MOST_OF_A_START, decode_vectors
+from zofedht.server.aggregation.screening import Failure
 from zofedht.server.conduct import Result, conduct
-from zofedht.server.core.aggregation import Failure
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.evaluation import Answer, central_evaluator, evaluate_clients
-from zofedht.server.core.figures import Evaluation, Metrics
 from zofedht.server.core.selection import in_turn
-from zofedht.server.core.start import Start, agreed
 from zofedht.server.core.state import ServerState
 from zofedht.server.core.traffic import Traffic
+from zofedht.server.evaluation.figures import Evaluation, Metrics
+from zofedht.server.evaluation.full import Answer, central_evaluator, evaluate_clients
+from zofedht.server.evaluation.start import Start, agreed
 from zofedht.server.flower.strategy import Asked, ZofedhtStrategy, client_reply, lost, over_nodes, question
 from zofedht.server.records.run_folder import RunFolder
 

@@ -24,10 +24,10 @@ from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import decode, encode, packed
 from zofedht.common.wire.messages import Broadcast, Member, Question, Update
 from zofedht.common.wire.npy import decode_vectors
-from zofedht.server.core.aggregation import Failure
+from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.figures import Metrics
 from zofedht.server.core.selection import in_order, in_turn
+from zofedht.server.evaluation.figures import Metrics
 
 __all__ = ["Asked", "ZofedhtStrategy", "client_reply", "lost", "over_nodes", "question"]
 

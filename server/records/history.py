@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zofedht.common.errors import DataError
-from zofedht.server.core.record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
 from zofedht.server.records.files import cannot_write, replace_file
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.server.core.figures import Unevaluated, who_is_missing
-from zofedht.server.core.record import Observer, RoundRecord
+from zofedht.server.core.round_record import Observer, RoundRecord
 from zofedht.server.core.state import ServerState
+from zofedht.server.evaluation.figures import Unevaluated, who_is_missing
 
 __all__ = ["progress"]
 

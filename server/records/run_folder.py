@@ -18,12 +18,12 @@ from zofedht.common.config.texts import dump_toml, load_toml
 from zofedht.common.errors import CheckpointError, ConfigError, DataError, MissingExtraError
 from zofedht.common.typing import Vector
 from zofedht.common.versions import version_of
+from zofedht.server.aggregation.combine import summed_outliers
 from zofedht.server.auto import count_interventions
-from zofedht.server.core.combine import summed_outliers
 from zofedht.server.core.fallbacks import count_fallbacks
-from zofedht.server.core.figures import Evaluation, evaluation_summary
-from zofedht.server.core.record import Observer
+from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState
+from zofedht.server.evaluation.figures import Evaluation, evaluation_summary
 from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, write_checkpoint
 from zofedht.server.records.files import read_json, replace_file
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history

@@ -25,7 +25,7 @@ from zofedht.server.auto import AutoState
 from zofedht.server.auto.state import Race, StepState
 from zofedht.server.auto.subspace_weight import WeightState
 from zofedht.server.auto.trials import Trial
-from zofedht.server.core.record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.rounds import ask
 from zofedht.server.core.state import ServerState, initial_state
 from zofedht.server.inprocess import run

@@ -14,11 +14,11 @@ from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import broadcast_bytes, update_bytes
 from zofedht.common.wire.messages import Broadcast, Member, Update
-from zofedht.server.core.aggregation import Failure
+from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.figures import Evaluation, Unevaluated
-from zofedht.server.core.record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import initial_state
+from zofedht.server.evaluation.figures import Evaluation, Unevaluated
 
 EVERYBODY = {"num_clients": 4, "clients_per_round": 4, "sampling": "without-replacement"}
 

@@ -10,8 +10,8 @@ from flwr.common import FitIns, FitRes
 
 from tests.helpers import small
 from tests.server.flower.loopback import Loopback, fit, nodes
+from zofedht.server.aggregation.replays import OTHER_DIRECTIONS
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
-from zofedht.server.core.replays import OTHER_DIRECTIONS
 from zofedht.server.inprocess import run
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder, x_digest

@@ -11,8 +11,8 @@ from tests.server.grpc.processes import SMALL, Site
 from tests.server.grpc.test_equality import all_end_well
 from tests.waiting import until
 from zofedht.common.config.run_config import RunConfig
+from zofedht.server.aggregation.replays import OTHER_DIRECTIONS
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
-from zofedht.server.core.replays import OTHER_DIRECTIONS
 from zofedht.server.inprocess import run
 from zofedht.server.records.run_folder import x_digest
 

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers import Fleet, black_box, broadcast, quadratics, reply, small
 from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import initial_state
 from zofedht.server.inprocess import run
 from zofedht.server.records.history import read_history
@@ -91,7 +91,7 @@ def test_a_client_cannot_choose_the_policy():
 
 
 def test_skipping_all_steps_or_more_is_no_answer():
-    from zofedht.server.core.aggregation import screen
+    from zofedht.server.aggregation.screening import screen
 
     asked = broadcast(on_error="skip-step")
     for skipped, usable in ((1, 1), (2, 0), (10**9, 0)):

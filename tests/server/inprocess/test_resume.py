@@ -16,7 +16,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import CheckpointError, ConfigError, DataError
 from zofedht.server.conduct import Result
-from zofedht.server.core.record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run
 from zofedht.server.records.history import read_history

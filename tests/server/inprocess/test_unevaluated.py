@@ -15,8 +15,8 @@ from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Indices, Vector
 from zofedht.server.conduct import Result
-from zofedht.server.core.evaluation import Answer, evaluate_clients
-from zofedht.server.core.figures import Evaluation, Unevaluated, evaluation_notes
+from zofedht.server.evaluation.figures import Evaluation, Unevaluated, evaluation_notes
+from zofedht.server.evaluation.full import Answer, evaluate_clients
 from zofedht.server.inprocess import run
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder

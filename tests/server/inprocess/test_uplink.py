@@ -16,11 +16,11 @@ from zofedht.common.errors import ConfigError
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.server.core import replays
+from zofedht.server.aggregation import replays
+from zofedht.server.aggregation.replays import OTHER_DIRECTIONS
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
-from zofedht.server.core.record import RoundRecord
-from zofedht.server.core.replays import OTHER_DIRECTIONS
+from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import initial_state
 from zofedht.server.inprocess import run
 from zofedht.server.records.run_folder import RunFolder

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from zofedht.common.errors import DataError
-from zofedht.server.core.record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
 

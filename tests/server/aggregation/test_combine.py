@@ -12,8 +12,8 @@ from zofedht.common.choices import AGGREGATIONS
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.server.core.combine import Combined, combine, summed_outliers
-from zofedht.server.core.replays import Replays
+from zofedht.server.aggregation.combine import Combined, combine, summed_outliers
+from zofedht.server.aggregation.replays import Replays
 from zofedht.server.inprocess import run
 
 _MOVES = [(1.0, 2.0, 3.0), (1.5, 2.0, 2.5), (0.5, 2.5, 3.0), (1.0, 1.5, 3.5), (-300.0, -600.0, -900.0)]

@@ -14,7 +14,7 @@ import pytest
 from tests.helpers import broadcast, reply
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Update
-from zofedht.server.core.aggregation import mean_move, screen, weight_of
+from zofedht.server.aggregation.screening import mean_move, screen, weight_of
 
 ASKED = {slot: broadcast(slot, client) for slot, client in enumerate(["2", "0", "2"])}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zofedht.common.typing import Matrix
-from zofedht.server.core.robust import RULES, robust_mean, usual_length
+from zofedht.server.aggregation.robust import RULES, robust_mean, usual_length
 
 _HONEST = np.random.default_rng(5).normal(1.0, 0.3, size=(10, 40))  # the mean is ~ 1 in each coordinate
 

@@ -13,7 +13,7 @@ from zofedht.common.blas import one_thread
 from zofedht.common.replay import Replay, agrees, replay
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.server.core.aggregation import Failure, weight_of
+from zofedht.server.aggregation.screening import Failure, weight_of
 
 __all__ = ["OTHER_DIRECTIONS", "Part", "Replays", "available_cores"]
 

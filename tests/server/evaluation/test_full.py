@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import small
 from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import members_of, objective_of, train_objective
-from zofedht.server.core.evaluation import CentralEvaluator, mean_over_clients
+from zofedht.server.evaluation.full import CentralEvaluator, mean_over_clients
 
 
 def test_the_central_evaluation_is_that_of_the_training_rows():

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from zofedht.server.core.aggregation import Failure
+from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.attempt import Attempt
-from zofedht.server.core.figures import Evaluation
 from zofedht.server.core.rounds import Outcome
 from zofedht.server.core.state import ServerState, Totals
+from zofedht.server.evaluation.figures import Evaluation
 
 __all__ = ["Observer", "RoundRecord", "record_round"]
 

@@ -15,8 +15,8 @@ import numpy as np
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.server.core.replays import Part, Replays
-from zofedht.server.core.robust import OUTLIER, lengths_of, robust_mean, usual_length
+from zofedht.server.aggregation.replays import Part, Replays
+from zofedht.server.aggregation.robust import OUTLIER, lengths_of, robust_mean, usual_length
 
 __all__ = ["Combined", "Outlier", "combine", "summed_outliers"]
 

@@ -15,7 +15,7 @@ from zofedht.common.errors import ObjectiveError, cause_of
 from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import held_out_objective, train_objective
 from zofedht.common.typing import Vector
-from zofedht.server.core.figures import Evaluation, Metrics, Unevaluated, who_is_missing
+from zofedht.server.evaluation.figures import Evaluation, Metrics, Unevaluated, who_is_missing
 
 __all__ = ["Answer", "CentralEvaluator", "central_evaluator", "evaluate_clients", "mean_over_clients"]
 
