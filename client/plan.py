@@ -23,10 +23,6 @@ class Plan:
     law: Directions
     address: Address
 
-    def samples(self, shard: int) -> int:
-        """Return how many samples a step is measured on: of a shard of one sample there is only the whole."""
-        return shard if shard == 1 else self.spec.batch_size or shard
-
     def drawn(self, shard: int) -> Indices | None:
         """Return the samples of each step, (K, b), drawn with replacement; None for all of them in their own order."""
         if self.spec.batch_size == 0 or shard == 1:

@@ -81,9 +81,8 @@ def broadcast(slot: int = 0, client: str = "0", dimension: int = 3, **changes: A
 def reply(asked: Broadcast, move: Sequence[float] | None = (1.0, 2.0, 3.0), **changes: Any) -> Update:
     """Return a usable answer to a broadcast, with some fields changed."""
     examples = changes.get("examples", 1)
-    samples = examples if examples == 1 or asked.spec.batch_size == 0 else asked.spec.batch_size
     fields = {"round": asked.round, "slot": asked.slot, "client": asked.client, "examples": examples}
-    fields["evaluations"] = 2 * asked.spec.local_steps * samples
+    fields["evaluations"] = asked.spec.evaluations(examples)
     moved = None if move is None else np.array(move)
     return Update(**(fields | {"move": moved, "draws": draw_check(), "loss": 0.5, "start_loss": 0.75} | changes))  # type: ignore[arg-type]
 

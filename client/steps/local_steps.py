@@ -60,9 +60,7 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
             raise ObjectiveError(f"{first}; {every}", told=told, cause=first.cause, step=first.step)
         if errors:
             losses = losses[~np.isnan(losses)]  # those of the steps that were taken
-    samples = plan.samples(len(objective))
-    # Counted as the algorithm asks for them: two ends, each on the samples of the step.
-    evaluations = 2 * samples * plan.spec.local_steps
+    evaluations = plan.spec.evaluations(len(objective))
     loss, start_loss = float(np.mean(losses)), float(losses[0])
     return SlotResult(move, slopes, loss, start_loss, evaluations, len(errors), errors[0] if errors else None)
 

@@ -90,7 +90,7 @@ class Worker:
             objective = self._objective_of(broadcast)
             check_fits(objective, broadcast.x.shape[0], broadcast.units)
             plan = Plan(broadcast.spec, law_of(broadcast.spec, objective.dim, basis), broadcast.address)
-            self._permit(plan.samples(len(objective)), plan.spec.local_steps)
+            self._permit(broadcast.spec.samples(len(objective)), broadcast.spec.local_steps)
         except ZofedhtError as error:
             return _answer(broadcast, "failed", "unusable", self._tell(error))
         try:

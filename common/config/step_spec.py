@@ -40,6 +40,14 @@ class StepSpec:
     uplink: str = _as("uplink")
     on_error: str = _as("on_error", default="drop-slot")
 
+    def samples(self, shard: int) -> int:
+        """Return how many samples a step is measured on: of a shard of one sample there is only the whole."""
+        return shard if shard == 1 else self.batch_size or shard
+
+    def evaluations(self, shard: int) -> int:
+        """Return the evaluations of a slot, as the algorithm asks for them: two ends, each on the samples of a step."""
+        return 2 * self.samples(shard) * self.local_steps
+
     @property
     def skips_steps(self) -> bool:
         """Whether a step whose evaluation fails is skipped, instead of failing the slot."""

@@ -91,12 +91,10 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
         return complaint
     if update.examples < 1:
         return "malformed", f"examples must be at least 1, got {update.examples}"
-    if update.skipped >= broadcast.spec.local_steps or (update.skipped and broadcast.spec.on_error != "skip-step"):
-        skipped = f"skipped {update.skipped} of {broadcast.spec.local_steps} steps"
-        return "malformed", f"{skipped} with on-error = {broadcast.spec.on_error}"
-    whole = update.examples == 1 or broadcast.spec.batch_size == 0  # of a single sample there is only the whole
-    expected = 2 * broadcast.spec.local_steps * (update.examples if whole else broadcast.spec.batch_size)
-    if update.evaluations != expected:
+    spec = broadcast.spec
+    if update.skipped >= spec.local_steps or (update.skipped and not spec.skips_steps):
+        return "malformed", f"skipped {update.skipped} of {spec.local_steps} steps with on-error = {spec.on_error}"
+    if update.evaluations != (expected := spec.evaluations(update.examples)):
         return "malformed", f"evaluations must be {expected}, as many as were asked for, got {update.evaluations}"
     return None
 

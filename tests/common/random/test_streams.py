@@ -35,7 +35,7 @@ def test_round_and_slot_are_0_unless_given() -> None:
 def test_no_two_names_share_a_number() -> None:
     names = itertools.product((0, 1, 2, 2**32, 2**63 - 1), _PURPOSES, range(4), range(4))
     numbers = [number for name in names for number in _raw(stream(*name))]
-    # 3,840 numbers of 64 bits: two of them agree by chance with probability 4e-13.
+    # 2,880 numbers of 64 bits: two of them agree by chance with probability 2e-13.
     assert len(set(numbers)) == len(numbers)
 
 

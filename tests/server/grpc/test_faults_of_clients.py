@@ -97,7 +97,7 @@ DEEDS = {
     "for-another": "answered for slot",
     "matrix": "the move must be a float64 or float32 vector, got <f8 of shape (65, 1)",
     "single": "move must be a float64 vector, got float32 (65,)",
-    "no-metrics": "the message has no 'status'",
+    "no-metrics": "the message has no 'round'",
     "junk": "the move must be a .npy array, got 600 bytes that are none",
     "pickle": "that are none",
     "object": "the move must be a float64 or float32 vector, got |O of shape (2,)",
