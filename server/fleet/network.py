@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -95,7 +96,7 @@ class NetworkSites:
         self._listening, self._report = listening, report or _to_stderr
         config = RunConfig.from_mapping({"objective": "sites:own", "kernel": "numpy", "seed": listening.seed})
         self._task, self._preparation = config.task, config.preparation
-        self._about, self._met = about, False
+        self._about, self._met, self._closing = about, False, threading.Event()
         self._refused: set[tuple[str, str]] = set()
         self._gone: dict[str, float] = {}  # since when a site has been known not to be there
         self._roster = Roster(self._report)
@@ -120,8 +121,11 @@ class NetworkSites:
         jobs = [self._pool.submit(self._ask_one, name, rows, heard) for name, rows in points.items()]
         for job in jobs:
             job.result()
+        if self._closing.is_set():
+            raise FleetError("the fleet was closed while it waited for answers")
 
     def close(self, *, over: bool) -> None:
+        self._closing.set()
         try:
             if over:
                 self._roster.dismiss()
@@ -164,6 +168,8 @@ class NetworkSites:
         while done < len(rows):
             part = rows[done : done + at_once]
             proxy, missing = self._present(name)
+            if self._closing.is_set():
+                return
             if proxy is None:
                 heard(name, [missing] * (len(rows) - done))
                 return
@@ -178,12 +184,14 @@ class NetworkSites:
                 answers = [Answer.lost("refused", str(error))] * len(part)
             except Exception as error:  # Flower's reader raises what it meets
                 answers = [Answer.lost("refused", f"the answer cannot be read: {type(error).__name__}")] * len(part)
+            if self._closing.is_set():  # what is lost by that is no answer
+                return
             heard(name, answers)
             done += len(answers)
 
     def _present(self, name: str) -> tuple[ResidentProxy | None, Answer]:
         """Return the site, waiting for one that has left lately; None and what is to be noted where it is not there."""
-        while True:
+        while not self._closing.is_set():
             proxy = self._roster.connected().get(name)
             now = time.monotonic()
             if proxy is not None and proxy.conversation.ready:
@@ -193,6 +201,7 @@ class NetworkSites:
                 why = "it is not connected" if proxy is None else "it is still at work on an earlier question"
                 return None, Answer.lost("absent", f"{why} within {self._listening.rejoin:g} seconds")
             time.sleep(_POLL)
+        return None, Answer.lost("absent", "the fleet is closed")
 
     def _answers(self, proxy: ResidentProxy, points: Matrix) -> list[Answer]:
         units = self.parameters.units

@@ -11,7 +11,7 @@ import numpy as np
 
 from zofedht import Objective, Shard
 
-__all__ = ["Crashing", "Misnamed", "Paced", "Pump", "Shut"]
+__all__ = ["Crashing", "Hanging", "Misnamed", "Paced", "Pump", "Shut"]
 
 
 class Pump(Objective):
@@ -39,6 +39,16 @@ class Paced(Pump):
 
     def value(self, x: np.ndarray, batch: object) -> float:
         time.sleep(0.02)
+        return super().value(x, batch)
+
+
+class Hanging(Pump):
+    """Never answers once the valve is fully open; a file says that it has begun."""
+
+    def value(self, x: np.ndarray, batch: object) -> float:
+        if x[0] == 1.0:
+            (self.folder / "hangs").touch()
+            time.sleep(600.0)
         return super().value(x, batch)
 
 

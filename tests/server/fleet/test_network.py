@@ -131,6 +131,30 @@ def test_a_site_that_stays_away_is_absent_and_costs_no_budget(site: Site):
     assert [row[6] for row in ledger(site) if row[6]] == ["absent"]
 
 
+def test_a_fleet_that_is_closed_keeps_no_losses_of_that(site: Site):
+    fleet = listening(site)
+    [join(site, f"c{index}") for index in (0, 2)]
+    join(site, "c1", "Hanging")
+    with fleet, ThreadPoolExecutor(1) as beside:
+        fleet(FAR)
+        asked = beside.submit(fleet.table, [[1.0, 50.0]])
+        until((site.folder / "hangs").exists, "the site to hang")
+        fleet.close(over=False)
+        assert isinstance(asked.exception(timeout=20.0), FleetError)
+    assert [row[6] for row in ledger(site)] == [""] * len(ledger(site))
+
+
+def test_a_late_answer_is_lost_and_the_site_is_not(site: Site):
+    fleet = listening(site, timeout=3.0, rejoin=0.1, max_retries=0)
+    [join(site, f"c{index}") for index in (0, 2)]
+    join(site, "c1", "Hanging")
+    with fleet:
+        table = fleet.table([[1.0, 50.0]])
+        assert np.isnan(table[:, 0]).tolist() == [False, True, False]
+        assert np.isnan(fleet.table([FAR])[1, 0])  # it is still at work
+    assert [(row[1], row[6]) for row in ledger(site) if row[6]] == [("c1", "no-answer"), ("c1", "absent")]
+
+
 def test_a_server_that_is_killed_goes_on_by_replay(secure_site: Site):
     site, tls = secure_site, str(secure_site.certificates / "server")
 
