@@ -98,7 +98,7 @@ def base_images() -> list[str]:
     return sorted(set(re.findall(r"^FROM (\S+:\S+)", text, re.MULTILINE)))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # workers of pytest-xdist may run other tests between those of this module
 def deployment() -> Iterator[Deployment]:
     reason = engine(base_images())
     if reason:
