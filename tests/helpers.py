@@ -18,6 +18,7 @@ from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.streams import Address
 from zofedht.common.replay import draw_check
+from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import RoundRecord
@@ -85,6 +86,25 @@ def reply(asked: Broadcast, move: Sequence[float] | None = (1.0, 2.0, 3.0), **ch
     fields["evaluations"] = asked.spec.evaluations(examples)
     moved = None if move is None else np.array(move)
     return Update(**(fields | {"move": moved, "draws": draw_check(), "loss": 0.5, "start_loss": 0.75} | changes))  # type: ignore[arg-type]
+
+
+class Breaks(Objective):
+    """Fails at evaluation number ``at``, from 0."""
+
+    def __init__(self, at: int, how: Callable[[], Any], dim: int = 3) -> None:
+        self._left, self._how = at, how
+        self.dim = dim
+
+    def __len__(self) -> int:
+        return 5
+
+    def value(self, x: Vector, batch: Indices | slice) -> float:
+        self._left -= 1
+        return 1.0 if self._left >= 0 else self._how()  # type: ignore[no-any-return]
+
+
+def offline() -> float:
+    raise TimeoutError("the plant is offline")
 
 
 class Fleet:

@@ -10,7 +10,7 @@ from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.objective.base import ExactObjective, Objective
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["MODEL_CASES", "BlackBox", "Exact", "model", "orthonormal", "samples"]
+__all__ = ["MODEL_CASES", "BlackBox", "Exact", "Sum", "model", "orthonormal", "samples"]
 
 MODEL_CASES = [
     (name, bias, l2)
@@ -66,6 +66,18 @@ class Exact(ExactObjective):
         self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice
     ) -> tuple[float, float]:
         return self._inner.difference(w, v, upper, lower, batch)
+
+
+class Sum(Objective):
+    """The sum of x, times the number of samples."""
+
+    dim = 3
+
+    def __len__(self) -> int:
+        return 4
+
+    def value(self, x: Vector, batch: Indices | slice) -> float:
+        return float(np.sum(x)) * len(np.arange(4)[batch])
 
 
 class BlackBox(Objective):

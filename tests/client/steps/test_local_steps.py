@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.common.samples import MODEL_CASES, BlackBox, Exact, model, orthonormal, samples
-from tests.helpers import spec
+from tests.helpers import Breaks, offline, spec
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import SlotResult, local_steps
 from zofedht.common.directions import law as directions
@@ -210,7 +210,7 @@ def test_the_start_loss_is_that_of_the_first_step_that_was_not_skipped(failing: 
     class Late(BlackBox):
         def value(self, x: Vector, batch: Indices | slice) -> float:
             loss = super().value(x, batch)
-            return loss if len(self.points) > failing else _offline()
+            return loss if len(self.points) > failing else offline()
 
     result = _run(
         Late(_quadratic()), on_error="skip-step"
@@ -220,26 +220,6 @@ def test_the_start_loss_is_that_of_the_first_step_that_was_not_skipped(failing: 
     first = probe(BlackBox(_quadratic()), np.full(7, 0.5), v, plan.spec.radius, batch, "central")
     assert result.skipped == failing
     assert result.start_loss == first.loss
-
-
-class _Breaks(Objective):
-    """Fails at evaluation number ``at``, from 0."""
-
-    dim = 3
-
-    def __init__(self, at: int, how: Callable[[], Any]) -> None:
-        self._left, self._how = at, how
-
-    def __len__(self) -> int:
-        return 5
-
-    def value(self, x: Vector, batch: Indices | slice) -> float:
-        self._left -= 1
-        return 1.0 if self._left >= 0 else self._how()  # type: ignore[no-any-return]
-
-
-def _offline() -> float:
-    raise TimeoutError("the plant is offline")
 
 
 @pytest.mark.parametrize("slope", ["central", "forward"])
@@ -252,7 +232,7 @@ def _offline() -> float:
             "the objective returned nan, not a finite number; away from the starting point a smaller",
         ),
         (lambda: np.float32(1.0), "not-a-loss", "the objective must return one float64 number, got float32"),
-        (_offline, "raised", "the objective raised TimeoutError: the plant is offline"),
+        (offline, "raised", "the objective raised TimeoutError: the plant is offline"),
     ],
     ids=["NaN", "float32", "raising"],
 )
@@ -261,7 +241,7 @@ def test_an_evaluation_that_fails_is_told_with_cause_and_step(
 ) -> None:
     # Two evaluations a step: number 9 belongs to step 4.
     with pytest.raises(ObjectiveError, match=f"^{complaint}") as caught:
-        _run(_Breaks(9, how), slope=slope)
+        _run(Breaks(9, how), slope=slope)
     assert (caught.value.cause, caught.value.step) == (cause, 4)
 
 

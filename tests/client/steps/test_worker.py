@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.common.samples import model, orthonormal
-from tests.helpers import changed, spec
+from tests.helpers import Breaks, changed, spec
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import local_steps
 from zofedht.client.steps.worker import BasisStore, Worker
@@ -20,7 +19,6 @@ from zofedht.common.directions.law import Directions
 from zofedht.common.errors import ConfigError, DataError
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.streams import Address
-from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.messages import Broadcast, Update, basis_digest
 
 _N = 7
@@ -109,33 +107,19 @@ def test_an_objective_of_another_dimension_is_answered_with_both() -> None:
     assert update.reason == "the server's x has 7 parameters, this client's objective has 9"
 
 
-class _Strange(Objective):
-    dim = _N
-
-    def __init__(self, at: int, how: Callable[[], Any]) -> None:
-        self._left, self._how = at, how
-
-    def __len__(self) -> int:
-        return 5
-
-    def value(self, x: Vector, batch: Indices | slice) -> float:
-        self._left -= 1
-        return 1.0 if self._left >= 0 else self._how()  # type: ignore[no-any-return]
-
-
 def _offline() -> float:
     raise TimeoutError("the plant is offline")
 
 
 def test_nan_from_a_black_box_names_its_step() -> None:
-    update = _worker(_Strange(7, lambda: float("nan"))).work(_PLAIN)
+    update = _worker(Breaks(7, lambda: float("nan"), _N)).work(_PLAIN)
     _assert_refused(update, "failed")
     assert (update.cause, update.step) == ("not-finite", 3)
     assert update.reason.startswith("the objective returned nan, not a finite number")
 
 
 def test_an_exception_of_a_black_box_is_reported_by_type_and_text() -> None:
-    update = _worker(_Strange(0, _offline)).work(_PLAIN)
+    update = _worker(Breaks(0, _offline, _N)).work(_PLAIN)
     _assert_refused(update, "failed")
     assert (update.cause, update.step) == ("raised", 0)
     reason = r"the objective raised TimeoutError: the plant is offline \(test_worker\.py, line \d+, in "

@@ -7,35 +7,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.common.samples import Sum
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.objective.base import Objective, checked_loss
-from zofedht.common.typing import Indices, Vector
-
-
-class _Sum(Objective):
-    dim = 3
-
-    def __len__(self) -> int:
-        return 4
-
-    def value(self, x: Vector, batch: Indices | slice) -> float:
-        return float(np.sum(x)) * len(np.arange(4)[batch])
+from zofedht.common.objective.base import checked_loss
 
 
 def test_pair_gives_both_ends_and_leaves_w_alone() -> None:
     w, v = np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.0, 1.0])
-    assert _Sum().pair(w, v, 0.5, np.array([0, 1])) == (14.0, 10.0)
+    assert Sum().pair(w, v, 0.5, np.array([0, 1])) == (14.0, 10.0)
     np.testing.assert_array_equal(w, [1.0, 2.0, 3.0])
 
 
 def test_values_are_the_values_of_each_row() -> None:
-    values = _Sum().values(np.array([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]), np.array([0]))
+    values = Sum().values(np.array([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]), np.array([0]))
     np.testing.assert_array_equal(values, [6.0, 1.0])
     assert values.dtype == np.float64
 
 
 def test_evaluation_is_the_loss_on_the_whole_shard() -> None:
-    assert _Sum().evaluate(np.ones(3)) == {"loss": 12.0}
+    assert Sum().evaluate(np.ones(3)) == {"loss": 12.0}
 
 
 @pytest.mark.parametrize("value", [1.5, np.float64(1.5), 2, -1e300])

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.common.samples import Sum
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.objective.base import Objective, Shard
+from zofedht.common.objective.base import Shard
 from zofedht.common.objective.loading import full_evaluation, load_objective, starting_point
 from zofedht.common.random.streams import stream
-from zofedht.common.typing import Indices, Vector
+from zofedht.common.typing import Vector
 
 Writer = Callable[[str, str], None]
 
@@ -56,23 +57,13 @@ _MODULE = """
     """
 
 
-class _Sum(Objective):
-    dim = 3
-
-    def __len__(self) -> int:
-        return 4
-
-    def value(self, x: Vector, batch: Indices | slice) -> float:
-        return float(np.sum(x)) * len(np.arange(4)[batch])
-
-
 def test_without_initial_there_is_no_starting_point() -> None:
-    assert starting_point(_Sum(), 0) is None
-    np.testing.assert_array_equal(_Sum().zeros(), np.zeros(3))
+    assert starting_point(Sum(), 0) is None
+    np.testing.assert_array_equal(Sum().zeros(), np.zeros(3))
 
 
 def test_initial_draws_from_the_runs_stream() -> None:
-    class Random(_Sum):
+    class Random(Sum):
         def initial(self, rng: np.random.Generator) -> Vector:
             return rng.standard_normal(3)
 
@@ -89,7 +80,7 @@ def test_initial_draws_from_the_runs_stream() -> None:
     ],
 )
 def test_a_bad_starting_point_is_refused(start: Any, complaint: str) -> None:
-    class Bad(_Sum):
+    class Bad(Sum):
         def initial(self, rng: np.random.Generator) -> Vector:
             return start  # type: ignore[no-any-return]
 
@@ -98,7 +89,7 @@ def test_a_bad_starting_point_is_refused(start: Any, complaint: str) -> None:
 
 
 def test_full_evaluation_gives_floats() -> None:
-    assert full_evaluation(_Sum(), np.ones(3)) == {"loss": 12.0}
+    assert full_evaluation(Sum(), np.ones(3)) == {"loss": 12.0}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +102,7 @@ def test_full_evaluation_gives_floats() -> None:
     ],
 )
 def test_a_failed_full_evaluation_gives_the_reason(answer: Any, complaint: str) -> None:
-    class Bad(_Sum):
+    class Bad(Sum):
         def evaluate(self, x: Vector) -> dict[str, float]:
             return answer  # type: ignore[no-any-return]
 
