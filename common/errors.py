@@ -19,7 +19,7 @@ and shows its traceback.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 __all__ = [
     "CAUSES",
@@ -74,6 +74,11 @@ class ZofedhtError(Exception):
         self.told = self._untold() if told is None else told
         if cause is not None:
             self.cause = cause
+
+    @classmethod
+    def public(cls, text: str, **more: Any) -> Self:
+        """Return an error whose own text the server may read: it holds nothing of the device."""
+        return cls(text, told=text, **more)
 
     def _untold(self) -> str:
         return f"the client had a {type(self).__name__}; its own log says more"

@@ -134,11 +134,10 @@ class _Task:
 
 def _check_partition(config: RunConfig, partition: int) -> None:
     if not 0 <= partition < config.num_clients:
-        text = (
+        raise DataError.public(
             f"there is no partition {partition}: with num-clients = {config.num_clients} they are 0 to"
             f" {config.num_clients - 1}"
         )
-        raise DataError(text, told=text)
 
 
 def _spec(config: RunConfig) -> DataSpec:

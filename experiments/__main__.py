@@ -56,7 +56,7 @@ def _study(args: argparse.Namespace) -> int:
         budget=args.budget or 0,
         epochs=quick.epochs if quick else EPOCHS,
         train_rows=args.train_rows,
-        data_dir=str(args.data_dir.expanduser().resolve()) if args.data_dir else "",
+        data_dir=_data_dir(args),
         first_seed=args.seed,
     )
     run_study(grid, args.out.expanduser(), workers=args.jobs, repeat_all=args.repeat_all)
@@ -88,7 +88,7 @@ def _auto(args: argparse.Namespace) -> int:
         partitions=args.partition or ("iid", "thirds", "sorted"),
         rounds=args.rounds or (60 if args.quick else 225),
         seeds=args.seeds,
-        data_dir=str(args.data_dir.expanduser().resolve()) if args.data_dir else "",
+        data_dir=_data_dir(args),
     )
     out = args.out.expanduser()
     print(write_page(grid, out) if args.tables else run_auto(grid, out, workers=args.jobs))
@@ -98,16 +98,17 @@ def _auto(args: argparse.Namespace) -> int:
 def _liars(args: argparse.Namespace) -> int:
     from zofedht.experiments.trust.liars import Panel, liars_table
 
-    data_dir = str(args.data_dir.expanduser().resolve()) if args.data_dir else ""
-    panel = Panel(args.dataset, args.partition, args.step_size, args.rounds, data_dir, args.algorithm, args.uplink)
-    print(liars_table(panel, args.seeds))
+    panel = Panel(
+        args.dataset, args.partition, args.step_size, args.rounds, _data_dir(args), args.algorithm, args.uplink
+    )
+    print(liars_table(panel, args.seeds), end="")
     return 0
 
 
 def _curious(args: argparse.Namespace) -> int:
     from zofedht.experiments.trust.curious import curious_table
 
-    print(curious_table(args.seed))
+    print(curious_table(args.seed), end="")
     return 0
 
 
@@ -116,6 +117,10 @@ def _theory(args: argparse.Namespace) -> int:
 
     theory(args.out.expanduser() if args.out else None, quick=args.quick, seed=args.seed)
     return 0
+
+
+def _data_dir(args: argparse.Namespace) -> str:
+    return str(args.data_dir.expanduser().resolve()) if args.data_dir else ""
 
 
 if __name__ == "__main__":

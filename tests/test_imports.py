@@ -93,7 +93,7 @@ ARROWS = {
         "report": "study",
         "auto": "report study",
         "theory": "report",
-        "trust": "",
+        "trust": "report",
         "cli": "study",
         "__main__": "auto cli report study theory trust",
     },

@@ -38,17 +38,18 @@ class OwnBounds:
     def check_shard(self, samples: int) -> None:
         """Raise DataError where even the whole shard has fewer samples than may be told about."""
         if samples < self.least_batch:
-            text = f"the client's shard has {samples} samples, fewer than its own --least-batch {self.least_batch}"
-            raise DataError(text, told=text)
+            raise DataError.public(
+                f"the client's shard has {samples} samples, fewer than its own --least-batch {self.least_batch}"
+            )
 
     def check_slot(self, samples: int, steps: int) -> None:
         """Raise DataError where a slot's steps are on fewer samples, or are more, than the owner allows."""
         if samples < self.least_batch:
-            text = (
+            raise DataError.public(
                 f"the client's own --least-batch {self.least_batch} does not allow steps on {samples} samples; a larger"
                 " batch-size, or 0 for the whole shard, does"
             )
-            raise DataError(text, told=text)
         if self.most_steps and steps > self.most_steps:
-            text = f"the client's own --most-steps {self.most_steps} does not allow {steps} local-steps"
-            raise DataError(text, told=text)
+            raise DataError.public(
+                f"the client's own --most-steps {self.most_steps} does not allow {steps} local-steps"
+            )

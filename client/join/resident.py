@@ -171,8 +171,7 @@ class ResidentClient(ZofedhtClient):
             case _:
                 if config.objective:
                     # The server must not be able to make this machine import a module.
-                    text = "the server trains a black box; join with --objective module:factory"
-                    raise DataError(text, told=text)
+                    raise DataError.public("the server trains a black box; join with --objective module:factory")
                 if mine.partition not in (OWN_ROWS, question.partition):
                     raise MessageError(
                         f"this client holds partition {mine.partition} of {mine.partitions} and answers about no other,"
@@ -196,14 +195,14 @@ def _own_choice(theirs: str, mine: JoinOptions) -> str:
     if not mine.dataset:
         if named:
             return theirs
-        text = (
+        raise DataError.public(
             "the server's data set is a file, and this client opens only files that its own command line names; join"
             " with --dataset FILE, its copy of the whole set, or with --data FILE, its own rows"
         )
-        raise DataError(text, told=text)
     if (mine.dataset in NAMED_SETS or named) and mine.dataset != theirs:
         what = f"'{theirs}'" if named else "a file"
         ours = f"'{mine.dataset}'" if mine.dataset in NAMED_SETS else "a file"
-        text = f"the server's data set is {what}, and this client was given {ours} as --dataset; they must be the same"
-        raise DataError(text, told=text)
+        raise DataError.public(
+            f"the server's data set is {what}, and this client was given {ours} as --dataset; they must be the same"
+        )
     return mine.dataset

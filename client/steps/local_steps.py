@@ -110,5 +110,8 @@ def _checked_probe(objective: Objective, w: Vector, v: Vector, batch: Indices | 
 
 def _require_finite(slope: float, step: int) -> None:
     if not math.isfinite(slope):
-        text = f"the slope is {slope}, not a finite number; a smaller step-size or radius usually cures this"
-        raise ObjectiveError(text, told=text, cause="not-finite", step=step)
+        raise ObjectiveError.public(
+            f"the slope is {slope}, not a finite number; a smaller step-size or radius usually cures this",
+            cause="not-finite",
+            step=step,
+        )

@@ -58,8 +58,8 @@ def check_fits(objective: Objective, dimension: int, units: str) -> None:
     In other units the same numbers are another point.
     """
     if objective.dim != dimension:
-        text = f"the server's x has {dimension} parameters, this client's objective has {objective.dim}"
-        raise ObjectiveError(text, told=text)
+        raise ObjectiveError.public(
+            f"the server's x has {dimension} parameters, this client's objective has {objective.dim}"
+        )
     if digest_of(objective) != units:
-        text = f"scale and bounds of this client's objective are not the run's; {_RULE}"
-        raise ObjectiveError(text, told=text)
+        raise ObjectiveError.public(f"scale and bounds of this client's objective are not the run's; {_RULE}")

@@ -169,15 +169,16 @@ def checked_loss(value: Any) -> float:
         number = float(value)
         if math.isfinite(number):
             return number
-        text = (
+        raise ObjectiveError.public(
             f"the objective returned {number}, not a finite number; away from the starting point a smaller radius or"
-            " step-size usually cures this"
+            " step-size usually cures this",
+            cause="not-finite",
         )
-        raise ObjectiveError(text, told=text, cause="not-finite")
     kind = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
     way_out = "compute the mean in float64 and return float(mean)"
-    text = f"the objective must return one float64 number, got {kind} ({way_out})"
-    raise ObjectiveError(text, told=text, cause="not-a-loss")
+    raise ObjectiveError.public(
+        f"the objective must return one float64 number, got {kind} ({way_out})", cause="not-a-loss"
+    )
 
 
 def checked_vector(name: str, value: Any, dimension: int | None = None, *, finite: bool = True) -> Vector:

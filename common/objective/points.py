@@ -82,11 +82,11 @@ def evaluate_points(
 def _check(objective: Objective, points: Matrix) -> None:
     dimension, units = objective.dim, units_of(objective)
     if points.ndim != 2 or points.shape[1] != dimension or not len(points) or not np.all(np.isfinite(points)):
-        text = f"points must be a (points, {dimension}) array of finite numbers, got an array of shape {points.shape}"
-        raise ObjectiveError(text, told=text)
+        raise ObjectiveError.public(
+            f"points must be a (points, {dimension}) array of finite numbers, got an array of shape {points.shape}"
+        )
     if units is not None and not np.all((points >= units.lower) & (points <= units.upper)):
-        text = "points must lie within the bounds of this site's objective"
-        raise ObjectiveError(text, told=text)
+        raise ObjectiveError.public("points must lie within the bounds of this site's objective")
 
 
 def _apart(
@@ -130,7 +130,7 @@ def _together(objective: Objective, points: Matrix, tell: Callable[[ObjectiveErr
     if not isinstance(values, np.ndarray) or values.shape != (len(points),):
         got = f"an array of shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
         text = f"values() must return one float64 number for each of {len(points)} points, got {got}"
-        return [Answer.lost("not-a-loss", tell(ObjectiveError(text, told=text)), seconds)] * len(points)
+        return [Answer.lost("not-a-loss", tell(ObjectiveError.public(text)), seconds)] * len(points)
     return [_judged(value, seconds, tell) for value in values]
 
 

@@ -20,6 +20,7 @@ from zofedht.common.models.table import build_model
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Member
+from zofedht.experiments.report.markdown import table
 from zofedht.server.core.rounds import ask
 from zofedht.server.core.state import initial_state
 
@@ -112,7 +113,8 @@ def curious_table(seed: int = 0) -> str:
         ("whole shard", 0, 400, 0.0), ("batch of 1, fewer slopes than the rows hold numbers", 1, 100, 0.0),
         ("batch of 1, noise of a tenth of a slope", 1, 400, 0.1),
     ]  # fmt: skip
-    lines = ["| question | slopes | rows rebuilt of 8 |", "|---|---|---|"]
-    for name, batch, slopes, noise in cases:
-        lines.append(f"| {name} | {slopes} | {rebuilt_rows(data, spy(data, batch, slopes, noise, seed))} |")
-    return "\n".join(lines)
+    rows = [
+        [name, str(slopes), str(rebuilt_rows(data, spy(data, batch, slopes, noise, seed)))]
+        for name, batch, slopes, noise in cases
+    ]
+    return table(["question", "slopes", "rows rebuilt of 8"], rows)

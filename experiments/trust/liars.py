@@ -18,6 +18,7 @@ from zofedht.common.errors import RoundError
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Update
+from zofedht.experiments.report.markdown import table
 from zofedht.server.conduct import conduct
 from zofedht.server.inprocess import InProcessEngine
 
@@ -110,17 +111,15 @@ def liars_table(panel: Panel, seeds: int = 3) -> str:
     """Return the table as Markdown: mean over seeds of the loss, over that of honest clients under the mean."""
     base = fmean(final_loss(panel.config("mean", seed), 0, "sign flipped") for seed in range(seeds))
     columns = [("honest", 0, "sign flipped"), *((f"{lie}, {n}", n, lie) for lie in LIES for n in (1, 2, 3))]
-    lines = [
+    about = (
         f"{panel.dataset}, {panel.partition}, {panel.algorithm}, uplink {panel.uplink}: loss over {base:.4f},"
-        f" the loss of honest clients under the mean; {seeds} seeds",
-        "",
-        "| rule | " + " | ".join(name for name, *_ in columns) + " |",
-        "|---" * (len(columns) + 1) + "|",
-    ]
+        f" the loss of honest clients under the mean; {seeds} seeds"
+    )
+    rows = []
     for rule in AGGREGATIONS:
         losses = [
             fmean(final_loss(panel.config(rule, seed), count, lie) for seed in range(seeds))
             for _, count, lie in columns
         ]
-        lines.append(f"| {rule} | " + " | ".join(f"{loss / base:.3g}" for loss in losses) + " |")
-    return "\n".join(lines)
+        rows.append([rule, *(f"{loss / base:.3g}" for loss in losses)])
+    return f"{about}\n\n{table(['rule', *(name for name, *_ in columns)], rows)}"

@@ -1,8 +1,8 @@
 """What a run lost in all: slots that gave nothing, steps that were skipped, and the reason that came up most.
 
 A failed evaluation costs what on-error says: the client skips the step or fails the slot (``client/steps``), the server
-sorts replies into failures and skipped steps (``core``), and this module sums them up for people. A lost slot adds no
-evaluations to the run's count; a skipped step is counted in full.
+sorts replies into failures and skipped steps (``aggregation``), and this module sums them up for people. A lost slot
+adds no evaluations to the run's count; a skipped step is counted in full.
 """
 
 from __future__ import annotations
