@@ -15,7 +15,7 @@ from zofedht.server.auto import Intervention
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
-from zofedht.server.evaluation.figures import Evaluation, Metrics, who_is_missing
+from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics, who_is_missing
 from zofedht.server.evaluation.start import Start
 from zofedht.server.records.checkpoint import check_dimension, check_units
 from zofedht.server.records.progress import progress
@@ -23,7 +23,7 @@ from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["Engine", "Result", "Start", "conduct"]
 
-_NOTHING = Evaluation({})
+_NOTHING = FullEvaluation({})
 
 
 class Engine(Protocol):
@@ -38,7 +38,7 @@ class Engine(Protocol):
     def carry_round(self) -> None:
         """Ask, carry, send again and tell once; the coordinator decides whether that was the round."""
 
-    def evaluate(self, x: Vector) -> Evaluation:
+    def evaluate(self, x: Vector) -> FullEvaluation:
         """Return train_loss and the other metrics of x, and the clients whose mean they are.
 
         Raises ObjectiveError when a client's evaluation fails and on-error is stop.
@@ -54,18 +54,18 @@ class Result:
 
     state: ServerState
     summary: dict[str, Any]
-    first: Evaluation = _NOTHING  # of x_0; empty for a resumed run
-    last: Evaluation = _NOTHING  # of the last x
+    first: FullEvaluation = _NOTHING  # of x_0; empty for a resumed run
+    last: FullEvaluation = _NOTHING  # of the last x
 
     @property
     def initial(self) -> Metrics:
         """The metrics of the first evaluation."""
-        return self.first.figures
+        return self.first.metrics
 
     @property
     def final(self) -> Metrics:
         """The metrics of the last evaluation, with those on the test set."""
-        return self.last.figures
+        return self.last.metrics
 
     @property
     def x(self) -> Vector:
@@ -133,14 +133,14 @@ def conduct(
                 raise
     state = coordinator.state
     final = coordinator.evaluation or engine.evaluate(state.x)
-    final = replace(final, figures=final.figures | engine.test(state.x))
+    final = replace(final, metrics=final.metrics | engine.test(state.x))
     summary = folder.finish(config, state, final) if folder else {}
     return Result(state, summary, initial, final)
 
 
-def _evaluated_start(engine: Engine, state: ServerState) -> Evaluation:
+def _evaluated_start(engine: Engine, state: ServerState) -> FullEvaluation:
     evaluation = engine.evaluate(state.x)
-    if not evaluation.figures:
+    if not evaluation.metrics:
         raise ObjectiveError(f"no client could evaluate the start: {who_is_missing(evaluation.missing)}")
     return evaluation
 

@@ -23,8 +23,8 @@ from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState
-from zofedht.server.evaluation.figures import Evaluation, Metrics
-from zofedht.server.evaluation.full import Answer, central_evaluator, evaluate_clients
+from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evaluate_clients
+from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
 from zofedht.server.records.run_folder import RunFolder
 
@@ -72,9 +72,9 @@ class InProcessEngine:
     def _carry(self, broadcasts: Sequence[Broadcast]) -> list[Update]:
         return [self._workers[broadcast.client].work(broadcast) for broadcast in broadcasts]
 
-    def evaluate(self, x: Vector) -> Evaluation:
+    def evaluate(self, x: Vector) -> FullEvaluation:
         if self._central:
-            return Evaluation(self._central(x))
+            return FullEvaluation(self._central(x))
 
         def ask(done: Collection[str]) -> dict[str, Answer]:
             return {one.name: self._evaluate_one(one, x) for one in self._members if one.name not in done}

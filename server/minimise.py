@@ -25,7 +25,7 @@ from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
-from zofedht.server.evaluation.figures import comparable, evaluation_notes
+from zofedht.server.evaluation.full_evaluation import comparable, evaluation_notes
 from zofedht.server.inprocess import InProcessEngine
 from zofedht.server.records.run_folder import RunFolder
 
@@ -47,10 +47,10 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
     status: int
     message: str
     history: list[dict[str, Any]]
-    figures: dict[str, float]
+    metrics: dict[str, float]
 
     def __repr__(self) -> str:
-        # SciPy's own text would hold every round, and fails for empty figures.
+        # SciPy's own text would hold every round, and fails for empty metrics.
         shown = self | {"history": f"{len(self.history)} rounds"}
         return "\n".join(f"{name:>7}: {value}".replace("\n", "\n" + " " * 9) for name, value in shown.items())
 
@@ -97,7 +97,7 @@ def run(
     -------
     OptimizeResult
         ``x`` (n,), ``fun`` (the mean over clients of F on the whole shard), ``nit`` (rounds), ``nfev`` (evaluations on
-        one sample in all rounds), ``history`` (a mapping for each round), ``figures`` (the metrics of the last x),
+        one sample in all rounds), ``history`` (a mapping for each round), ``metrics`` (the metrics of the last x),
         ``success``, ``status`` (0 or 1) and ``message``. ``success`` is False, and ``message`` tells why, when the
         rounds fail, the loss ends above its start, the search for a step size is not over, or different clients
         evaluated the first and the last x. Then x is that of the last good round.
@@ -177,7 +177,7 @@ def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
             f" {'a larger budget' if spent else 'more rounds'}, or step_size as a number"
         ), False
     if not comparable(done.first, done.last):
-        fun = "" if done.last.figures else "; fun is the mean loss of the last round's probes"
+        fun = "" if done.last.metrics else "; fun is the mean loss of the last round's probes"
         return f"{rounds} rounds are done, but it is unknown whether they lowered the loss{fun}", False
     before, after = done.initial["train_loss"], done.final["train_loss"]
     if after == before:
@@ -246,17 +246,17 @@ def _config(
 
 
 def _result(
-    state: ServerState, history: list[dict[str, Any]], figures: dict[str, float], message: str, *, success: bool
+    state: ServerState, history: list[dict[str, Any]], metrics: dict[str, float], message: str, *, success: bool
 ) -> RunResult:
     last = history[-1]["train_loss"] if history else math.nan
     return RunResult(
         x=state.user_x,
-        fun=figures.get("train_loss", last),
+        fun=metrics.get("train_loss", last),
         nfev=state.totals.evaluations,
         nit=state.round,
         success=success,
         status=0 if success else 1,
         message=message,
         history=history,
-        figures=figures,
+        metrics=metrics,
     )

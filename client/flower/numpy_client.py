@@ -18,7 +18,7 @@ from zofedht.common.objective.loading import full_evaluation, starting_point
 from zofedht.common.objective.parameters import parameters_of
 from zofedht.common.objective.points import evaluate_points
 from zofedht.common.objective.scaling import units_of
-from zofedht.common.wire.codec import decode, encode, encode_no_figures
+from zofedht.common.wire.codec import decode, encode, encode_no_metrics
 from zofedht.common.wire.messages import Broadcast, Question, Update
 from zofedht.common.wire.points import (
     asks_for_parameters,
@@ -82,10 +82,10 @@ class ZofedhtClient(NumPyClient):
         try:
             objective = self._objective_of(question)
             check_fits(objective, parameters[0].shape[0], question.units)
-            figures = full_evaluation(objective, parameters[0])
+            metrics = full_evaluation(objective, parameters[0])
         except ZofedhtError as error:
-            return math.nan, 0, encode_no_figures(error.cause, self._tell(error))
-        return figures["loss"], len(objective), dict(figures)
+            return math.nan, 0, encode_no_metrics(error.cause, self._tell(error))
+        return metrics["loss"], len(objective), dict(metrics)
 
     def _fleet_answer(self, question: Question, config: dict[str, Scalar]) -> dict[str, Scalar]:
         try:
@@ -96,7 +96,7 @@ class ZofedhtClient(NumPyClient):
             points = decode_points(config, objective.dim)
             return encode_answers(evaluate_points(objective, points, most_seconds=_MOST_SECONDS, tell=self._tell))
         except ZofedhtError as error:
-            return encode_no_figures(error.cause, self._tell(error))
+            return encode_no_metrics(error.cause, self._tell(error))
 
 
 def _question(broadcast: Broadcast) -> Question:

@@ -24,11 +24,11 @@ __all__ = [
     "Config",
     "Encoded",
     "broadcast_bytes",
-    "check_figures",
+    "check_metrics",
     "decode",
-    "decode_figures",
+    "decode_metrics",
     "encode",
-    "encode_no_figures",
+    "encode_no_metrics",
     "packed",
     "update_bytes",
 ]
@@ -211,28 +211,28 @@ def _item(row: Vector, kind: Any) -> Any:
     return kind(*(_checked(*pair) for pair in zip(numbers, fields, strict=False)), row[len(numbers) :])
 
 
-def encode_no_figures(cause: Cause, reason: str) -> Config:
-    """Return what is sent in the place of figures by a client that has none."""
+def encode_no_metrics(cause: Cause, reason: str) -> Config:
+    """Return what is sent in the place of metrics by a client that has none."""
     return {"cause": cause, "reason": reason}
 
 
-def check_figures(metrics: Mapping[str, Any]) -> None:
-    """Raise ObjectiveError with the client's cause and reason where these stand in the place of figures."""
+def check_metrics(metrics: Mapping[str, Any]) -> None:
+    """Raise ObjectiveError with the client's cause and reason where these stand in the place of metrics."""
     cause, reason = metrics.get("cause"), metrics.get("reason")
-    if isinstance(cause, str) and isinstance(reason, str):  # a figure may have any name
+    if isinstance(cause, str) and isinstance(reason, str):  # a metric may have any name
         if cause not in CAUSES:
             raise MessageError(f"cause must be one of {', '.join(CAUSES)}, got {_shown(cause)}")
         raise ObjectiveError(reason, cause=cause)
 
 
-def decode_figures(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Read the figures of an evaluation.
+def decode_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Read the metrics of an evaluation.
 
-    Raises ObjectiveError as ``check_figures``, MessageError unless all are numbers and ``loss`` is among them.
+    Raises ObjectiveError as ``check_metrics``, MessageError unless all are numbers and ``loss`` is among them.
     """
-    check_figures(metrics)
+    check_metrics(metrics)
     if "loss" not in metrics:
-        raise MessageError("the figures have no 'loss'")
+        raise MessageError("the metrics have no 'loss'")
     wrong = [key for key, value in metrics.items() if isinstance(value, bool) or not isinstance(value, int | float)]
     if wrong:
         raise MessageError(f"{_shown(wrong[0])} must be a number, got {_shown(metrics[wrong[0]])}")

@@ -29,7 +29,7 @@ from zofedht.server.core.rounds import Outcome, ask, given_to, tell
 from zofedht.server.core.selection import redraw
 from zofedht.server.core.state import ServerState, Totals
 from zofedht.server.core.traffic import Traffic
-from zofedht.server.evaluation.figures import Evaluation
+from zofedht.server.evaluation.full_evaluation import FullEvaluation
 
 __all__ = ["Coordinator"]
 
@@ -45,7 +45,7 @@ class Coordinator:
         config: RunConfig,
         state: ServerState,
         *,
-        evaluate: Callable[[Vector], Evaluation] | None = None,
+        evaluate: Callable[[Vector], FullEvaluation] | None = None,
         clock: Callable[[], float] = time.perf_counter,
         changes: Sequence[Intervention] = (),
     ) -> None:
@@ -61,7 +61,7 @@ class Coordinator:
         self._holdings = Holdings(config.downlink, config.memory if config.weight else 0)
         self._traffic, self._metered = Traffic(), False
         self._mark = clock()
-        self.evaluation: Evaluation | None = None
+        self.evaluation: FullEvaluation | None = None
         """The full evaluation of the state's x, where the latest round had one."""
 
     def close(self) -> None:

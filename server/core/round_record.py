@@ -10,7 +10,7 @@ from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.attempt import Attempt
 from zofedht.server.core.rounds import Outcome
 from zofedht.server.core.state import ServerState, Totals
-from zofedht.server.evaluation.figures import Evaluation
+from zofedht.server.evaluation.full_evaluation import FullEvaluation
 
 __all__ = ["Observer", "RoundRecord", "record_round"]
 
@@ -52,7 +52,7 @@ def record_round(
     attempt: Attempt,
     outcome: Outcome,
     totals: Totals,
-    evaluation: Evaluation | None,
+    evaluation: FullEvaluation | None,
     fallbacks: Sequence[Failure],
 ) -> RoundRecord:
     """Return the line of the round that began from ``state`` and ended with the ``attempt``.
@@ -60,15 +60,15 @@ def record_round(
     ``outcome`` has the failures of all attempts, ``totals`` are those after the round, and ``evaluation`` is that of
     the x that follows, where the round has one.
     """
-    figures = None if evaluation is None else evaluation.figures or None
+    metrics = None if evaluation is None else evaluation.metrics or None
     asked = list(attempt.asked.values())
     steps = {broadcast.spec.step_size for broadcast in asked}
     return RoundRecord(
         round=state.round,
         evaluations=totals.evaluations,
-        train_loss=outcome.loss if figures is None else figures["train_loss"],
-        train_loss_source="probes" if figures is None else "full",
-        train_accuracy=None if figures is None else figures.get("train_accuracy"),
+        train_loss=outcome.loss if metrics is None else metrics["train_loss"],
+        train_loss_source="probes" if metrics is None else "full",
+        train_accuracy=None if metrics is None else metrics.get("train_accuracy"),
         step_size=steps.pop() if len(steps) == 1 else math.nan,
         basis_version=state.version if state.rank else None,
         basis_rank=state.rank,

@@ -23,7 +23,7 @@ from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
 from zofedht.common.tls import is_loopback, read_tls
 from zofedht.common.typing import Matrix
-from zofedht.common.wire.codec import check_figures, encode
+from zofedht.common.wire.codec import check_metrics, encode
 from zofedht.common.wire.messages import OWN_ROWS, Question
 from zofedht.common.wire.points import (
     MOST_POINTS,
@@ -221,7 +221,7 @@ class NetworkSites:
         result = proxy.evaluate(ins, self._listening.timeout, None)
         if result.status.code != Code.OK:
             raise MessageError(result.status.message or "the site answered with an error")
-        check_figures(result.metrics)
+        check_metrics(result.metrics)
         return result.metrics
 
     def _hello(self) -> GetPropertiesIns:

@@ -25,7 +25,7 @@ from zofedht.common.errors import MessageError, RoundError
 from zofedht.common.objective.scaling import Units
 from zofedht.common.shards import members_of
 from zofedht.common.typing import Vector
-from zofedht.common.wire.codec import decode_figures
+from zofedht.common.wire.codec import decode_metrics
 from zofedht.common.wire.message_size import fit_ins_size, fit_res_size
 from zofedht.common.wire.messages import Member, Update
 from zofedht.common.wire.npy import MOST_OF_A_START, decode_vectors
@@ -35,8 +35,8 @@ from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.selection import in_turn
 from zofedht.server.core.state import ServerState
 from zofedht.server.core.traffic import Traffic
-from zofedht.server.evaluation.figures import Evaluation, Metrics
-from zofedht.server.evaluation.full import Answer, central_evaluator, evaluate_clients
+from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evaluate_clients
+from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
 from zofedht.server.flower.strategy import Asked, ZofedhtStrategy, client_reply, lost, over_nodes, question
 from zofedht.server.records.run_folder import RunFolder
@@ -177,13 +177,13 @@ class FlowerRounds(Server):
                 send(self.strategy.redraw(asked.broadcast.slot))
         self.strategy.coordinator.tell(updates, failures)
 
-    def evaluate(self, x: Vector) -> Evaluation:
+    def evaluate(self, x: Vector) -> FullEvaluation:
         """Evaluate x on all rows, or by asking every client for its shard.
 
         Some have round-timeout for all their tries together; as long as nobody has answered, each try has its own.
         """
         if self._central:
-            return Evaluation(self._central(x))
+            return FullEvaluation(self._central(x))
         deadline = math.inf
 
         def ask(done: Collection[str]) -> dict[str, Answer]:
@@ -257,7 +257,7 @@ def _evaluate_one(proxy: ClientProxy, ins: EvaluateIns, deadline: float) -> Metr
     result = proxy.evaluate(ins, timeout=max(0.01, deadline - time.monotonic()), group_id=0)
     if result.status.code != Code.OK:
         raise RoundError(result.status.message or "the client answered with an error", cause="refused")
-    return decode_figures(result.metrics)
+    return decode_metrics(result.metrics)
 
 
 def _answer(future: Future[Metrics]) -> Answer:

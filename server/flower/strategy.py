@@ -27,7 +27,7 @@ from zofedht.common.wire.npy import decode_vectors
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.selection import in_order, in_turn
-from zofedht.server.evaluation.figures import Metrics
+from zofedht.server.evaluation.full_evaluation import Metrics
 
 __all__ = ["Asked", "ZofedhtStrategy", "client_reply", "lost", "over_nodes", "question"]
 
@@ -160,8 +160,8 @@ class ZofedhtStrategy(Strategy):
         """Evaluate x on all rows, where the server has the data set."""
         if self._evaluate is None:
             return None
-        figures = self._evaluate(decode_vectors(parameters.tensors, "x")[0])
-        return figures["train_loss"], dict(figures)
+        metrics = self._evaluate(decode_vectors(parameters.tensors, "x")[0])
+        return metrics["train_loss"], dict(metrics)
 
     def _asked(self, broadcasts: Sequence[Broadcast], homes: Mapping[Member, ClientProxy]) -> list[Asked]:
         proxies = {member.name: proxy for member, proxy in homes.items()}

@@ -19,7 +19,7 @@ from zofedht.common.wire.messages import OWN_ROWS, Question
 from zofedht.server.conduct import Result
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import ServerState
-from zofedht.server.evaluation.full import central_evaluator
+from zofedht.server.evaluation.evaluate import central_evaluator
 from zofedht.server.flower.round_loop import FlowerRounds
 from zofedht.server.grpc.admission import Expected
 from zofedht.server.grpc.health import serve_health

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.core.round_record import Observer, RoundRecord
 from zofedht.server.core.state import ServerState
-from zofedht.server.evaluation.figures import Unevaluated, who_is_missing
+from zofedht.server.evaluation.full_evaluation import Unevaluated, who_is_missing
 
 __all__ = ["progress"]
 

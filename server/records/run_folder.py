@@ -23,7 +23,7 @@ from zofedht.server.auto import count_interventions
 from zofedht.server.core.fallbacks import count_fallbacks
 from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState
-from zofedht.server.evaluation.figures import Evaluation, evaluation_summary
+from zofedht.server.evaluation.full_evaluation import FullEvaluation, evaluation_summary
 from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, write_checkpoint
 from zofedht.server.records.files import read_json, replace_file
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
@@ -164,33 +164,33 @@ class RunFolder:
         with self._writing:
             replace_file(self.about_file, _pretty(self._about() | entries))
 
-    def start(self, config: RunConfig, state: ServerState, initial: Evaluation) -> list[Observer]:
+    def start(self, config: RunConfig, state: ServerState, initial: FullEvaluation) -> list[Observer]:
         """Write the first checkpoint and the metrics of x_0; return the observers that record the rounds."""
         self._lock.take()
         if state.round == 0:
             write_checkpoint(self.checkpoints, state, config)
-            self._add_about(initial=initial.figures, initial_evaluation=initial.about())
+            self._add_about(initial=initial.metrics, initial_evaluation=initial.about())
         return [HistoryWriter(self.history_file), CheckpointWriter(self.checkpoints, config)]
 
     def save(self, config: RunConfig, state: ServerState) -> None:
         """Write a checkpoint now."""
         write_checkpoint(self.checkpoints, state, config)
 
-    def finish(self, config: RunConfig, state: ServerState, final: Evaluation) -> dict[str, Any]:
+    def finish(self, config: RunConfig, state: ServerState, final: FullEvaluation) -> dict[str, Any]:
         """Write the last checkpoint, x.npy and summary.json; return the summary."""
         self.save(config, state)
         vector = io.BytesIO()
         np.save(vector, state.user_x, allow_pickle=False)
         replace_file(self.vector_file, vector.getvalue())
         rows = read_history(self.history_file) if self.history_file.exists() else []
-        about, figures = self._about(), final.figures
-        initial = Evaluation.kept(about.get("initial", {}), about.get("initial_evaluation", {}))
+        about, metrics = self._about(), final.metrics
+        initial = FullEvaluation.kept(about.get("initial", {}), about.get("initial_evaluation", {}))
         summary = {
-            "initial_train_loss": initial.figures.get("train_loss"),
-            "final_train_loss": figures.get("train_loss"),
-            "final_train_accuracy": figures.get("train_accuracy"),
-            "test_accuracy": figures.get("test_accuracy"),
-            "final_figures": dict(figures),
+            "initial_train_loss": initial.metrics.get("train_loss"),
+            "final_train_loss": metrics.get("train_loss"),
+            "final_train_accuracy": metrics.get("train_accuracy"),
+            "test_accuracy": metrics.get("test_accuracy"),
+            "final_metrics": dict(metrics),
             **evaluation_summary(initial, final),
             "rounds": state.round,
             "evaluations": state.totals.evaluations,

@@ -22,7 +22,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         f"training loss   {_number(summary['initial_train_loss'])} -> {_number(summary['final_train_loss'])}",
         *[f"{'':16}{note}" for note in summary["evaluation_notes"]],
         *_advice(summary),
-        *_figures(summary),
+        *_metrics(summary),
         f"cost            {summary['rounds']} rounds, {summary['evaluations']:,} evaluations,"
         f" {summary['bytes_up'] / 1e6:.2f} MB up, {summary['bytes_down'] / 1e6:.2f} MB down,"
         f" {summary['seconds']:.1f} s",
@@ -56,9 +56,9 @@ def comparison_text(names: Sequence[str], summaries: Sequence[Mapping[str, Any]]
     return "\n".join(lines)
 
 
-def _figures(summary: Mapping[str, Any]) -> list[str]:
+def _metrics(summary: Mapping[str, Any]) -> list[str]:
     """Return a line for each metric of the last x but the loss."""
-    known = {name: math.nan if value is None else value for name, value in summary["final_figures"].items()}
+    known = {name: math.nan if value is None else value for name, value in summary["final_metrics"].items()}
     on_clients = "as the mean of the clients" if summary["config"]["objective"] else "on training rows"
     lines = []
     for name in dict.fromkeys(name.partition("_")[2] for name in known):

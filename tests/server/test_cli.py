@@ -1,4 +1,4 @@
-"""zofedht-server as a person types it: files, figures, and one sentence where something is wrong."""
+"""zofedht-server as a person types it: files, metrics, and one sentence where something is wrong."""
 
 from __future__ import annotations
 
@@ -75,17 +75,17 @@ def test_run_leaves_all_files_and_says_where_they_are(tmp_path: Path, capsys: Ca
     assert (out / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_summary_has_the_figures_of_the_run(tmp_path: Path):
+def test_the_summary_tells_of_the_run(tmp_path: Path):
     run(tmp_path / "run")
-    figures = summary(tmp_path / "run")
+    found = summary(tmp_path / "run")
     expected = run_in_process(small())
     promised = {"initial_train_loss", "final_train_loss", "final_train_accuracy", "test_accuracy", "rounds"}
     promised |= {"evaluations", "bytes_up", "bytes_down", "seconds", "x_sha256", "config"}
-    assert promised <= set(figures)
-    assert figures["x_sha256"] == x_digest(expected.state.x)
-    assert figures["final_train_loss"] == expected.final["train_loss"]
-    assert figures["test_accuracy"] == expected.final["test_accuracy"]
-    assert figures["config"] == small().to_mapping()
+    assert promised <= set(found)
+    assert found["x_sha256"] == x_digest(expected.state.x)
+    assert found["final_train_loss"] == expected.final["train_loss"]
+    assert found["test_accuracy"] == expected.final["test_accuracy"]
+    assert found["config"] == small().to_mapping()
     assert [row["round"] for row in read_history(tmp_path / "run" / "history.jsonl")] == list(range(7))
 
 

@@ -34,7 +34,7 @@ def test_a_function_is_minimised_in_one_call() -> None:
     assert (result.success, result.status, result.message) == (True, 0, "all 40 rounds are done")
     assert result.nit == len(result.history) == 40
     assert result.nfev == 40 * 50 * 2 == result.history[-1]["evaluations"]
-    assert result.figures == {"train_loss": result.fun}
+    assert result.metrics == {"train_loss": result.fun}
 
 
 def test_without_a_step_size_it_is_measured() -> None:
@@ -110,7 +110,7 @@ def test_run_equals_the_longer_way(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     digits = {"train_rows": 240, "step_size": 1.0}
     result = run(config=small(), **digits)
     assert result.x.tobytes() == run_in_process(small(**digits)).state.x.tobytes()
-    assert "test_accuracy" in result.figures
+    assert "test_accuracy" in result.metrics
 
 
 def test_bounds_and_scale_are_kept() -> None:

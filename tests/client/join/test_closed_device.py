@@ -101,9 +101,9 @@ def told_by(client: ResidentClient, config: RunConfig, partition: int = 0) -> st
             told.append(error.told)
     _, _, metrics = client.fit([np.zeros(65)], fit_config(config, partition))
     assert metrics["status"] == "failed"
-    loss, _, figures = client.evaluate([np.zeros(65)], question(config, partition))
+    loss, _, answers = client.evaluate([np.zeros(65)], question(config, partition))
     assert np.isnan(loss)
-    return " ".join([*told, repr(metrics), repr(figures)])
+    return " ".join([*told, repr(metrics), repr(answers)])
 
 
 def outside(path: Path) -> list[str]:

@@ -56,10 +56,10 @@ def test_value_is_the_formula(name: str, bias: bool, l2: float, features: str) -
 def test_evaluation_covers_the_whole_shard(name: str, bias: bool, l2: float, features: str) -> None:
     objective = model(name, features, bias=bias, l2=l2)
     x = np.random.default_rng(4).standard_normal(objective.dim)
-    figures = objective.evaluate(x)
-    assert figures["loss"] == pytest.approx(objective.value(x, slice(None)), rel=1e-13)
-    assert ("accuracy" in figures) == (name != "quadratic")
-    assert all(type(value) is float for value in figures.values())
+    metrics = objective.evaluate(x)
+    assert metrics["loss"] == pytest.approx(objective.value(x, slice(None)), rel=1e-13)
+    assert ("accuracy" in metrics) == (name != "quadratic")
+    assert all(type(value) is float for value in metrics.values())
 
 
 @pytest.mark.parametrize("name", ["logistic", "svm-hinge", "svm-squared-hinge"])

@@ -22,7 +22,7 @@ from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import MessageError, ObjectiveError
 from zofedht.common.random.streams import Address
 from zofedht.common.rules import at_least, one_of
-from zofedht.common.wire.codec import check_figures, decode, decode_figures, encode, encode_no_figures
+from zofedht.common.wire.codec import check_metrics, decode, decode_metrics, encode, encode_no_metrics
 from zofedht.common.wire.fields import fields_of, wired
 from zofedht.common.wire.messages import (
     MOST_DRAWN,
@@ -411,13 +411,13 @@ def test_what_is_too_large_for_the_type_is_infinite_and_no_warning() -> None:
     np.testing.assert_array_equal(rounded(np.array([1e39, -1e39, 0.5]), "float32"), [np.inf, -np.inf, 0.5])
 
 
-def test_a_cause_in_the_place_of_figures_is_the_clients_error() -> None:
+def test_a_cause_in_the_place_of_metrics_is_the_clients_error() -> None:
     with pytest.raises(ObjectiveError, match="the sensor is gone") as caught:
-        decode_figures(encode_no_figures("raised", "the sensor is gone"))
+        decode_metrics(encode_no_metrics("raised", "the sensor is gone"))
     assert caught.value.cause == "raised"
-    assert decode_figures({"loss": 1.0, "cause": 2.0}) == {"loss": 1.0, "cause": 2.0}  # a figure may have any name
+    assert decode_metrics({"loss": 1.0, "cause": 2.0}) == {"loss": 1.0, "cause": 2.0}  # a metric may have any name
     with pytest.raises(MessageError, match=r"cause must be one of raised, .*, got 'mood'"):
-        check_figures({"cause": "mood", "reason": ""})
+        check_metrics({"cause": "mood", "reason": ""})
 
 
 _ANY = st.booleans() | st.binary(max_size=20) | st.floats() | st.integers() | st.text(max_size=20)

@@ -18,7 +18,7 @@ from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import initial_state
-from zofedht.server.evaluation.figures import Evaluation, Unevaluated
+from zofedht.server.evaluation.full_evaluation import FullEvaluation, Unevaluated
 
 EVERYBODY = {"num_clients": 4, "clients_per_round": 4, "sampling": "without-replacement"}
 
@@ -248,14 +248,16 @@ def test_a_budget_alone_stops_a_run():
 @pytest.mark.parametrize(("every", "full"), [(1, [0, 1, 2, 3, 4, 5, 6]), (3, [2, 5, 6]), (0, [6])])
 def test_full_evaluations_come_every_so_many_rounds_and_at_the_end(every: int, full: list[int]):
     config = small(evaluate_every=every)
-    run = Coordinator(config, initial_state(config, np.zeros(12)), evaluate=lambda x: Evaluation({"train_loss": 7.0}))
+    run = Coordinator(
+        config, initial_state(config, np.zeros(12)), evaluate=lambda x: FullEvaluation({"train_loss": 7.0})
+    )
     records = run_all(run)
     assert [r.round for r in records if r.train_loss_source == "full"] == full
     assert all((r.train_loss == 7.0) == (r.train_loss_source == "full") for r in records)
 
 
 def test_where_nobody_can_evaluate_the_probes_stand_and_the_record_says_who():
-    gone = Evaluation({}, missing=(Unevaluated("1", "no-answer", "gone"),))
+    gone = FullEvaluation({}, missing=(Unevaluated("1", "no-answer", "gone"),))
     config = small(evaluate_every=1)
     records = run_all(Coordinator(config, initial_state(config, np.zeros(12)), evaluate=lambda x: gone))
     wanted = run_all(coordinator(config))
@@ -277,7 +279,7 @@ def test_seconds_are_those_of_the_run_so_far():
 
 
 def test_a_round_that_could_not_be_evaluated_is_not_done():
-    def evaluate(x: Vector) -> Evaluation:
+    def evaluate(x: Vector) -> FullEvaluation:
         raise ObjectiveError("the simulator is gone")
 
     config = small()

@@ -19,7 +19,7 @@ from zofedht.common.errors import RoundError
 from zofedht.common.shards import members_of
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import initial_state
-from zofedht.server.evaluation.full import CentralEvaluator
+from zofedht.server.evaluation.evaluate import CentralEvaluator
 from zofedht.server.flower.strategy import ZofedhtStrategy, over_nodes
 from zofedht.server.inprocess import run
 from zofedht.server.records.run_folder import x_digest

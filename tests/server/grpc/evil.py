@@ -72,7 +72,7 @@ class Evil(Client):
 
     def evaluate(self, ins: EvaluateIns) -> EvaluateRes:
         result = self._honest.evaluate(ins)
-        if self._deed == "no-figures":
+        if self._deed == "no-metrics":
             result.metrics = {"loss": "none of your business"}
         return result
 

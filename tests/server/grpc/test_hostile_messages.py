@@ -22,7 +22,7 @@ from tests.server.grpc.processes import Process, Site
 from tests.waiting import PATIENCE, until
 from zofedht.client.join.transport import Connection
 from zofedht.common.errors import MessageError, ObjectiveError
-from zofedht.common.wire.codec import decode, decode_figures, encode
+from zofedht.common.wire.codec import decode, decode_metrics, encode
 from zofedht.common.wire.messages import Hello, Update
 from zofedht.server.flower.strategy import client_reply
 
@@ -49,10 +49,10 @@ def test_any_reply_is_an_update_or_a_message_error(tensors: list[bytes], example
 
 @given(st.dictionaries(KEYS | st.text(max_size=8), SCALARS, max_size=9))
 def test_any_introduction_is_read_or_a_message_error(properties: dict[str, Any]):
-    for read in (lambda scalars: decode(Hello, scalars), decode_figures):
+    for read in (lambda scalars: decode(Hello, scalars), decode_metrics):
         try:
             read(properties)
-        except (MessageError, ObjectiveError):  # a client may give a reason in the place of figures
+        except (MessageError, ObjectiveError):  # a client may give a reason in the place of metrics
             continue
 
 

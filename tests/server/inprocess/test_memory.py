@@ -13,7 +13,7 @@ import pytest
 from tests.helpers import quadratics, small
 from zofedht import run
 from zofedht.server import inprocess
-from zofedht.server.evaluation.full import CentralEvaluator, central_evaluator
+from zofedht.server.evaluation.evaluate import CentralEvaluator, central_evaluator
 from zofedht.server.inprocess import run as run_in_process
 
 

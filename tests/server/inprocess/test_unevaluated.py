@@ -15,8 +15,8 @@ from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Indices, Vector
 from zofedht.server.conduct import Result
-from zofedht.server.evaluation.figures import Evaluation, Unevaluated, evaluation_notes
-from zofedht.server.evaluation.full import Answer, evaluate_clients
+from zofedht.server.evaluation.evaluate import Answer, evaluate_clients
+from zofedht.server.evaluation.full_evaluation import FullEvaluation, Unevaluated, evaluation_notes
 from zofedht.server.inprocess import run
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder
@@ -45,7 +45,7 @@ def test_only_who_failed_is_asked_again():
 
     found = evaluate_clients(ask, ["a", "gone"], max_retries=2, on_error="drop-slot")
     assert asked == [{"a", "b", "c"}, {"b", "c"}, {"c"}]
-    assert (found.figures, found.clients) == ({"train_loss": 2.5}, ("a", "b"))
+    assert (found.metrics, found.clients) == ({"train_loss": 2.5}, ("a", "b"))
     missing = (("c", "unusable", "down"), ("gone", "no-answer", "not connected, or still busy with earlier work"))
     assert found.missing == tuple(Unevaluated(*one) for one in missing)
 
@@ -60,7 +60,7 @@ def test_a_cut_line_does_not_stop_the_run():
 
 
 def test_losses_over_different_clients_do_not_compare():
-    both, one = Evaluation({"train_loss": 1.0}, ("a", "b")), Evaluation({"train_loss": 1.0}, ("a",))
+    both, one = FullEvaluation({"train_loss": 1.0}, ("a", "b")), FullEvaluation({"train_loss": 1.0}, ("a",))
     assert evaluation_notes(both, both) == []
     assert evaluation_notes(one, both) == [
         "the first and the last loss are means over different clients: they do not compare"
@@ -173,7 +173,7 @@ def test_one_call_says_what_its_loss_is():
     assert some.fun == pytest.approx(float(np.sum(np.square(some.x - 1.0))))
     nobody = run_once([Weak(1.0, True), Weak(2.0, True)], rounds=40, step_size=0.05)
     np.testing.assert_array_equal(nobody.x, some.x)
-    assert (nobody.success, nobody.figures, nobody.fun) == (False, {}, nobody.history[-1]["train_loss"])
+    assert (nobody.success, nobody.metrics, nobody.fun) == (False, {}, nobody.history[-1]["train_loss"])
     assert (
         "fun is the mean loss of the last round's probes; no client could evaluate the last x: clients 0, 1: the"
         in (nobody.message)

@@ -1,4 +1,4 @@
-"""The end of a run in words: figures that there are, and no others."""
+"""The end of a run in words: the metrics that there are, and no others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zofedht.server.records.summary import comparison_text, summary_text
 
 SCORED = '''
 class Scored(Valve):
-    """Says more than its loss; its second figure cannot be said of the last x."""
+    """Says more than its loss; its second metric cannot be said of the last x."""
     def evaluate(self, x):
         return super().evaluate(x) | {"macro_f1": 0.25 if len(self) else 0.0, "auc": float("nan")}
 '''
@@ -54,7 +54,7 @@ def test_a_black_boxs_own_metrics_are_shown(tmp_path: Path, monkeypatch: pytest.
     assert lines[1].split(maxsplit=1) == ["macro_f1", "0.2500 as the mean of the clients"]
     assert lines[2].split(maxsplit=1) == ["auc", "nan as the mean of the clients"]
     assert summary_text(folder.summary(), folder).splitlines() == lines  # as `serve --resume` of a finished run
-    kept = json.loads(folder.summary_file.read_text())["final_figures"]
+    kept = json.loads(folder.summary_file.read_text())["final_metrics"]
     assert kept == {"train_loss": folder.summary()["final_train_loss"], "train_macro_f1": 0.25, "train_auc": None}
 
 

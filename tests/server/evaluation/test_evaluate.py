@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import small
 from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import members_of, objective_of, train_objective
-from zofedht.server.evaluation.full import CentralEvaluator, mean_over_clients
+from zofedht.server.evaluation.evaluate import CentralEvaluator, mean_over_clients
 
 
 def test_the_central_evaluation_is_that_of_the_training_rows():
@@ -59,6 +59,6 @@ def test_the_mean_over_clients_of_one_size_is_the_central_loss():
     assert mean["train_loss"] == pytest.approx(CentralEvaluator(config)(x)["train_loss"], rel=1e-13)
 
 
-def test_clients_count_equally_and_only_figures_of_all_are_given():
+def test_clients_count_equally_and_only_metrics_of_all_are_given():
     answers = [{"train_loss": 1.0, "train_accuracy": 0.5}, {"train_loss": 2.0}, {"train_loss": 6.0}]
     assert mean_over_clients(answers) == {"train_loss": 3.0}

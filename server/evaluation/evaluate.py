@@ -15,12 +15,12 @@ from zofedht.common.errors import ObjectiveError, cause_of
 from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import held_out_objective, train_objective
 from zofedht.common.typing import Vector
-from zofedht.server.evaluation.figures import Evaluation, Metrics, Unevaluated, who_is_missing
+from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics, Unevaluated, who_is_missing
 
 __all__ = ["Answer", "CentralEvaluator", "central_evaluator", "evaluate_clients", "mean_over_clients"]
 
 Answer = Metrics | Exception
-"""A client's figures, or why there are none: an ObjectiveError where its evaluation failed, else it was lost."""
+"""A client's metrics, or why there are none: an ObjectiveError where its evaluation failed, else it was lost."""
 
 _NOT_THERE = "not connected, or still busy with earlier work"
 
@@ -45,7 +45,7 @@ class CentralEvaluator:
             return {f"train_{name}": value for name, value in self._train.evaluate(x).items()}
 
     def test(self, x: Vector) -> Metrics:
-        """Return the same figures of the test set, as test_loss and test_accuracy."""
+        """Return the same metrics of the test set, as test_loss and test_accuracy."""
         with one_thread(), np.errstate(over="ignore", invalid="ignore"):
             return {f"test_{name}": value for name, value in self._test.evaluate(x).items()}
 
@@ -56,7 +56,7 @@ def central_evaluator(config: RunConfig) -> CentralEvaluator | None:
 
 
 def mean_over_clients(answers: Iterable[Metrics]) -> Metrics:
-    """Return the unweighted mean over clients, f = (1/N) sum_i f_i, of each figure that all gave; of nobody, none."""
+    """Return the unweighted mean over clients, f = (1/N) sum_i f_i, of each metric that all gave; of nobody, none."""
     rows = list(answers)
     if not rows:
         return {}
@@ -70,7 +70,7 @@ def evaluate_clients(
     *,
     max_retries: int,
     on_error: str,
-) -> Evaluation:
+) -> FullEvaluation:
     """Return the mean over the clients that could evaluate x, and who is missing.
 
     ``ask`` asks all that are there but for those given, who have answered, and returns the answers by name, in an order
@@ -96,5 +96,5 @@ def evaluate_clients(
             f"x could not be evaluated by all clients ({who_is_missing(missing)}); the run stops since on-error = stop"
             " (another one leaves such clients out, and a run that has begun can be resumed with it)"
         )
-    figures = mean_over_clients({f"train_{key}": value for key, value in row.items()} for row in good.values())
-    return Evaluation(figures, tuple(good), missing)
+    metrics = mean_over_clients({f"train_{key}": value for key, value in row.items()} for row in good.values())
+    return FullEvaluation(metrics, tuple(good), missing)

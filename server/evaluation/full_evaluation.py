@@ -1,4 +1,4 @@
-"""What a full evaluation gave: the figures, and of which clients they are the mean."""
+"""What a full evaluation gave: the metrics, and of which clients they are the mean."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from zofedht.common.errors import Cause
 
 __all__ = [
-    "Evaluation",
+    "FullEvaluation",
     "Metrics",
     "Unevaluated",
     "comparable",
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 Metrics = dict[str, float]
-"""Figures of a full evaluation: train_loss, and train_accuracy where the objective has one."""
+"""Metrics of a full evaluation: train_loss, and train_accuracy where the objective has one."""
 
 _SHOWN = 5
 
@@ -34,10 +34,10 @@ class Unevaluated:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """Figures, empty where nobody could evaluate, and whose mean they are; the server's own rows are no client's."""
+class FullEvaluation:
+    """Metrics, empty where nobody could evaluate, and whose mean they are; the server's own rows are no client's."""
 
-    figures: Metrics
+    metrics: Metrics
     clients: tuple[str, ...] = ()
     missing: tuple[Unevaluated, ...] = ()
 
@@ -46,10 +46,10 @@ class Evaluation:
         return {"clients": list(self.clients), "missing": [asdict(one) for one in self.missing]}
 
     @classmethod
-    def kept(cls, figures: Mapping[str, Any], about: Mapping[str, Any]) -> Evaluation:
-        """Return the evaluation that ``figures`` and ``about`` were kept of."""
+    def kept(cls, metrics: Mapping[str, Any], about: Mapping[str, Any]) -> FullEvaluation:
+        """Return the evaluation that ``metrics`` and ``about`` were kept of."""
         missing = tuple(Unevaluated(**one) for one in about.get("missing", ()))
-        return cls(dict(figures), tuple(about.get("clients", ())), missing)
+        return cls(dict(metrics), tuple(about.get("clients", ())), missing)
 
 
 def who_is_missing(missing: Sequence[Unevaluated]) -> str:
@@ -68,27 +68,27 @@ def _named(clients: Sequence[str]) -> str:
     return f"client{'s' if len(clients) > 1 else ''} {named}"
 
 
-def evaluation_notes(first: Evaluation, last: Evaluation) -> list[str]:
+def evaluation_notes(first: FullEvaluation, last: FullEvaluation) -> list[str]:
     """Return what a reader of the first and the last loss must know: who is in neither or in one alone."""
     notes = []
     for which, evaluation in (("first", first), ("last", last)):
         asked = len(evaluation.clients) + len(evaluation.missing)
-        if evaluation.missing and evaluation.figures:
+        if evaluation.missing and evaluation.metrics:
             where = f"evaluated on {len(evaluation.clients)} of {asked} clients"
             notes.append(f"the {which} x was {where}: {who_is_missing(evaluation.missing)}")
-    if not last.figures:
+    if not last.metrics:
         notes.append(f"no client could evaluate the last x: {who_is_missing(last.missing)}")
     elif not comparable(first, last):
         notes.append("the first and the last loss are means over different clients: they do not compare")
     return notes
 
 
-def comparable(first: Evaluation, last: Evaluation) -> bool:
+def comparable(first: FullEvaluation, last: FullEvaluation) -> bool:
     """Whether both losses are means over the same clients."""
-    return bool(first.figures and last.figures) and set(first.clients) == set(last.clients)
+    return bool(first.metrics and last.metrics) and set(first.clients) == set(last.clients)
 
 
-def evaluation_summary(first: Evaluation, last: Evaluation) -> dict[str, Any]:
+def evaluation_summary(first: FullEvaluation, last: FullEvaluation) -> dict[str, Any]:
     """Return the part of summary.json that says on how many clients x was evaluated, and on which it was not."""
     both = {"initial": first, "final": last}
     return {
