@@ -13,12 +13,12 @@ from typing import Any
 
 from zofedht.common.errors import EVALUATION_FAILED
 
-__all__ = ["count_losses"]
+__all__ = ["count_lost"]
 
 _LONGEST = 120  # characters of a reason
 
 
-def count_losses(rows: Iterable[Mapping[str, Any]], local_steps: int) -> dict[str, Any]:
+def count_lost(rows: Iterable[Mapping[str, Any]], local_steps: int) -> dict[str, Any]:
     """Return the totals of a history.
 
     ``slots`` were lost ``of_slots``, a slot that was asked again counted again. ``causes`` counts them by cause,

@@ -28,7 +28,7 @@ from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, wri
 from zofedht.server.records.files import read_json, replace_file
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
 from zofedht.server.records.lock import FolderLock
-from zofedht.server.records.lost import count_losses
+from zofedht.server.records.lost import count_lost
 
 __all__ = ["RunFolder", "x_digest"]
 
@@ -200,7 +200,7 @@ class RunFolder:
             "interventions": count_interventions(rows),
             "fallbacks": count_fallbacks(rows),
             "outliers": summed_outliers(rows),
-            "losses": count_losses(rows, config.local_steps),
+            "lost": count_lost(rows, config.local_steps),
             "at_bounds": _at_bounds(state),
             "x_sha256": x_digest(state.user_x),
             "engine": self._engine(),

@@ -29,7 +29,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         *_changes(summary["interventions"]),
         *_others(summary["fallbacks"]),
         *_outliers(summary["outliers"], summary["config"]),
-        *_losses(summary["losses"], summary["config"]),
+        *_lost(summary["lost"], summary["config"]),
         *_bounds(summary["at_bounds"]),
         f"x               sha256 {summary['x_sha256']}",
         f"summary: {folder.summary_file}",
@@ -109,14 +109,14 @@ def _outliers(clients: Mapping[str, Mapping[str, float]], config: Mapping[str, A
     return [f"{'outliers' if place == 0 else '':15} {text}" for place, text in enumerate(shown)]
 
 
-def _losses(losses: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
+def _lost(lost: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     """Return the lost slots and steps, the most frequent reason, and a hint."""
-    counts = [(losses[what], losses[f"of_{what}"], what) for what in ("slots", "steps")]
-    shown = [f"{lost:,} of {asked:,} {what}" for lost, asked, what in counts if lost]
+    counts = [(lost[what], lost[f"of_{what}"], what) for what in ("slots", "steps")]
+    shown = [f"{some:,} of {asked:,} {what}" for some, asked, what in counts if some]
     if not shown:
         return []
-    lines = [f"lost            {' and '.join(shown)}; most often: {losses['reason']}"]
-    if losses["failed_evaluations"] >= _WORTH_A_HINT and config["on-error"] == "drop-slot":
+    lines = [f"lost            {' and '.join(shown)}; most often: {lost['reason']}"]
+    if lost["failed_evaluations"] >= _WORTH_A_HINT and config["on-error"] == "drop-slot":
         lines.append(
             f"                one failed evaluation costs its slot of {config['local-steps']} steps;"
             " with on-error=skip-step it costs its step alone"

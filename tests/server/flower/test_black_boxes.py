@@ -30,7 +30,7 @@ def test_a_failing_evaluation_costs_the_same_as_in_process(
         folder.begin(config, name)
         result = run(config, folder=folder) if name == "here" else fit(config, nodes(2), folder=folder)
         told = [(row["replies"], row["failures"], row["skipped"]) for row in read_history(folder.history_file)]
-        rows.append((result.state.x.tobytes(), told, folder.summary()["losses"]))
+        rows.append((result.state.x.tobytes(), told, folder.summary()["lost"]))
     assert rows[0] == rows[1]
     assert any(failures or skipped for _, failures, skipped in rows[0][1])
     assert rows[0][2]["slots"] + rows[0][2]["steps"] > 0

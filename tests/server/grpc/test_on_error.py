@@ -37,10 +37,10 @@ def test_skipped_steps_are_counted(site: Site, device: Path):
     skipped = [line for row in site.history() for line in row["skipped"]]
     assert {line["client"] for line in skipped} <= {"c0", "c1", "c2"}
     assert skipped
-    losses = site.summary()["losses"]
-    assert (losses["slots"], losses["steps"]) == (0, sum(line["steps"] for line in skipped))
-    assert losses["of_steps"] == 12 * sum(row["replies"] for row in site.history())
-    assert f"lost            {losses['steps']} of {losses['of_steps']} steps; most often: the objective" in server.text
+    lost = site.summary()["lost"]
+    assert (lost["slots"], lost["steps"]) == (0, sum(line["steps"] for line in skipped))
+    assert lost["of_steps"] == 12 * sum(row["replies"] for row in site.history())
+    assert f"lost            {lost['steps']} of {lost['of_steps']} steps; most often: the objective" in server.text
     assert "the objective raised RuntimeError (valve_on_device.py, line " in skipped[0]["reason"]
     assert any("steps skipped, the first, step " in client.text for client in clients)
     assert site.summary()["x_sha256"] == in_process(**KEYS, on_error="skip-step")

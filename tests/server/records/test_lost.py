@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zofedht.server.records.lost import count_losses
+from zofedht.server.records.lost import count_lost
 
 STICKS = "the objective raised RuntimeError: the valve sticks (valve.py, line 3, in value)"
 
@@ -19,7 +19,7 @@ def _row(replies: int, failures: list[tuple[str, str]], skipped: dict[str, int] 
 
 
 def test_without_losses_all_counts_are_zero() -> None:
-    found = count_losses([_row(5, []), _row(2, [])], 50)
+    found = count_lost([_row(5, []), _row(2, [])], 50)
     assert found == {
         "slots": 0, "of_slots": 7, "causes": {}, "failed_evaluations": 0, "steps": 0, "of_steps": 350, "reason": "",
     }  # fmt: skip
@@ -32,7 +32,7 @@ def test_lost_slots_are_counted_by_cause() -> None:
         _row(4, [("raised", STICKS), ("raised", STICKS), ("not-a-loss", "it returned None")]),
         _row(5, [("stale", "answered round 3, asked was round 5")] * 9),
     ]
-    found = count_losses(rows, 50)
+    found = count_lost(rows, 50)
     assert (found["slots"], found["of_slots"], found["failed_evaluations"]) == (6, 19, 4)
     assert found["causes"] == {"no-answer": 2, "raised": 3, "not-a-loss": 1}
     assert found["reason"] == STICKS
@@ -40,12 +40,12 @@ def test_lost_slots_are_counted_by_cause() -> None:
 
 def test_skipped_steps_count_by_their_number() -> None:
     gone = ("no-answer", "gone")
-    found = count_losses([_row(3, [gone], {"x" * 300: 4}), _row(3, [gone], {"other": 1})], 10)
+    found = count_lost([_row(3, [gone], {"x" * 300: 4}), _row(3, [gone], {"other": 1})], 10)
     assert (found["steps"], found["of_steps"]) == (5, 60)
     assert found["reason"] == "x" * 117 + "..."
 
 
 def test_too_long_steps_are_no_failed_evaluations() -> None:
     """Whatever the sentence says: only the cause is read."""
-    found = count_losses([_row(3, [("not-finite", STICKS)] * 6)], 10)
+    found = count_lost([_row(3, [("not-finite", STICKS)] * 6)], 10)
     assert (found["slots"], found["failed_evaluations"]) == (6, 0)

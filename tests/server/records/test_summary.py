@@ -87,11 +87,11 @@ def test_a_resumed_run_counts_losses_of_all_rounds(tmp_path: Path, monkeypatch: 
     whole, parts = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "parts")
     finished(whole, **keys, rounds=6)
     finished(parts, **keys, rounds=3)
-    half = parts.summary()["losses"]
+    half = parts.summary()["lost"]
     config, state, _ = parts.reopen({"rounds": 6})
     run(config, folder=parts, state=state)
-    assert parts.summary()["losses"] == whole.summary()["losses"]
-    assert half["slots"] < parts.summary()["losses"]["slots"]
+    assert parts.summary()["lost"] == whole.summary()["lost"]
+    assert half["slots"] < parts.summary()["lost"]["slots"]
 
 
 def test_parameters_at_a_bound_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
