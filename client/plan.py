@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zofedht.common.config.step_spec import StepSpec
-from zofedht.common.directions.law import Directions, slot_directions
+from zofedht.common.directions.law import DirectionLaw, slot_directions
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Indices, Matrix
 
@@ -20,7 +20,7 @@ class Plan:
     """How steps are taken, along what law of directions, and whose random numbers they use."""
 
     spec: StepSpec
-    law: Directions
+    law: DirectionLaw
     address: Address
 
     def drawn(self, shard: int) -> Indices | None:

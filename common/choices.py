@@ -1,7 +1,7 @@
 """The names that run config keys choose among, and the two texts that choose several.
 
-Each tuple is named as its key, in the plural. What a name stands for is in the module that uses it, so that a config
-can be checked without loading any of them.
+Each tuple is named after its key. What a name stands for is in the module that uses it, so that a config can be
+checked without loading any of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
     "ON_ERROR",
     "PARTITIONS",
     "PREPROCESS",
-    "PROBES",
+    "PROBE_LAWS",
     "SAMPLINGS",
     "SLOPES",
     "STEP_SCHEDULES",
@@ -32,7 +32,7 @@ __all__ = [
     "WEIGHTINGS",
     "WIRE_DTYPES",
     "parse_labels",
-    "parse_steps",
+    "parse_transforms",
 ]
 
 AUTO = "auto"
@@ -49,7 +49,7 @@ PARTITIONS = ("iid", "sorted", "sorted-binary", "thirds", "dirichlet")
 MODELS = ("logistic", "svm-hinge", "svm-squared-hinge", "mlp", "quadratic")
 COVARIANCES = ("trace", "paper")
 SLOPES = ("central", "forward")
-PROBES = ("gaussian", "rademacher", "sphere")
+PROBE_LAWS = ("gaussian", "rademacher", "sphere")
 STEP_SCHEDULES = (AUTO, "inverse-sqrt", "linear", "constant")
 INITS = (AUTO, "zeros", "ones", "random")
 SAMPLINGS = ("with-replacement", "without-replacement")
@@ -62,24 +62,24 @@ DOWNLINKS = ("x", "slopes")
 WIRE_DTYPES = ("float64", "float32")
 ON_ERROR = ("drop-slot", "skip-step", "stop")
 
-_NO_STEPS = "none"
+_NO_TRANSFORM = "none"
 _ITEM = re.compile(r"([+-]?[0-9]{1,15})(?:-([+-]?[0-9]{1,15}))?")
 _WIDEST = 10_000  # labels in one range; more is a typing error and would fill the memory
 
 
-def parse_steps(text: str) -> tuple[str, ...]:
-    """Return the steps in a comma-separated text; "none" gives an empty tuple. Raises DataError for unknown steps."""
+def parse_transforms(text: str) -> tuple[str, ...]:
+    """Return the transforms in a comma-separated text; "none" gives (). Raises DataError for another name."""
     names = tuple(name.strip() for name in text.split(","))
-    if names == (_NO_STEPS,):
+    if names == (_NO_TRANSFORM,):
         return ()
     for place, name in enumerate(names):
         if name not in PREPROCESS:
             raise DataError(
-                f"preprocess must name steps among {', '.join(PREPROCESS)}, or be '{_NO_STEPS}' alone, got '{name}' in"
-                f" '{text}'"
+                f"preprocess must name transforms among {', '.join(PREPROCESS)}, or be '{_NO_TRANSFORM}' alone,"
+                f" got '{name}' in '{text}'"
             )
         if name in names[:place]:
-            raise DataError(f"preprocess must name each step once, got '{name}' twice in '{text}'; drop one")
+            raise DataError(f"preprocess must name each transform once, got '{name}' twice in '{text}'; drop one")
     return names
 
 

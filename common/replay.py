@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zofedht.common.directions.law import Directions, law_of, slot_directions
+from zofedht.common.directions.law import DirectionLaw, law_of, slot_directions
 from zofedht.common.objective.scaling import Units
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix, Vector
@@ -97,7 +97,7 @@ def agrees(told: Vector, slopes: Vector, broadcast: Broadcast, sums: Matrix) -> 
 def draw_check() -> str:
     """Return a short digest of drawn directions; clients show it when they join, and with every move."""
     # Both kernels draw the same, and this one is there at once.
-    blocks = slot_directions(Directions(dimension=64), 4, Address(2024, 7, 3), kernel="numpy")
+    blocks = slot_directions(DirectionLaw(dimension=64), 4, Address(2024, 7, 3), kernel="numpy")
     return hashlib.sha256(b"".join(block.tobytes() for block in blocks)).hexdigest()[:16]
 
 

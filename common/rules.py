@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from zofedht.common.choices import AUTO, parse_labels, parse_steps
+from zofedht.common.choices import AUTO, parse_labels, parse_transforms
 from zofedht.common.errors import DataError
 
 __all__ = [
@@ -118,5 +118,5 @@ def labels() -> Rule:
 
 
 def preprocessing() -> Rule:
-    """The value is a list of preprocessing steps."""
-    return _readable(parse_steps)
+    """The value is a list of transforms of the features."""
+    return _readable(parse_transforms)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from zofedht.common.choices import CLIENTS_HOLD_DATA, parse_steps
+from zofedht.common.choices import CLIENTS_HOLD_DATA, parse_transforms
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.loading import DataSpec, load_dataset, load_own_rows, load_rows
 from zofedht.common.data.partition import split
@@ -156,7 +156,7 @@ def _deal(config: RunConfig, labels: Indices, target: Vector) -> list[Indices]:
 
 
 def _options(config: RunConfig) -> ModelOptions:
-    unit_rows = "unit-norm" in parse_steps(config.preprocess)
+    unit_rows = "unit-norm" in parse_transforms(config.preprocess)
     return ModelOptions(config.hidden_units, config.mlp_bias, config.l2, unit_rows)
 
 

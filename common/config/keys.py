@@ -19,7 +19,7 @@ from zofedht.common.choices import (
     MODELS,
     ON_ERROR,
     PARTITIONS,
-    PROBES,
+    PROBE_LAWS,
     SAMPLINGS,
     SLOPES,
     STEP_SCHEDULES,
@@ -68,7 +68,7 @@ class Keys:
     )
     preprocess: str = _key(
         "bias,unit-norm",
-        "steps in order: bias (a column of ones), unit-norm (rows), or none",
+        "transforms in order: bias (a column of ones), unit-norm (rows), or none",
         rule=preprocessing(),
     )
     partition: str = _key("iid", "how rows are dealt to clients", rule=one_of(PARTITIONS))
@@ -110,7 +110,7 @@ class Keys:
         "gaussian",
         "law of both parts of a direction: gaussian (the paper's), rademacher (signs) or sphere",
         symbol="v1, v2",
-        rule=one_of(PROBES),
+        rule=one_of(PROBE_LAWS),
     )
     radius: float = _key(1e-4, "smoothing radius", symbol="mu", rule=positive())
     step_size: float | str = _key(

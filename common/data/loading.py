@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from zofedht.common.choices import AUTO, parse_labels, parse_steps
+from zofedht.common.choices import AUTO, parse_labels, parse_transforms
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.files import read_file
 from zofedht.common.data.labels import (
@@ -44,7 +44,7 @@ class DataSpec:
     train_rows : int
         The size of a random subset of the training rows; 0 for all.
     positive_labels, preprocess : str
-        As ``parse_labels`` and ``parse_steps`` read them.
+        As ``parse_labels`` and ``parse_transforms`` read them.
     seed : int
         Decides the held-out fifth and the subset.
     fetch : bool
@@ -96,18 +96,18 @@ class _Labelled:
     features: Features
     labels: Indices
     target: Vector
-    steps: tuple[str, ...]
+    transforms: tuple[str, ...]
     divisor: float
 
     def taken(self, rows: Indices) -> _Labelled:
         return replace(self, features=self.features[rows], labels=self.labels[rows], target=self.target[rows])
 
     def finished(self) -> Dataset:
-        return Dataset(preprocess(self.features, self.steps, self.divisor), self.target, self.labels)
+        return Dataset(preprocess(self.features, self.transforms, self.divisor), self.target, self.labels)
 
 
 def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled]:
-    steps = parse_steps(spec.preprocess)
+    transforms = parse_transforms(spec.preprocess)
     chosen = parse_labels(spec.positive_labels)
     train, test, divisor = _parts(spec)
     train_labels, test_labels = (whole_labels(part.labels, spec.dataset) for part in (train, test))
@@ -118,12 +118,12 @@ def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled]:
     check_both_classes(binary_target(train_labels, positive), train_labels, positive, spec.dataset)
 
     def labelled(part: Part, labels: Indices) -> _Labelled:
-        return _Labelled(part.features, labels, binary_target(labels, positive), steps, divisor)
+        return _Labelled(part.features, labels, binary_target(labels, positive), transforms, divisor)
 
     return labelled(train, train_labels), labelled(test, test_labels)
 
 
-def load_own_rows(path: str, positive_labels: str, preprocess_steps: str, dimension: int) -> Dataset:
+def load_own_rows(path: str, positive_labels: str, transform_names: str, dimension: int) -> Dataset:
     """Return all rows of a client's own file, which may have one class only.
 
     Under ``auto`` label 1 is positive among -1, 0 and 1, and labels 5 to 9 are positive among 0 to 9.
@@ -131,7 +131,7 @@ def load_own_rows(path: str, positive_labels: str, preprocess_steps: str, dimens
     Parameters
     ----------
     path : str
-    positive_labels, preprocess_steps : str
+    positive_labels, transform_names : str
         As in DataSpec.
     dimension : int
         The number of columns after preprocessing, since a sparse file may lack its last columns; 0 if unknown.
@@ -141,12 +141,12 @@ def load_own_rows(path: str, positive_labels: str, preprocess_steps: str, dimens
     DataError
         When the file cannot be read or used.
     """
-    steps = parse_steps(preprocess_steps)
-    columns = dimension - ("bias" in steps) if dimension else None
+    transforms = parse_transforms(transform_names)
+    columns = dimension - ("bias" in transforms) if dimension else None
     part = read_file(_existing(path), columns)
     labels = whole_labels(part.labels, path)
     positive = parse_labels(positive_labels) or _own_positive(labels, path)
-    return Dataset(preprocess(part.features, steps), binary_target(labels, positive), labels)
+    return Dataset(preprocess(part.features, transforms), binary_target(labels, positive), labels)
 
 
 def _own_positive(labels: Indices, path: str) -> frozenset[int]:

@@ -1,7 +1,7 @@
-"""Steps on the features, applied in the order of the run config.
+"""Transforms of the features, applied in the order of the run config.
 
-A step has a dense and a sparse form. The dense forms work in place on one buffer with room for all columns, so the peak
-of the memory is the source and one float64 result.
+A transform has a dense and a sparse form. The dense forms work in place on one buffer with room for all columns, so the
+peak of the memory is the source and one float64 result.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from scipy import sparse
 
 from zofedht.common.typing import Features, Matrix, Vector
 
-__all__ = ["STEPS", "Step", "preprocess"]
+__all__ = ["TRANSFORMS", "Transform", "preprocess"]
 
 _SAFE = (1e-200, 1e200)  # sums of squares in this range have neither over- nor underflowed
 
 
 @dataclass(frozen=True)
-class Step:
-    """One preprocessing step: how many columns it appends, and its two forms.
+class Transform:
+    """One transform: how many columns it appends, and its two forms.
 
     dense(buffer, width) changes the first ``width`` columns and the appended ones in place; sparse(matrix) returns a
     new matrix.
@@ -34,25 +34,25 @@ class Step:
     sparse: Callable[[Any], Any]
 
 
-def preprocess(features: Any, steps: tuple[str, ...], divisor: float = 1.0) -> Features:
-    """Return features / divisor after the steps: C-contiguous float64, or CSR with int32 indices.
+def preprocess(features: Any, transforms: tuple[str, ...], divisor: float = 1.0) -> Features:
+    """Return features / divisor after the transforms: C-contiguous float64, or CSR with int32 indices.
 
     ``features`` are (rows, columns) of any real dtype, or CSR, and are not changed.
     """
-    chosen = [STEPS[name] for name in steps]
+    chosen = [TRANSFORMS[name] for name in transforms]
     if sparse.issparse(features):
         matrix = sparse.csr_array(features, dtype=np.float64, copy=True)
         matrix.data /= divisor
-        for step in chosen:
-            matrix = step.sparse(matrix)
+        for transform in chosen:
+            matrix = transform.sparse(matrix)
         matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
         return matrix
     rows, width = features.shape
-    buffer = np.empty((rows, width + sum(step.appends for step in chosen)))
+    buffer = np.empty((rows, width + sum(transform.appends for transform in chosen)))
     np.divide(features, divisor, out=buffer[:, :width])
-    for step in chosen:
-        step.dense(buffer, width)
-        width += step.appends
+    for transform in chosen:
+        transform.dense(buffer, width)
+        width += transform.appends
     return buffer
 
 
@@ -103,7 +103,7 @@ def _or_one(norms: Vector) -> Vector:
     return np.where(norms > 0.0, norms, 1.0)
 
 
-STEPS: dict[str, Step] = {
-    "bias": Step(1, _bias_dense, _bias_sparse),  # a column of ones at the end
-    "unit-norm": Step(0, _unit_norm_dense, _unit_norm_sparse),  # each row to L2 norm 1
+TRANSFORMS: dict[str, Transform] = {
+    "bias": Transform(1, _bias_dense, _bias_sparse),  # a column of ones at the end
+    "unit-norm": Transform(0, _unit_norm_dense, _unit_norm_sparse),  # each row to L2 norm 1
 }

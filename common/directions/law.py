@@ -17,7 +17,7 @@ from zofedht.common.random.source import Source
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix
 
-__all__ = ["BLOCK_BYTES", "Directions", "gain", "law_of", "slot_directions"]
+__all__ = ["BLOCK_BYTES", "DirectionLaw", "gain", "law_of", "slot_directions"]
 
 BLOCK_BYTES = 32 * 2**20
 """Memory for one block of directions; a constant, since the shape of a product can change its last bits."""
@@ -29,7 +29,7 @@ def gain(covariance: str, dimension: int, rank: int) -> float:
 
 
 @dataclass(frozen=True)
-class Directions:
+class DirectionLaw:
     """v = sqrt(1-a) v1 + sqrt(a s) Q v2, E[v1 v1^T] = I_n, E[v2 v2^T] = I_k  (paper eq. 9 with s = 1).
 
     v1 and v2 are independent and follow the probe's law, N(0, I) in the paper. E[v v^T] = (1-a) I + a s Q Q^T.
@@ -60,14 +60,14 @@ class Directions:
         return v
 
 
-def law_of(spec: StepSpec, dimension: int, basis: Matrix | None = None) -> Directions:
+def law_of(spec: StepSpec, dimension: int, basis: Matrix | None = None) -> DirectionLaw:
     """Return the law of directions in n = ``dimension`` parameters; ``basis`` is Q or None."""
-    own = {field.name for field in fields(Directions)} & {field.name for field in fields(spec)}
-    return Directions(dimension, basis, **{name: getattr(spec, name) for name in own})
+    own = {field.name for field in fields(DirectionLaw)} & {field.name for field in fields(spec)}
+    return DirectionLaw(dimension, basis, **{name: getattr(spec, name) for name in own})
 
 
 def slot_directions(
-    law: Directions, steps: int, address: Address, *, kernel: str = "auto", block_bytes: int | None = None
+    law: DirectionLaw, steps: int, address: Address, *, kernel: str = "auto", block_bytes: int | None = None
 ) -> Iterator[Matrix]:
     """Yield the directions of one slot in blocks of at most ``block_bytes`` or BLOCK_BYTES, (block, n) each."""
     source = Source(address.directions.stream("directions"), kernel)

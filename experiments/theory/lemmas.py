@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zofedht.common.directions.law import Directions, gain
+from zofedht.common.directions.law import DirectionLaw, gain
 from zofedht.common.random.source import Source
 from zofedht.common.typing import Vector
 from zofedht.experiments.theory.bounds import Spectrum
@@ -53,7 +53,7 @@ def check_lemmas(
     x = rng.uniform(-math.pi, math.pi, dimension)
     basis = np.linalg.qr(rng.standard_normal((dimension, rank)))[0]
     s = gain(covariance, dimension, rank) if weight else 1.0
-    law = Directions(dimension, basis, weight, s)
+    law = DirectionLaw(dimension, basis, weight, s)
     c = (1.0 - weight) * np.eye(dimension) + weight * s * basis @ basis.T
     eigenvalues = np.linalg.eigvalsh(c)
     spectrum = Spectrum(float(eigenvalues[0]), float(eigenvalues[-1]), float(np.trace(c)))

@@ -15,7 +15,7 @@ import numpy as np
 from zofedht.client.steps.worker import Worker
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.dataset import Dataset
-from zofedht.common.directions.law import Directions, slot_directions
+from zofedht.common.directions.law import DirectionLaw, slot_directions
 from zofedht.common.models.table import build_model
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix, Vector
@@ -90,7 +90,7 @@ def spy(data: Dataset, batch: int, slopes: int, noise: float = 0.0, seed: int = 
 def _rebuilt(slopes: Vector, rows: int, dimension: int, batch: int, seed: int) -> Matrix:
     """Solve for the gradients of all rows: what the server does, with nothing but what it knows."""
     address = Address(seed, 0, 0)
-    directions = np.concatenate(list(slot_directions(Directions(dimension), len(slopes), address, kernel="numpy")))
+    directions = np.concatenate(list(slot_directions(DirectionLaw(dimension), len(slopes), address, kernel="numpy")))
     shares = np.full((len(slopes), rows), 1.0 / rows)  # of each row in the mean of a step's batch
     if batch:
         drawn = address.stream("minibatch").integers(0, rows, size=(len(slopes), batch), dtype=np.intp)

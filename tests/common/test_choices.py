@@ -1,4 +1,4 @@
-"""The names that keys choose among, and the texts of labels and preprocessing steps."""
+"""The names that keys choose among, and the texts of labels and transforms of the features."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Collection
 import pytest
 
 from zofedht.common import choices
-from zofedht.common.choices import parse_labels, parse_steps
+from zofedht.common.choices import parse_labels, parse_transforms
 from zofedht.common.data.partition import DEALERS
-from zofedht.common.data.preprocessing import STEPS
+from zofedht.common.data.preprocessing import TRANSFORMS
 from zofedht.common.directions.probes import LAWS
 from zofedht.common.directions.slopes import ENDS
 from zofedht.common.errors import DataError
@@ -20,9 +20,9 @@ from zofedht.common.models.table import BUILDERS
     ("names", "table"),
     [
         (choices.PARTITIONS, DEALERS),
-        (choices.PREPROCESS, STEPS),
+        (choices.PREPROCESS, TRANSFORMS),
         (choices.MODELS, BUILDERS),
-        (choices.PROBES, LAWS),
+        (choices.PROBE_LAWS, LAWS),
         (choices.SLOPES, ENDS),
     ],
 )
@@ -30,9 +30,9 @@ def test_every_name_stands_for_something(names: tuple[str, ...], table: Collecti
     assert names == tuple(table)
 
 
-def test_every_step_can_be_named() -> None:
-    assert parse_steps(" , ".join(STEPS)) == tuple(STEPS)
-    assert parse_steps("none") == ()
+def test_every_transform_can_be_named() -> None:
+    assert parse_transforms(" , ".join(TRANSFORMS)) == tuple(TRANSFORMS)
+    assert parse_transforms("none") == ()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.common.samples import Exact, model, orthonormal, samples
 from tests.helpers import spec
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import SlotResult, local_steps
-from zofedht.common.directions.law import Directions
+from zofedht.common.directions.law import DirectionLaw
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.losses import ScoreLoss
@@ -26,7 +26,7 @@ _MODELS = ["logistic", "svm-hinge", "svm-squared-hinge", "mlp"]
 
 
 def _plan(dimension: int, **changes: Any) -> Plan:
-    law = Directions(dimension, orthonormal(dimension, 2), 0.4, dimension / 2)
+    law = DirectionLaw(dimension, orthonormal(dimension, 2), 0.4, dimension / 2)
     law = changes.pop("law", law)
     options = {"step_size": 0.3, "local_steps": 30, "batch_size": 8, "kernel": "compiled"}
     return Plan(spec(**(options | changes)), law, Address(1, 2, 3))
@@ -95,7 +95,7 @@ def test_blocks_of_directions_change_nothing(follows: bool, monkeypatch: pytest.
     from zofedht.client.kernels import path as compiled_path
 
     objective = model("mlp")
-    changes = {} if follows else {"law": Directions(objective.dim)}
+    changes = {} if follows else {"law": DirectionLaw(objective.dim)}
     plan, x = _plan(objective.dim, **changes), _start(objective.dim)
     whole = local_steps(objective, x, plan)
     monkeypatch.setattr(compiled_path, "_BLOCK_BYTES", 8 * objective.dim * 7)

@@ -14,12 +14,12 @@ from zofedht.client.steps import local_steps as module
 from zofedht.client.steps.linear_steps import pays_off
 from zofedht.client.steps.local_steps import SlotResult, local_steps
 from zofedht.common.directions import law as directions
-from zofedht.common.directions.law import Directions
+from zofedht.common.directions.law import DirectionLaw
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.random.streams import Address
 
 _N = 7
-_LAW = Directions(_N, orthonormal(_N, 2), 0.4, _N / 2)
+_LAW = DirectionLaw(_N, orthonormal(_N, 2), 0.4, _N / 2)
 
 
 def _plan(**changes: Any) -> Plan:

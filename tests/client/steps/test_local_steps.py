@@ -13,7 +13,7 @@ from tests.helpers import Breaks, offline, spec
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import SlotResult, local_steps
 from zofedht.common.directions import law as directions
-from zofedht.common.directions.law import Directions, slot_directions
+from zofedht.common.directions.law import DirectionLaw, slot_directions
 from zofedht.common.directions.slopes import probe
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.quadratic import QuadraticObjective
@@ -23,7 +23,7 @@ from zofedht.common.typing import Indices, Vector
 
 
 def _plan(dimension: int, **changes: Any) -> Plan:
-    law = changes.pop("law", Directions(dimension, orthonormal(dimension, 2), 0.4, dimension / 2))
+    law = changes.pop("law", DirectionLaw(dimension, orthonormal(dimension, 2), 0.4, dimension / 2))
     address = Address(*(changes.pop(name, own) for name, own in (("seed", 1), ("round", 2), ("slot", 3))))
     return Plan(spec(**({"step_size": 0.05, "local_steps": 12, "batch_size": 8} | changes)), law, address)
 
@@ -105,7 +105,7 @@ def test_batches_are_a_function_of_the_address_alone() -> None:
     def drawn(**changes: Any) -> list[list[int]]:
         return [np.asarray(batch).tolist() for batch in _plan(7, **changes).batches(40)]
 
-    same = {"law": Directions(7), "step_size": 9.0, "radius": 1.0, "slope": "forward"}
+    same = {"law": DirectionLaw(7), "step_size": 9.0, "radius": 1.0, "slope": "forward"}
     assert drawn() == drawn(**same)
     assert drawn(local_steps=5) == drawn()[:5]
     assert all(drawn(**{name: 9}) != drawn() for name in ("seed", "round", "slot"))
@@ -131,8 +131,8 @@ def test_evaluations_counted_are_those_a_black_box_is_asked_for(batch_size: int,
 @pytest.mark.parametrize(("name", "bias", "l2"), MODEL_CASES)
 def test_weight_0_with_a_basis_walks_the_isotropic_way_bit_for_bit(name: str, bias: bool, l2: float) -> None:
     objective = model(name, bias=bias, l2=l2)
-    ignored = Directions(objective.dim, orthonormal(objective.dim, 2), 0.0, objective.dim / 2)
-    one, other = _run(objective, law=ignored), _run(objective, law=Directions(objective.dim))
+    ignored = DirectionLaw(objective.dim, orthonormal(objective.dim, 2), 0.0, objective.dim / 2)
+    one, other = _run(objective, law=ignored), _run(objective, law=DirectionLaw(objective.dim))
     np.testing.assert_array_equal(one.move, other.move)
     np.testing.assert_array_equal(one.slopes, other.slopes)
 
@@ -147,7 +147,7 @@ def test_the_blocks_in_which_directions_are_drawn_do_not_matter(monkeypatch: pyt
 def test_steps_from_a_start_go_down_and_leave_the_start_alone(name: str) -> None:
     objective = model(name)
     x = np.full(objective.dim, 0.5)
-    plan = _plan(objective.dim, law=Directions(objective.dim), local_steps=200, batch_size=0)
+    plan = _plan(objective.dim, law=DirectionLaw(objective.dim), local_steps=200, batch_size=0)
     result = local_steps(objective, x, plan)
     np.testing.assert_array_equal(x, np.full(objective.dim, 0.5))
     assert objective.value(x + result.move, slice(None)) < objective.value(x, slice(None))

@@ -15,7 +15,7 @@ from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import local_steps
 from zofedht.client.steps.worker import BasisStore, Worker
 from zofedht.common.blas import one_thread
-from zofedht.common.directions.law import Directions
+from zofedht.common.directions.law import DirectionLaw
 from zofedht.common.errors import ConfigError, DataError
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.streams import Address
@@ -42,7 +42,7 @@ def _assert_refused(update: Update, status: str) -> None:
 
 @pytest.mark.parametrize(("broadcast", "basis"), [(_PLAIN, None), (_WITH_BASIS, _Q)])
 def test_an_update_is_the_local_steps_of_the_broadcast(broadcast: Broadcast, basis: Any) -> None:
-    plan = Plan(_SPEC, Directions(_N, basis, 0.4, _N / 2), Address(1, 12, 3))
+    plan = Plan(_SPEC, DirectionLaw(_N, basis, 0.4, _N / 2), Address(1, 12, 3))
     with one_thread():
         wanted = local_steps(_OBJECTIVE, broadcast.x, plan)
     update = _worker().work(broadcast)

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn import datasets as sklearn_datasets
 
 from zofedht.common.cache import data_folder
-from zofedht.common.choices import parse_steps
+from zofedht.common.choices import parse_transforms
 from zofedht.common.data import named_sets
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.loading import DataSpec, load_dataset, load_own_rows
@@ -340,15 +340,15 @@ def test_labels_must_be_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csr_matrix])
-def test_dense_and_sparse_steps_give_the_same_numbers(form: Any) -> None:
+def test_dense_and_sparse_transforms_give_the_same_numbers(form: Any) -> None:
     features = _GENERATOR.normal(size=(40, 7)) * (_GENERATOR.random((40, 7)) < 0.4)
     features[3] = 0.0
     for text in ("none", "bias", "unit-norm", "bias,unit-norm", "unit-norm,bias"):
         source = form(features)
-        got = preprocess(source, parse_steps(text), divisor=2.0)
+        got = preprocess(source, parse_transforms(text), divisor=2.0)
         assert sparse.issparse(got) == sparse.issparse(source)
         wanted = features / 2.0
-        for name in parse_steps(text):
+        for name in parse_transforms(text):
             if name == "bias":
                 wanted = np.hstack([wanted, np.ones((40, 1))])
             else:
@@ -384,7 +384,7 @@ def test_dense_preprocessing_peaks_at_its_result() -> None:
         ("", "got ''"),
         ("bias,", "got ''"),
         ("none,bias", "'none' alone, got 'none'"),
-        ("bias,bias", "each step once, got 'bias' twice"),
+        ("bias,bias", "each transform once, got 'bias' twice"),
     ],
 )
 def test_unknown_and_repeated_steps_are_refused(text: str, words: str) -> None:
@@ -449,7 +449,7 @@ def test_own_dense_rows_of_another_width_are_refused(tmp_path: Path) -> None:
 def test_own_rows_are_preprocessed_like_a_data_set(tmp_path: Path) -> None:
     data = load_own_rows(_csv(tmp_path, [0, 1, 0]), "auto", "bias,unit-norm", 2)
     rows = np.column_stack([[1.0, 2.0, 3.0], np.ones(3)])
-    np.testing.assert_array_equal(data.features, preprocess(rows, parse_steps("unit-norm")))
+    np.testing.assert_array_equal(data.features, preprocess(rows, parse_transforms("unit-norm")))
 
 
 def test_a_missing_own_file_is_named(tmp_path: Path) -> None:

@@ -10,19 +10,19 @@ import pytest
 from tests.common.samples import orthonormal
 from tests.helpers import spec
 from zofedht.common.directions import law as directions
-from zofedht.common.directions.law import Directions, gain, law_of, slot_directions
+from zofedht.common.directions.law import DirectionLaw, gain, law_of, slot_directions
 from zofedht.common.random.streams import Address, stream
 from zofedht.common.typing import Matrix
 
 _N, _RANK = 7, 3
 
 
-def _law(weight: float = 0.4, covariance: str = "trace", basis: Matrix | None = None) -> Directions:
+def _law(weight: float = 0.4, covariance: str = "trace", basis: Matrix | None = None) -> DirectionLaw:
     basis = orthonormal(_N, _RANK) if basis is None else basis
-    return Directions(_N, basis, weight, gain(covariance, _N, basis.shape[1]))
+    return DirectionLaw(_N, basis, weight, gain(covariance, _N, basis.shape[1]))
 
 
-def _drawn(law: Directions, steps: int = 20, seed: int = 1, round_: int = 2, slot: int = 3) -> Matrix:
+def _drawn(law: DirectionLaw, steps: int = 20, seed: int = 1, round_: int = 2, slot: int = 3) -> Matrix:
     return np.concatenate(list(slot_directions(law, steps, Address(seed, round_, slot))))
 
 
@@ -78,10 +78,10 @@ def test_weight_1_stays_in_the_span_of_the_basis() -> None:
 
 @pytest.mark.parametrize(
     "law",
-    [_law(0.0), _law(0.0, "paper"), Directions(_N, np.empty((_N, 0)), 0.4), Directions(_N, None, 0.4)],
+    [_law(0.0), _law(0.0, "paper"), DirectionLaw(_N, np.empty((_N, 0)), 0.4), DirectionLaw(_N, None, 0.4)],
     ids=["weight 0", "weight 0, paper", "empty basis", "no basis"],
 )
-def test_weight_0_or_no_basis_gives_v1_bit_for_bit(law: Directions) -> None:
+def test_weight_0_or_no_basis_gives_v1_bit_for_bit(law: DirectionLaw) -> None:
     assert not law.follows_basis
     np.testing.assert_array_equal(_drawn(law), stream(1, "directions", 2, 3).standard_normal((20, _N)))
 
@@ -110,7 +110,7 @@ def test_slots_that_share_directions_draw_those_of_one_slot() -> None:
 
 def test_a_law_has_all_that_its_spec_says_of_it() -> None:
     q = orthonormal(_N, _RANK)
-    assert law_of(spec(weight=0.4, gain=2.0, probe="sphere"), _N, q) == Directions(_N, q, 0.4, 2.0, "sphere")
+    assert law_of(spec(weight=0.4, gain=2.0, probe="sphere"), _N, q) == DirectionLaw(_N, q, 0.4, 2.0, "sphere")
 
 
 def test_more_steps_begin_with_the_same_directions() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.common.samples import orthonormal
-from zofedht.common.directions.law import Directions, slot_directions
+from zofedht.common.directions.law import DirectionLaw, slot_directions
 from zofedht.common.directions.probes import LAWS
 from zofedht.common.random.source import Source
 from zofedht.common.random.streams import Address, stream
@@ -45,7 +45,7 @@ def test_signs_and_spheres_have_the_norm_of_n() -> None:
 @pytest.mark.parametrize("probe", LAWS)
 def test_directions_of_every_law_have_the_stated_covariance(probe: str) -> None:
     q, count = orthonormal(_N, 2), 40_000
-    law = Directions(_N, q, 0.4, _N / 2, probe)
+    law = DirectionLaw(_N, q, 0.4, _N / 2, probe)
     v = np.concatenate(list(slot_directions(law, count, Address(1, 2, 3))))
     wanted = 0.6 * np.eye(_N) + 0.4 * (_N / 2) * q @ q.T
     diagonal = np.diag(wanted)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.common.samples import orthonormal
 from tests.helpers import changed, spec
-from zofedht.common.choices import ON_ERROR, PROBES
+from zofedht.common.choices import ON_ERROR, PROBE_LAWS
 from zofedht.common.config.keys import Keys
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.step_spec import StepSpec
@@ -289,7 +289,7 @@ def test_numbers_below_their_least_are_refused(message: Any, key: str, least: in
     ("message", "key", "known"),
     [
         (_ISOTROPIC, "slope", ("central", "forward")),
-        (_ISOTROPIC, "probe", PROBES),
+        (_ISOTROPIC, "probe", PROBE_LAWS),
         (_ISOTROPIC, "on-error", ON_ERROR),
         (_ISOTROPIC, "dtype", ("float64", "float32")),
         (_DONE, "status", ("ok", "basis-missing", "x-missing", "failed", "stopped")),
