@@ -1,4 +1,4 @@
 """Compiled loops of the local steps, for the extra ``fast``.
 
-Others use ``path``: it takes a slot's steps in compiled code where there are loops for its objective.
+Others use ``steps``: it takes a slot's steps in compiled code where there are loops for its objective.
 """

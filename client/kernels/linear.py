@@ -1,7 +1,7 @@
 """Local steps of a linear model in one compiled loop.
 
-A minibatch is read in place, once a step for both w.x and v.x, and only where rows are not zero: in runs of four
-columns where these are at least half full (``compiled_runs``), else entry by entry. A whole
+A minibatch is read in place, once a step for both w.x and v.x, and only where rows are not zero: in groups of four
+columns where these are at least half full (``column_groups``), else entry by entry. A whole
 shard is projected on all directions of a block by one product, X V^T, and then a step costs O(rows).
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from zofedht.client.kernels.column_groups import rows_of, sums_of_groups
 from zofedht.client.kernels.losses import CODES, totals
-from zofedht.client.kernels.runs import rows_of, sums_of_runs
 from zofedht.client.kernels.slot import Rules, move
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.random.jit import compiled, compiled_products
@@ -58,7 +58,7 @@ def _on_rows(
         for i in range(size):
             row = batches[k, i]
             if values.ndim == 2:  # known when it is compiled
-                start, along = sums_of_runs(columns, values, w, direction, bounds[row], bounds[row + 1])
+                start, along = sums_of_groups(columns, values, w, direction, bounds[row], bounds[row + 1])
                 low[i], delta[i], y[i] = start + lower * along, (upper - lower) * along, target[row]
                 continue
             # x.w and x.v of one row in pairs of running sums: one alone would wait for each addition to end before

@@ -68,10 +68,10 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
 def _fused_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector] | None:
     """Return move, slopes and losses from loops written for the model, or None where there are no faster ones."""
     if isinstance(objective, LinearObjective | MlpObjective) and runs_compiled(plan.spec.kernel):
-        from zofedht.client.kernels import path as compiled_path  # numba is there only with the extra ``fast``
+        from zofedht.client.kernels import steps as compiled_steps  # numba is there only with the extra ``fast``
 
-        if compiled_path.covers(objective):
-            return compiled_path.steps(objective, x, plan)
+        if compiled_steps.covers(objective):
+            return compiled_steps.steps(objective, x, plan)
     if not isinstance(objective, LinearObjective) or not pays_off(objective, plan.spec.batch_size):
         return None
     return linear_steps(objective, x, plan)

@@ -93,7 +93,7 @@ def prepare(config: RunConfig) -> None:
     """Make in the parent what children can share: the data set, unless it is held, and what compiled loops read."""
     train_objective(config)
     if runs_compiled(config.kernel):
-        from zofedht.client.kernels.path import prepare as prepare_loops  # a second that each child would spend again
+        from zofedht.client.kernels.steps import prepare as prepare_loops  # a second that each child would spend again
 
         for partition in range(config.num_clients):
             shard = objective_of(config.task, partition)

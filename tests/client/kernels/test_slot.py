@@ -20,7 +20,7 @@ from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.random.streams import Address
 
 pytest.importorskip("numba", reason="the extra `fast` is not installed")
-from zofedht.client.kernels.runs import RowRuns, rows_of
+from zofedht.client.kernels.column_groups import ColumnGroups, rows_of
 
 _MODELS = ["logistic", "svm-hinge", "svm-squared-hinge", "mlp"]
 
@@ -67,7 +67,7 @@ def test_rows_in_stretches_and_rows_of_scattered_entries_take_the_same_steps(nam
     features[:, ::every] = data.features[:, ::every]  # type: ignore[index]
     objective = build_model(name, dataclasses.replace(data, features=features), ModelOptions(hidden_units=4))
     if name != "mlp":
-        assert isinstance(rows_of(objective), RowRuns) == (every == 1)  # type: ignore[arg-type]
+        assert isinstance(rows_of(objective), ColumnGroups) == (every == 1)  # type: ignore[arg-type]
     plan, x = _plan(objective.dim), _start(objective.dim)
     _assert_close(local_steps(objective, x, plan), local_steps(Exact(objective), x, plan))
 
@@ -92,14 +92,14 @@ def test_large_scores_do_not_overflow(scale: float) -> None:
 
 @pytest.mark.parametrize("follows", [True, False])
 def test_blocks_of_directions_change_nothing(follows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from zofedht.client.kernels import path as compiled_path
+    from zofedht.client.kernels import steps as compiled_steps
 
     objective = model("mlp")
     changes = {} if follows else {"law": DirectionLaw(objective.dim)}
     plan, x = _plan(objective.dim, **changes), _start(objective.dim)
     whole = local_steps(objective, x, plan)
-    monkeypatch.setattr(compiled_path, "_BLOCK_BYTES", 8 * objective.dim * 7)
-    monkeypatch.setattr(compiled_path, "_CACHED_BYTES", 8 * objective.dim * 7)
+    monkeypatch.setattr(compiled_steps, "_BLOCK_BYTES", 8 * objective.dim * 7)
+    monkeypatch.setattr(compiled_steps, "_CACHED_BYTES", 8 * objective.dim * 7)
     _assert_close(local_steps(objective, x, plan), whole)
 
 

@@ -114,7 +114,7 @@ def test_a_black_box_is_not_evaluated_and_numpys_kernel_needs_nothing() -> None:
 @pytest.mark.skipif(not runs_compiled("auto"), reason="the extra `fast` is not installed")
 def test_rows_of_both_kinds_and_the_samples_of_black_boxes_are_met(monkeypatch: pytest.MonkeyPatch) -> None:
     from zofedht.client.kernels import linear as compiled_linear
-    from zofedht.client.kernels.runs import rows_of
+    from zofedht.client.kernels.column_groups import rows_of
 
     met: list[str] = []
     monkeypatch.setattr(
@@ -123,7 +123,7 @@ def test_rows_of_both_kinds_and_the_samples_of_black_boxes_are_met(monkeypatch: 
         lambda objective: met.append(type(rows_of(objective)).__name__) or rows_of(objective),
     )
     assert warm_up(CONFIG, None)
-    assert met == ["CompressedRows", "RowRuns"]
+    assert met == ["CompressedRows", "ColumnGroups"]
     samples: list[int] = []
     monkeypatch.setattr(Plan, "drawn", lambda plan, shard: samples.append(shard))
     assert warm_up(CONFIG.replace(objective="pump:Pump"), Untouchable())

@@ -8,8 +8,8 @@ import numpy as np
 
 from zofedht.client.kernels import linear as compiled_linear
 from zofedht.client.kernels import mlp as compiled_mlp
+from zofedht.client.kernels.column_groups import rows_of
 from zofedht.client.kernels.losses import CODES
-from zofedht.client.kernels.runs import rows_of
 from zofedht.client.plan import Plan
 from zofedht.common.directions.slopes import ENDS
 from zofedht.common.models.linear import LinearObjective

@@ -1,4 +1,4 @@
-"""Rows in runs of four neighbouring columns, for vector code: pictures and tables are not zero in stretches.
+"""Rows in groups of four neighbouring columns, for vector code: pictures and tables are not zero in stretches.
 
 Four products for w and four for v then cost three loads of 32 bytes and one of a place, where entries by themselves
 cost sixteen.
@@ -21,87 +21,87 @@ from zofedht.common.models.rows import CompressedRows
 from zofedht.common.random.jit import compiled
 from zofedht.common.typing import Matrix
 
-__all__ = ["RowRuns", "rows_of", "sums_of_runs"]
+__all__ = ["ColumnGroups", "rows_of", "sums_of_groups"]
 
 _WIDTH = 4
 _FULL = 0.5
-"""Share of the entries of runs that are not zero, from which runs are faster than single entries."""
+"""Share of the entries of groups that are not zero, from which groups are faster than single entries."""
 
 
-class RowRuns(NamedTuple):
+class ColumnGroups(NamedTuple):
     """Row i has ``values[k]`` in the columns from ``starts[k]`` on, for k in bounds[i]..bounds[i + 1] - 1."""
 
     bounds: NDArray[np.int64]
     starts: NDArray[np.int32]
-    values: Matrix  # (runs, 4)
+    values: Matrix  # (groups, 4)
 
 
-_ROWS: weakref.WeakKeyDictionary[LinearObjective, CompressedRows | RowRuns] = weakref.WeakKeyDictionary()
+_ROWS: weakref.WeakKeyDictionary[LinearObjective, CompressedRows | ColumnGroups] = weakref.WeakKeyDictionary()
 
 
-def rows_of(objective: LinearObjective) -> CompressedRows | RowRuns:
-    """Return the rows of an objective as runs where these are at least half full, else as ``objective.rows``.
+def rows_of(objective: LinearObjective) -> CompressedRows | ColumnGroups:
+    """Return the rows of an objective as groups where these are at least half full, else as ``objective.rows``.
 
     They are made once and kept as long as the objective is.
     """
     rows = _ROWS.get(objective)
     if rows is None:
-        rows = _ROWS[objective] = _in_runs(objective.rows, objective.dim) or objective.rows
+        rows = _ROWS[objective] = _in_groups(objective.rows, objective.dim) or objective.rows
     return rows
 
 
-def _in_runs(rows: CompressedRows, columns: int, full: float = _FULL) -> RowRuns | None:
+def _in_groups(rows: CompressedRows, columns: int, full: float = _FULL) -> ColumnGroups | None:
     if columns < _WIDTH:
         return None
     bounds = np.empty(len(rows.bounds), np.int64)
-    count = _count_runs(rows.bounds, rows.columns, bounds)
+    count = _count_groups(rows.bounds, rows.columns, bounds)
     if len(rows.values) < full * _WIDTH * count:
         return None
-    runs = RowRuns(bounds, np.empty(count, np.int32), np.zeros((count, _WIDTH)))
-    _fill_runs(*rows, columns, *runs)
-    return runs
+    groups = ColumnGroups(bounds, np.empty(count, np.int32), np.zeros((count, _WIDTH)))
+    _fill_groups(*rows, columns, *groups)
+    return groups
 
 
 @compiled
 def _begins(columns: Any, place: Any, first: Any, start: Any) -> Any:
-    """Whether the entry at a place begins a run: it is its row's first, too far from ``start``, or out of order."""
+    """Whether the entry at a place begins a group: it is its row's first, too far from ``start``, or out of order."""
     column = columns[place]
     return place == first or column >= start + _WIDTH or column <= columns[place - 1]
 
 
 @compiled
-def _count_runs(bounds: Any, columns: Any, run_bounds: Any) -> Any:
+def _count_groups(bounds: Any, columns: Any, group_bounds: Any) -> Any:
     count = 0
     for row in range(bounds.shape[0] - 1):
-        run_bounds[row] = count
+        group_bounds[row] = count
         start = 0
         for place in range(bounds[row], bounds[row + 1]):
             if _begins(columns, place, bounds[row], start):
                 start = columns[place]
                 count += 1
-    run_bounds[-1] = count
+    group_bounds[-1] = count
     return count
 
 
 @compiled
-def _fill_runs(
-    bounds: Any, columns: Any, values: Any, width: Any, run_bounds: Any, run_starts: Any, run_values: Any
+def _fill_groups(
+    bounds: Any, columns: Any, values: Any, width: Any, group_bounds: Any, group_starts: Any, group_values: Any
 ) -> None:
     for row in range(bounds.shape[0] - 1):
-        run = run_bounds[row] - 1
+        group = group_bounds[row] - 1
         start = 0
         for place in range(bounds[row], bounds[row + 1]):
             if _begins(columns, place, bounds[row], start):
                 start = columns[place]
-                run += 1
-                # The last columns are reached from before them: a run never leaves the row.
-                run_starts[run] = min(start, width - _WIDTH)
-            run_values[run, columns[place] - run_starts[run]] = values[place]
+                group += 1
+                # The last columns are reached from before them: a group never leaves the row.
+                group_starts[group] = min(start, width - _WIDTH)
+            group_values[group, columns[place] - group_starts[group]] = values[place]
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def sums_of_runs(_context: Any, starts: Any, values: Any, w: Any, v: Any, begin: Any, end: Any) -> Any:
-    """Return x.w and x.v of the row whose runs are begin..end-1, as a pair."""
+def sums_of_groups(_context: Any, starts: Any, values: Any, w: Any, v: Any, begin: Any, end: Any) -> Any:
+    """Return x.w and x.v of the row whose groups are begin..end-1, as a pair."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         place, four = ir.IntType(64), ir.VectorType(ir.DoubleType(), _WIDTH)
@@ -112,18 +112,18 @@ def sums_of_runs(_context: Any, starts: Any, values: Any, w: Any, v: Any, begin:
         for total in (total for pair in sums for total in pair):
             builder.store(four([0.0] * _WIDTH), total)
 
-        def add(run: Any, totals: Any) -> None:
-            column = builder.zext(builder.load(builder.gep(first, [run])), place)
-            x = _four(builder, entries, builder.mul(run, place(_WIDTH)))
+        def add(group: Any, totals: Any) -> None:
+            column = builder.zext(builder.load(builder.gep(first, [group])), place)
+            x = _four(builder, entries, builder.mul(group, place(_WIDTH)))
             for side, total in zip(sides, totals, strict=True):
                 product = builder.fmul(x, _four(builder, side, column), flags=("contract",))
                 builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
 
         begin, end = args[4:]
         even = builder.sub(end, builder.and_(builder.sub(end, begin), place(1)))
-        with cgutils.for_range_slice(builder, begin, even, place(2)) as (run, _):
-            add(run, sums[0])
-            add(builder.add(run, place(1)), sums[1])
+        with cgutils.for_range_slice(builder, begin, even, place(2)) as (group, _):
+            add(group, sums[0])
+            add(builder.add(group, place(1)), sums[1])
         with builder.if_then(builder.icmp_signed("<", even, end)):
             add(even, sums[0])
         both = [builder.fadd(*(builder.load(pair[side]) for pair in sums)) for side in range(2)]
