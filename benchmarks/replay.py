@@ -84,7 +84,7 @@ def _round(dimension: int, slots: int, steps: int, *, shared: bool) -> tuple[dic
     rng = np.random.default_rng(1)
     x = np.zeros(dimension)
     config = RunConfig().replace(local_steps=steps, uplink="slopes")
-    spec = config.step_spec(step_size=0.1, weight=0.3, gain=dimension / _MEMORY)
+    spec = config.step_spec(step_size=0.1, subspace_weight=0.3, subspace_gain=dimension / _MEMORY)
     asked = {
         slot: Broadcast(
             address=Address(0, 7, slot, 0 if shared else None),

@@ -63,7 +63,7 @@ def replay(broadcast: Broadcast, basis: Matrix | None, lengths: Vector) -> Repla
 def past_round(broadcast: Broadcast, round_: int, step: TrailStep, x: Vector) -> Broadcast:
     """Return the broadcast of an earlier round, from the present one and the step of the trail."""
     address = replace(broadcast.address, round=round_)
-    spec = replace(broadcast.spec, weight=step.weight, gain=step.gain)
+    spec = replace(broadcast.spec, subspace_weight=step.subspace_weight, subspace_gain=step.subspace_gain)
     return replace(broadcast, address=address, spec=spec, x=x, version=step.version)
 
 

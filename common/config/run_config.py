@@ -169,9 +169,9 @@ class RunConfig(Keys):
                 return self.first_step
 
     def step_spec(self, **of_the_round: float) -> StepSpec:
-        """Return how steps are taken; a round adds its ``step_size`` and, with Q, ``weight`` and ``gain``."""
+        """Return how steps are taken; a round adds ``step_size`` and, with Q, subspace weight and gain."""
         mine, wanted = ({field.name for field in dataclasses.fields(kind)} for kind in (Keys, StepSpec))
-        own = {name: getattr(self, name) for name in mine & wanted} | {"batch_size": self.batch}
+        own = {name: getattr(self, name) for name in mine & wanted} | {"batch_size": self.batch, "subspace_weight": 0.0}
         return StepSpec(**own | of_the_round)
 
     @property

@@ -29,8 +29,8 @@ class StepSpec:
     """
 
     step_size: float = dataclasses.field(metadata={"rule": at_least(0.0, math.inf)})  # eta_r
-    weight: float = dataclasses.field(default=0.0, metadata={"rule": between(0.0, 1.0), "sent": True})  # alpha
-    gain: float = dataclasses.field(default=1.0, metadata={"rule": at_least(0.0, math.inf), "sent": True})  # s
+    subspace_weight: float = dataclasses.field(default=0.0, metadata={"rule": between(0.0, 1.0), "sent": True})  # alpha
+    subspace_gain: float = dataclasses.field(default=1.0, metadata={"rule": at_least(0.0, math.inf), "sent": True})  # s
     radius: float = _as("radius")  # mu
     local_steps: int = _as("local_steps")  # K
     batch_size: int = _as("batch_size")  # b; 0: the whole shard

@@ -17,13 +17,13 @@ from zofedht.common.random.source import Source
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix
 
-__all__ = ["BLOCK_BYTES", "DirectionLaw", "gain", "law_of", "slot_directions"]
+__all__ = ["BLOCK_BYTES", "DirectionLaw", "law_of", "slot_directions", "subspace_gain"]
 
 BLOCK_BYTES = 32 * 2**20
 """Memory for one block of directions; a constant, since the shape of a product can change its last bits."""
 
 
-def gain(covariance: str, dimension: int, rank: int) -> float:
+def subspace_gain(covariance: str, dimension: int, rank: int) -> float:
     """Return s: 1 for ``paper`` (C <= I, as Theorem 1 needs), n/tau' for ``trace`` (trace C = n)."""
     return dimension / rank if covariance == "trace" and rank > 0 else 1.0
 
@@ -38,14 +38,14 @@ class DirectionLaw:
 
     dimension: int  # n
     basis: Matrix | None = None  # Q: (n, k), orthonormal columns
-    weight: float = 0.0  # a, alpha in the paper
-    gain: float = 1.0  # s
+    subspace_weight: float = 0.0  # a, alpha in the paper
+    subspace_gain: float = 1.0  # s
     probe: str = "gaussian"  # law of v1 and v2
 
     @property
     def follows_basis(self) -> bool:
         """Whether any probe energy goes into span(Q)."""
-        return self.basis is not None and self.basis.shape[1] > 0 and self.weight > 0.0
+        return self.basis is not None and self.basis.shape[1] > 0 and self.subspace_weight > 0.0
 
     def block(self, source: Source, coefficients: Source, steps: int) -> Matrix:
         """Draw ``steps`` directions as the rows of a (steps, n) array."""
@@ -53,9 +53,9 @@ class DirectionLaw:
         v = draw(source, steps, self.dimension)
         if not self.follows_basis or self.basis is None:
             return v
-        v *= math.sqrt(1.0 - self.weight)
+        v *= math.sqrt(1.0 - self.subspace_weight)
         inside = draw(coefficients, steps, self.basis.shape[1])
-        inside *= math.sqrt(self.weight * self.gain)
+        inside *= math.sqrt(self.subspace_weight * self.subspace_gain)
         v += inside @ self.basis.T
         return v
 

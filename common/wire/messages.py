@@ -93,8 +93,8 @@ class Member:
 class TrailStep:
     """What moved x in one round whose directions all slots shared: x <- x - sum_k l_k v_k."""
 
-    weight: float = wired(between(0.0, 1.0))  # alpha
-    gain: float = wired(at_least(0.0, math.inf))  # s
+    subspace_weight: float = wired(between(0.0, 1.0))  # alpha
+    subspace_gain: float = wired(at_least(0.0, math.inf))  # s
     version: int = wired(at_least(NO_BASIS))  # of Q
     lengths: Vector = wired()  # mean over slots of eta c_k: (K,)
 

@@ -39,7 +39,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from zofedht.common.directions.law import gain
+from zofedht.common.directions.law import subspace_gain
 
 __all__ = ["Bound", "Problem", "Spectrum", "Work", "balanced_step", "binding", "bound", "conditions", "spectrum"]
 
@@ -75,7 +75,7 @@ def spectrum(dimension: int, rank: int, weight: float, covariance: str) -> Spect
     """Return the bounds for a run of (1-a) I + a s Q Q^T; its first rounds, before a basis, have C = I."""
     if rank == 0 or weight == 0.0:
         return Spectrum(1.0, 1.0, float(dimension))
-    s = gain(covariance, dimension, rank)
+    s = subspace_gain(covariance, dimension, rank)
     inside = 1.0 - weight + weight * s
     outside = 1.0 - weight if rank < dimension else inside
     trace = (1.0 - weight) * dimension + weight * s * rank

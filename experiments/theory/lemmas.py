@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zofedht.common.directions.law import DirectionLaw, gain
+from zofedht.common.directions.law import DirectionLaw, subspace_gain
 from zofedht.common.random.source import Source
 from zofedht.common.typing import Vector
 from zofedht.experiments.theory.bounds import Spectrum
@@ -52,7 +52,7 @@ def check_lemmas(
     rng = np.random.default_rng(seed)
     x = rng.uniform(-math.pi, math.pi, dimension)
     basis = np.linalg.qr(rng.standard_normal((dimension, rank)))[0]
-    s = gain(covariance, dimension, rank) if weight else 1.0
+    s = subspace_gain(covariance, dimension, rank) if weight else 1.0
     law = DirectionLaw(dimension, basis, weight, s)
     c = (1.0 - weight) * np.eye(dimension) + weight * s * basis @ basis.T
     eigenvalues = np.linalg.eigvalsh(c)

@@ -79,7 +79,7 @@ def record_round(
         seconds=totals.seconds,
         failures=[asdict(failure) for failure in outcome.failures],
         skipped=[asdict(skipped) for skipped in outcome.skipped],
-        subspace_weight=asked[0].spec.weight,
+        subspace_weight=asked[0].spec.subspace_weight,
         interventions=[asdict(change) for change in outcome.interventions],
         fallbacks=[asdict(slot) for slot in fallbacks],
         start_loss=outcome.start_loss,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.directions.law import gain
+from zofedht.common.directions.law import subspace_gain
 from zofedht.common.directions.trajectory import basis_of
 from zofedht.common.random.streams import Address
 from zofedht.common.replay import landed
@@ -57,10 +57,10 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
     steps = auto.steps(state.auto, now, len(chosen))  # eta_r
     weight = auto.weight(state.auto, now)  # alpha of C_r, line 10
     follows = weight > 0.0
-    scale = gain(config.covariance, state.x.shape[0], state.rank) if follows else 1.0  # s
+    gain = subspace_gain(config.covariance, state.x.shape[0], state.rank) if follows else 1.0  # s
     common = Broadcast(  # lines 4 and 7
         address=Address(config.seed, state.round, 0, direction_slot=0 if config.directions == "shared" else None),
-        spec=config.step_spec(step_size=steps[0], weight=weight, gain=scale),
+        spec=config.step_spec(step_size=steps[0], subspace_weight=weight, subspace_gain=gain),
         client="",
         partition=OWN_ROWS,
         task=config.task,

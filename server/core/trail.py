@@ -48,7 +48,7 @@ class Trail:
             self._steps = {}
         else:
             version = asked.version if asked.needs_basis else NO_BASIS
-            step = TrailStep(asked.spec.weight, asked.spec.gain, version, lengths)
+            step = TrailStep(asked.spec.subspace_weight, asked.spec.subspace_gain, version, lengths)
             self._steps[asked.round] = step
             most = self._most(asked, step)
             while len(self._steps) > most:

@@ -10,7 +10,7 @@ import pytest
 from tests.common.samples import orthonormal
 from tests.helpers import broadcast, changed
 from zofedht.common.directions import law
-from zofedht.common.directions.law import gain, law_of, slot_directions
+from zofedht.common.directions.law import law_of, slot_directions, subspace_gain
 from zofedht.common.random import streams
 from zofedht.common.random.streams import stream
 from zofedht.common.replay import PARTS, Replay, agrees, draw_check, replay, sketch
@@ -29,7 +29,7 @@ def replayed(asked: Broadcast, basis: Matrix | None, slopes: Vector) -> Replay:
 
 
 def along(covariance: str) -> Broadcast:
-    return changed(_PLAIN, version=4, rank=3, weight=0.3, gain=gain(covariance, _N, 3))
+    return changed(_PLAIN, version=4, rank=3, subspace_weight=0.3, subspace_gain=subspace_gain(covariance, _N, 3))
 
 
 CASES = [(_PLAIN, None), (along("paper"), _Q), (along("trace"), _Q), (changed(_PLAIN, direction_slot=0), None)]
@@ -92,7 +92,7 @@ def test_fewer_coordinates_than_parts_can_be_sketched(dimension: int) -> None:
     "changes",
     [
         *({"seed": 1}, {"round": 5}, {"slot": 3}, {"direction_slot": 0}, {"step_size": 0.1 * (1 + 1e-6)}),
-        *({"weight": 0.3001}, {"gain": 1.0001}, {"weight": 0.0}),
+        *({"subspace_weight": 0.3001}, {"subspace_gain": 1.0001}, {"subspace_weight": 0.0}),
     ],
 )
 def test_a_client_with_other_directions_does_not_agree(changes: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from zofedht.common.wire.messages import Broadcast, Update, basis_digest
 
 _N = 7
 _Q = orthonormal(_N, 2)
-_SPEC = spec(step_size=0.05, local_steps=10, batch_size=8, weight=0.4, gain=_N / 2)
+_SPEC = spec(step_size=0.05, local_steps=10, batch_size=8, subspace_weight=0.4, subspace_gain=_N / 2)
 _PLAIN = Broadcast(address=Address(1, 12, 3), spec=_SPEC, client="5", partition=5, x=np.full(_N, 0.5))
 _WITH_BASIS = dataclasses.replace(_PLAIN, version=10, digest=basis_digest(_Q), rank=2, basis=_Q)
 _WITHOUT_BASIS = dataclasses.replace(_WITH_BASIS, basis=None)
@@ -82,7 +82,7 @@ def test_a_basis_that_is_not_the_one_announced_is_refused_and_not_kept() -> None
 
 def test_an_empty_basis_is_a_basis_and_walks_the_isotropic_way() -> None:
     empty = _Q[:, :0]
-    broadcast = changed(_WITH_BASIS, basis=empty, rank=0, digest=basis_digest(empty), gain=1.0)
+    broadcast = changed(_WITH_BASIS, basis=empty, rank=0, digest=basis_digest(empty), subspace_gain=1.0)
     np.testing.assert_array_equal(_worker().work(broadcast).move, _worker().work(_PLAIN).move)  # type: ignore[arg-type]
 
 

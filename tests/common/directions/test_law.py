@@ -10,7 +10,7 @@ import pytest
 from tests.common.samples import orthonormal
 from tests.helpers import spec
 from zofedht.common.directions import law as directions
-from zofedht.common.directions.law import DirectionLaw, gain, law_of, slot_directions
+from zofedht.common.directions.law import DirectionLaw, law_of, slot_directions, subspace_gain
 from zofedht.common.random.streams import Address, stream
 from zofedht.common.typing import Matrix
 
@@ -19,7 +19,7 @@ _N, _RANK = 7, 3
 
 def _law(weight: float = 0.4, covariance: str = "trace", basis: Matrix | None = None) -> DirectionLaw:
     basis = orthonormal(_N, _RANK) if basis is None else basis
-    return DirectionLaw(_N, basis, weight, gain(covariance, _N, basis.shape[1]))
+    return DirectionLaw(_N, basis, weight, subspace_gain(covariance, _N, basis.shape[1]))
 
 
 def _drawn(law: DirectionLaw, steps: int = 20, seed: int = 1, round_: int = 2, slot: int = 3) -> Matrix:
@@ -61,13 +61,13 @@ def test_directions_have_mean_zero() -> None:
 
 def test_trace_covariance_keeps_the_energy_of_isotropic_directions_and_paper_never_exceeds_it() -> None:
     for rank in (1, 2, 5):
-        assert 0.7 * _N + 0.3 * gain("trace", _N, rank) * rank == pytest.approx(_N, rel=1e-15)
-        assert gain("paper", _N, rank) == 1.0
+        assert 0.7 * _N + 0.3 * subspace_gain("trace", _N, rank) * rank == pytest.approx(_N, rel=1e-15)
+        assert subspace_gain("paper", _N, rank) == 1.0
 
 
 @pytest.mark.parametrize("covariance", ["paper", "trace"])
 def test_gain_of_an_empty_basis_is_1(covariance: str) -> None:
-    assert gain(covariance, _N, 0) == 1.0
+    assert subspace_gain(covariance, _N, 0) == 1.0
 
 
 def test_weight_1_stays_in_the_span_of_the_basis() -> None:
@@ -110,7 +110,8 @@ def test_slots_that_share_directions_draw_those_of_one_slot() -> None:
 
 def test_a_law_has_all_that_its_spec_says_of_it() -> None:
     q = orthonormal(_N, _RANK)
-    assert law_of(spec(weight=0.4, gain=2.0, probe="sphere"), _N, q) == DirectionLaw(_N, q, 0.4, 2.0, "sphere")
+    given = spec(subspace_weight=0.4, subspace_gain=2.0, probe="sphere")
+    assert law_of(given, _N, q) == DirectionLaw(_N, q, 0.4, 2.0, "sphere")
 
 
 def test_more_steps_begin_with_the_same_directions() -> None:
@@ -119,7 +120,7 @@ def test_more_steps_begin_with_the_same_directions() -> None:
 
 @pytest.mark.parametrize("steps_in_a_block", [0, 1, 3, 19, 20, 21])
 def test_block_size_does_not_change_what_is_drawn(monkeypatch: pytest.MonkeyPatch, steps_in_a_block: int) -> None:
-    isotropic = dataclasses.replace(_law(), weight=0.0)
+    isotropic = dataclasses.replace(_law(), subspace_weight=0.0)
     whole, whole_isotropic = _drawn(_law()), _drawn(isotropic)
     monkeypatch.setattr(directions, "BLOCK_BYTES", 8 * _N * steps_in_a_block)
     sizes = [len(block) for block in slot_directions(_law(), 20, Address(1, 2, 3))]

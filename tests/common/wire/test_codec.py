@@ -41,7 +41,8 @@ from zofedht.common.wire.messages import (
 _X = np.array([-0.0, 5e-324, 1.7976931348623157e308, 0.1, -1.0 / 3.0, 2.0**-1022, np.pi])
 _Q = orthonormal(7, 3)
 _SPEC = spec(
-    local_steps=50, batch_size=0, slope="forward", probe="sphere", kernel="numpy", weight=1.0 / 3.0, gain=7.0 / 3.0,
+    local_steps=50, batch_size=0, slope="forward", probe="sphere", kernel="numpy",
+    subspace_weight=1.0 / 3.0, subspace_gain=7.0 / 3.0,
 )  # fmt: skip
 _ISOTROPIC = Broadcast(
     address=Address(2**63 - 1, 11, 2), spec=_SPEC, client="client-\u00fc 3", partition=3, x=_X, task='{"seed": 1}'
@@ -136,11 +137,13 @@ def test_every_field_of_a_spec_crosses_the_wire(data: st.DataObject) -> None:
 def test_a_spec_takes_each_key_of_its_name_from_the_config() -> None:
     keys = {"slope": "forward", "probe": "sphere", "kernel": "numpy", "uplink": "slopes", "on_error": "skip-step"}
     config = RunConfig.from_mapping({"radius": 0.5, "local-steps": 7, "batch-size": 9}).replace(**keys)
-    made = config.step_spec(step_size=0.25, weight=0.5, gain=2.0)
-    assert made == spec(step_size=0.25, weight=0.5, gain=2.0, radius=0.5, local_steps=7, batch_size=9, **keys)
+    of_the_round = {"step_size": 0.25, "subspace_weight": 0.5, "subspace_gain": 2.0}
+    made = config.step_spec(**of_the_round)
+    assert made == spec(**of_the_round, radius=0.5, local_steps=7, batch_size=9, **keys)
+    assert config.step_spec(step_size=0.25).subspace_weight == 0.0  # until there is a basis
     assert config.replace(algorithm="zofedavg-gd").step_spec(step_size=0.25).batch_size == 0
     names = {field.name for field in dataclasses.fields(StepSpec)}
-    assert names - {field.name for field in dataclasses.fields(Keys)} == {"weight", "gain"}  # a round's own
+    assert names - {field.name for field in dataclasses.fields(Keys)} == {"subspace_gain"}  # a round's own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,8 +258,8 @@ def test_a_huge_number_is_refused(message: Any, key: str) -> None:
         ("radius", math.inf, "a finite number"),
         ("step-size", -1.0, "at least 0.0"),
         ("step-size", math.inf, "a finite number"),
-        ("weight", 1.5, r"in \[0, 1\]"),
-        ("gain", math.nan, "a finite number"),
+        ("subspace-weight", 1.5, r"in \[0, 1\]"),
+        ("subspace-gain", math.nan, "a finite number"),
     ],
 )
 def test_a_broadcast_out_of_range_is_refused(key: str, value: float, rule: str) -> None:
@@ -384,9 +387,9 @@ def test_a_trail_of_another_length_is_refused(trail: Any) -> None:
 @pytest.mark.parametrize(
     ("numbers", "complaint"),
     [
-        ([2.0, 1.0, 0.0], "weight must be in"),
-        ([math.nan, 1.0, 0.0], "weight must be a finite number"),
-        ([0.0, -1.0, 0.0], "gain must be at least 0.0, got -1.0"),
+        ([2.0, 1.0, 0.0], "subspace-weight must be in"),
+        ([math.nan, 1.0, 0.0], "subspace-weight must be a finite number"),
+        ([0.0, -1.0, 0.0], "subspace-gain must be at least 0.0, got -1.0"),
         ([0.0, 1.0, 0.5], "version must be a whole number, got 0.5"),
         ([0.0, 1.0, 1e300], "version must be a number of at most 64 bits"),
     ],

@@ -170,7 +170,7 @@ def test_the_step_is_looked_at_again_when_the_weight_is_full_and_not_at_its_firs
     wanted = config(subspace_weight="auto")
     asked = ask(begun, wanted, [Member(str(i), i) for i in range(8)])
     assert len({broadcast.spec.step_size for broadcast in asked}) == steps
-    assert (asked[0].spec.weight > 0.0) == (stretch > 1.0)
+    assert (asked[0].spec.subspace_weight > 0.0) == (stretch > 1.0)
 
 
 def final_weight(objectives: Sequence[Objective]) -> float:
