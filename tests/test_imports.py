@@ -59,6 +59,7 @@ ARROWS = {
         "replay": "directions objective random typing wire",
         "shards": "choices config data errors models objective typing wire",
         "tls": "errors",
+        "whole_lines": "",
         "command_line": "errors versions",
     },
     "client": {

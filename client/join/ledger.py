@@ -16,6 +16,7 @@ import numpy as np
 from flwr.proto.transport_pb2 import ClientMessage, Scalar
 
 from zofedht.common.errors import DataError
+from zofedht.common.whole_lines import length_of_whole_lines
 from zofedht.common.wire.npy import decode_vector
 
 __all__ = ["Ledger", "Totals", "ledger_text", "total"]
@@ -32,7 +33,7 @@ _NUMBERS = ("slopes", "sketch", "values", "start")  # bytes that are float64 num
 
 
 class Ledger:
-    """Appends a line for each message.
+    """Appends a line for each message. A line that a kill has torn is cut off first: its message was not sent.
 
     Parameters
     ----------
@@ -49,8 +50,9 @@ class Ledger:
         self._path = path
         try:
             path.touch(mode=0o600)
-            with path.open("a", encoding="utf-8"):
-                pass
+            with path.open("r+b" if path.is_file() else "ab") as file:
+                if file.readable():  # a pipe or a device has no line to cut
+                    file.truncate(length_of_whole_lines(file))
         except OSError as error:
             raise DataError(f"--ledger {path} cannot be written ({error.strerror}); name another file") from error
 

@@ -20,6 +20,7 @@ from typing import cast
 
 from zofedht.common.errors import CAUSES, Cause, CheckpointError
 from zofedht.common.objective.points import Answer
+from zofedht.common.whole_lines import length_of_whole_lines
 from zofedht.server.records.files import cannot_write
 
 __all__ = ["EVALUATIONS", "Ledger", "Row", "RowFile", "read_rows"]
@@ -123,13 +124,13 @@ class RowFile:
         """Raises CheckpointError when the file has another header, DataError when it cannot be written."""
         self.path = path
         try:
-            text = path.read_bytes() if path.exists() else b""
-            whole = text[: text.rfind(b"\n") + 1]
-            self.lines = list(csv.reader(io.StringIO(whole.decode(errors="replace"))))
-            self._check(header)
             self._file = path.open("r+b" if path.exists() else "w+b")
-            self._file.truncate(len(whole))
-            self._file.seek(len(whole))
+            length = length_of_whole_lines(self._file)
+            self._file.seek(0)
+            self.lines = list(csv.reader(io.StringIO(self._file.read(length).decode(errors="replace"))))
+            self._check(header)
+            self._file.truncate(length)
+            self._file.seek(length)
         except OSError as error:
             raise cannot_write(path, error) from error
         self._synced = time.monotonic()
@@ -139,6 +140,7 @@ class RowFile:
 
     def _check(self, header: Sequence[str]) -> None:
         if self.lines and self.lines[0] != list(header):
+            self._file.close()
             raise CheckpointError(
                 f"{self.path} has the columns {', '.join(self.lines[0])}, this fleet writes {', '.join(header)}; choose"
                 " another folder"

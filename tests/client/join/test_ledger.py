@@ -79,3 +79,21 @@ def test_nothing_is_sent_that_cannot_be_written():
 def test_a_folder_is_no_ledger(tmp_path: Path):
     with pytest.raises(DataError, match=r"--ledger .* cannot be written"):
         Ledger(tmp_path)
+
+
+@pytest.mark.parametrize("torn", ['{"kind": "sl', '{"kind": "slot", "arrays": [' + "0.25, " * 50_000])
+def test_a_torn_line_is_cut_before_the_next(tmp_path: Path, torn: str):
+    path = tmp_path / "sent.jsonl"
+    Ledger(path).sent(_slot(np.zeros(3), np.zeros(2)))
+    whole = path.read_text()
+    path.write_text(whole + torn)
+    Ledger(path).sent(_slot(np.ones(3), np.zeros(2)))
+    assert path.read_text().startswith(whole)
+    assert total(path).messages == {"slot": 2}
+
+
+def test_a_file_of_one_torn_line_begins_anew(tmp_path: Path):
+    path = tmp_path / "sent.jsonl"
+    path.write_text('{"kind": "sl')
+    Ledger(path).sent(_slot(np.ones(3), np.zeros(2)))
+    assert total(path).messages == {"slot": 1}
