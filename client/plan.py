@@ -36,6 +36,13 @@ class Plan:
         return [slice(None)] * self.spec.local_steps if drawn is None else list(drawn)
 
     def directions(self, block_bytes: int | None = None) -> Iterator[Matrix]:
-        """Yield the directions of the steps in blocks, (block, n) each."""
+        """Yield the directions of the steps in blocks, (block, n) each: q rows for each step of a block."""
         spec = self.spec
-        return slot_directions(self.law, spec.local_steps, self.address, kernel=spec.kernel, block_bytes=block_bytes)
+        return slot_directions(
+            self.law,
+            spec.slopes,
+            self.address,
+            kernel=spec.kernel,
+            block_bytes=block_bytes,
+            together=spec.slopes_per_step,
+        )

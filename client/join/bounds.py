@@ -18,7 +18,7 @@ class OwnBounds:
     least_batch : int
         Fewest samples whose mean loss may leave the device; 1 allows all.
     most_steps : int
-        Most steps of a slot, and so most slopes; 0 for no bound.
+        Most slopes of a slot, one for each step unless ``slopes-per-step`` says more; 0 for no bound.
 
     Raises
     ------
@@ -42,14 +42,15 @@ class OwnBounds:
                 f"the client's shard has {samples} samples, fewer than its own --least-batch {self.least_batch}"
             )
 
-    def check_slot(self, samples: int, steps: int) -> None:
-        """Raise DataError where a slot's steps are on fewer samples, or are more, than the owner allows."""
+    def check_slot(self, samples: int, slopes: int) -> None:
+        """Raise DataError where a slot's slopes are on fewer samples, or are more, than the owner allows."""
         if samples < self.least_batch:
             raise DataError.public(
                 f"the client's own --least-batch {self.least_batch} does not allow steps on {samples} samples; a larger"
                 " batch-size, or 0 for the whole shard, does"
             )
-        if self.most_steps and steps > self.most_steps:
+        if self.most_steps and slopes > self.most_steps:
             raise DataError.public(
-                f"the client's own --most-steps {self.most_steps} does not allow {steps} local-steps"
+                f"the client's own --most-steps {self.most_steps} does not allow a slot of {slopes} slopes"
+                " (local-steps times slopes-per-step)"
             )

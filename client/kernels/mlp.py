@@ -1,7 +1,7 @@
 """Local steps of the one-hidden-layer network with compiled loops.
 
-The first layer is linear in the weights, so X W and X V serve both ends. Rows with few entries are read
-in place, where they are not zero; others go through BLAS.
+The first layer is linear in the weights, so X W and X V serve both ends, and X W serves all slopes of a step. Rows with
+few entries are read in place, where they are not zero; others go through BLAS.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from zofedht.client.kernels.losses import LOGISTIC_CODE, sigmoid, totals
-from zofedht.client.kernels.slot import Rules, move
+from zofedht.client.kernels.slot import Blocks, Rules, measured, move
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.random.jit import compiled_sums
 from zofedht.common.typing import Indices, Matrix, Vector
@@ -26,33 +26,42 @@ _DENSE = 0.2
 def steps_of_block(
     objective: MlpObjective,
     w: Vector,
-    v: Matrix,
+    v: Blocks,
     batches: Indices | None,
     rules: Rules,
-    slopes: Vector,
-    losses: Vector,
+    slopes: Matrix,
+    losses: Matrix,
 ) -> None:
-    """Take one step along each row of v, changing w (n,) in place; write slopes and losses, (steps,) each.
+    """Take one step along each of the q rows of v[k], (steps, q, n), changing w (n,) in place.
 
-    ``batches`` holds the samples of each step, (steps, b), or is None for the whole shard. A slope that is
-    not finite ends the loop, and is written.
+    Slopes and losses are written, (steps, q) each. ``batches`` holds the samples of each step, (steps, b), or is None
+    for the whole shard. A slope that is not finite ends the loop, and is written.
     """
     everything = np.arange(len(objective)) if batches is None else None
     shape = (len(objective) if batches is None else batches.shape[1], objective.hidden)
     at, along = np.empty(shape), np.empty(shape)
     first = w.shape[0] - objective.hidden - (objective.hidden + 1 if objective.bias else 0)
     few_entries = _is_sparse(objective)
-    for k, direction in enumerate(v):
+    weights = w[:first].reshape(-1, objective.hidden)
+    for k, directions in enumerate(v):
         batch = everything if batches is None else batches[k]
-        weights, moved = (side[:first].reshape(-1, objective.hidden) for side in (w, direction))
-        if few_entries:
-            _products(*objective.rows, batch, weights, moved, at, along)
-        else:
-            rows = objective.features if batches is None else objective.features[batch]
-            np.dot(rows, weights, out=at)
-            np.dot(rows, moved, out=along)
-        if not _finish(at, along, objective.target, batch, w, direction, objective.bias, k, rules, slopes, losses):
-            break
+        rows = objective.features if batches is None or few_entries else objective.features[batch]
+        for j, direction in enumerate(directions):
+            moved = direction[:first].reshape(-1, objective.hidden)
+            if few_entries and j == 0:
+                _two_products(*objective.rows, batch, weights, moved, at, along)
+            elif few_entries:
+                _product(*objective.rows, batch, moved, along)
+            else:
+                if j == 0:
+                    np.dot(rows, weights, out=at)
+                np.dot(rows, moved, out=along)
+            if not _measure(
+                at, along, objective.target, batch, w, direction, objective.bias, j, rules, slopes[k], losses[k]
+            ):
+                return
+        for j, direction in enumerate(directions):
+            move(j, w, direction, rules, slopes[k])
 
 
 def _is_sparse(objective: MlpObjective) -> bool:
@@ -61,7 +70,7 @@ def _is_sparse(objective: MlpObjective) -> bool:
 
 
 @compiled_sums
-def _products(
+def _two_products(
     bounds: Any, columns: Any, values: Any, batch: Any, weights: Any, moved: Any, at: Any, along: Any
 ) -> None:
     """Write X W to ``at`` and X V to ``along`` for the rows of the batch."""
@@ -86,10 +95,31 @@ def _products(
 
 
 @compiled_sums
-def _finish(
+def _product(bounds: Any, columns: Any, values: Any, batch: Any, moved: Any, along: Any) -> None:
+    """Write X V to ``along`` for the rows of the batch."""
+    hidden = along.shape[1]
+    for i in range(batch.shape[0]):
+        start, stop = bounds[batch[i]], bounds[batch[i] + 1]
+        along[i] = 0.0
+        four = start + (stop - start) // 4 * 4
+        for place in range(start, four, 4):
+            c0, c1 = np.uintp(columns[place]), np.uintp(columns[place + 1])
+            c2, c3 = np.uintp(columns[place + 2]), np.uintp(columns[place + 3])
+            x0, x1, x2, x3 = values[place], values[place + 1], values[place + 2], values[place + 3]
+            for h in range(hidden):
+                along[i, h] += x0 * moved[c0, h] + x1 * moved[c1, h] + x2 * moved[c2, h] + x3 * moved[c3, h]
+        for place in range(four, stop):
+            x, column = values[place], np.uintp(columns[place])
+            for h in range(hidden):
+                along[i, h] += x * moved[column, h]
+
+
+@compiled_sums
+def _measure(
     at: Any, along: Any, target: Any, batch: Any, w: Any, v: Any, bias: Any, k: Any, rules: Any, slopes: Any,
     losses: Any,
 ) -> Any:  # fmt: skip
+    """Record slope k of a step, from X W and X V; the biases of W are added to ``at`` with slope 0."""
     upper, lower = rules[0], rules[1]
     size, hidden = at.shape
     n = w.shape[0]
@@ -98,7 +128,7 @@ def _finish(
     for i in range(size):
         if bias:
             for h in range(hidden):
-                at[i, h] += w[last - hidden + h]
+                at[i, h] += w[last - hidden + h] if k == 0 else 0.0
                 along[i, h] += v[last - hidden + h]
         low = w[n - 1] + lower * v[n - 1] if bias else 0.0
         high = w[n - 1] + upper * v[n - 1] if bias else 0.0
@@ -107,4 +137,4 @@ def _finish(
             high += sigmoid(at[i, h] + upper * along[i, h]) * (w[last + h] + upper * v[last + h])
         lows[i], delta[i], y[i] = low, high - low, target[batch[i]]
     change, loss = totals(LOGISTIC_CODE, lows, delta, y)
-    return move(change / size, loss / size, k, w, v, rules, slopes, losses)
+    return measured(change / size, loss / size, k, w, v, rules, slopes, losses)

@@ -5,17 +5,23 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zofedht.common.random.jit import compiled_sums
 
-__all__ = ["Rules", "move"]
+__all__ = ["Blocks", "Rules", "measured", "move"]
+
+Blocks = NDArray[np.float64]
+"""The directions of a block of steps: (steps, q, n)."""
 
 Rules = tuple[float, float, float, float]
 """Both ends of the difference, upper and lower, in units of v; the step size; the weight of the penalty."""
 
 
 @compiled_sums
-def move(change: Any, low: Any, k: Any, w: Any, v: Any, rules: Any, slopes: Any, losses: Any) -> Any:
-    """Add the penalty, record slope k and its loss, and take the step in w; False when the slope is not finite.
+def measured(change: Any, low: Any, k: Any, w: Any, v: Any, rules: Any, slopes: Any, losses: Any) -> Any:
+    """Add the penalty, and record slope k and its loss; False when its step is not finite.
 
     ``change`` and ``low`` are F(w + upper v) - F(w + lower v) and F(w + lower v) of the unpenalised loss.
     """
@@ -34,6 +40,12 @@ def move(change: Any, low: Any, k: Any, w: Any, v: Any, rules: Any, slopes: Any,
     if not math.isfinite(length):
         slopes[k] = length  # a finite slope whose step is not: w would be lost just the same
         return False
+    return True
+
+
+@compiled_sums
+def move(k: Any, w: Any, v: Any, rules: Any, slopes: Any) -> None:
+    """Take the step along v, row k of a block, in w."""
+    length = rules[2] * slopes[k]
     for j in range(w.shape[0]):
         w[j] -= length * v[j]
-    return True

@@ -49,22 +49,23 @@ def prepare(objective: LinearObjective | MlpObjective) -> None:
 
 
 def steps(objective: LinearObjective | MlpObjective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector]:
-    """Return the move (n,), the slopes (K,) and the mean losses of the probes (K,) of a built-in model.
+    """Return the move (n,), the slopes (K q,) and the mean losses of the probes (K q,) of a built-in model.
 
     After a slope that is not finite the rest is zero.
     """
     upper, lower = (end * plan.spec.radius for end in ENDS[plan.spec.slope])
     rules = (upper, lower, plan.spec.step_size, objective.l2)
-    slopes, losses = np.zeros(plan.spec.local_steps), np.zeros(plan.spec.local_steps)
+    together = plan.spec.slopes_per_step  # q
+    slopes, losses = (np.zeros((plan.spec.local_steps, together)) for _ in range(2))
     drawn = plan.drawn(len(objective))
     steps_of_block = _BLOCKS[type(objective)]
     w = x.copy()
     done = 0
     for v in plan.directions(_BLOCK_BYTES if plan.law.follows_basis else _CACHED_BYTES):
-        taken = slice(done, done + len(v))
+        taken = slice(done, done + len(v) // together)
         batches = None if drawn is None else drawn[taken]
-        steps_of_block(objective, w, v, batches, rules, slopes[taken], losses[taken])
+        steps_of_block(objective, w, v.reshape(-1, together, len(w)), batches, rules, slopes[taken], losses[taken])
         if not np.isfinite(slopes[taken]).all():
             break
-        done += len(v)
-    return w - x, slopes, losses
+        done = taken.stop
+    return w - x, slopes.reshape(-1), losses.reshape(-1)

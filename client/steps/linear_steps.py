@@ -28,9 +28,11 @@ def pays_off(objective: LinearObjective, batch_size: int) -> bool:
 
 
 def linear_steps(objective: LinearObjective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector]:
-    """Return the move (n,), the slopes (K,) and the mean losses of the probes (K,)."""
+    """Return the move (n,), the slopes (K q,) and the mean losses of the probes (K q,)."""
     upper, lower = (end * plan.spec.radius for end in ENDS[plan.spec.slope])
     step_size, batches = plan.spec.step_size, plan.batches(len(objective))
+    together = plan.spec.slopes_per_step  # q
+    batches = [batch for batch in batches for _ in range(together)]  # that of each slope
     slopes, losses = np.empty(len(batches)), np.empty(len(batches))
     scores = objective.features @ x  # a: (rows,), kept up to date step by step
     w = x.copy()
@@ -52,9 +54,12 @@ def linear_steps(objective: LinearObjective, x: Vector, plan: Plan) -> tuple[Vec
                 difference += extra
             c = difference / (upper - lower)
             slopes[done + k] = c
-            scores -= (step_size * c) * projected[k]
-            if penalty:
-                penalty.step(k, step_size * c)
+            if (k + 1) % together:
+                continue
+            for j in range(k + 1 - together, k + 1):  # the step, by the sum of its slopes
+                scores -= (step_size * slopes[done + j]) * projected[j]
+                if penalty:
+                    penalty.step(j, step_size * slopes[done + j])
         losses[taken] += objective.loss.value(lows, y).mean(axis=1)  # no step depends on them: all at once
         w -= (step_size * slopes[taken]) @ v
         done += len(v)

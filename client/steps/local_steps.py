@@ -9,21 +9,21 @@ import numpy as np
 
 from zofedht.client.plan import Plan
 from zofedht.client.steps.linear_steps import linear_steps, pays_off
-from zofedht.common.directions.slopes import Probe, probe
+from zofedht.common.directions.slopes import Probes, probes
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.user_traceback import raised_by_objective
 from zofedht.common.random.kernels import runs_compiled
-from zofedht.common.typing import Indices, Vector
+from zofedht.common.typing import Indices, Matrix, Vector
 
 __all__ = ["SlotResult", "local_steps"]
 
 
 @dataclass(frozen=True)
 class SlotResult:
-    """move: w_K - x_r, (n,). slopes: c_1..c_K, (K,), 0 for a skipped step. loss: mean loss of the probes.
+    """move: w_K - x_r, (n,). slopes: c_1..c_Kq, (K q,), 0 in a skipped step. loss: mean loss of the probes.
 
     start_loss: of the first probe that was not skipped, the mean of its two ends; until then w is still x_r.
     """
@@ -50,8 +50,8 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
     if found is not None:
         move, slopes, losses = found
         if not np.isfinite(slopes).all():
-            step = int(np.argmin(np.isfinite(slopes)))
-            _require_finite(float(slopes[step]), step)
+            at = int(np.argmin(np.isfinite(slopes)))
+            _require_finite(float(slopes[at]), at // plan.spec.slopes_per_step)
     else:
         move, slopes, losses = _any_steps(objective, x, plan, errors)
         if len(errors) == plan.spec.local_steps:
@@ -81,30 +81,35 @@ def _any_steps(
     objective: Objective, x: Vector, plan: Plan, errors: list[ObjectiveError]
 ) -> tuple[Vector, Vector, Vector]:
     w = x.copy()
-    slopes, losses = np.empty(plan.spec.local_steps), np.empty(plan.spec.local_steps)
+    together = plan.spec.slopes_per_step  # q
+    slopes, losses = (np.empty((plan.spec.local_steps, together)) for _ in range(2))
     batches = plan.batches(len(objective))
     step = 0
     for block in plan.directions():
-        for v in block:
+        for directions in block.reshape(-1, together, len(w)):
             try:
-                slopes[step], losses[step] = _checked_probe(objective, w, v, batches[step], plan, step)  # line 15
+                slopes[step], losses[step] = _checked_probes(objective, w, directions, batches[step], plan, step)
             except ObjectiveError as error:
                 if not plan.spec.skips_steps:
                     raise
                 errors.append(error)
                 slopes[step], losses[step] = 0.0, math.nan
             else:
-                w -= plan.spec.step_size * slopes[step] * v  # line 16
+                for c, v in zip(slopes[step], directions, strict=True):
+                    w -= plan.spec.step_size * c * v  # line 16
             step += 1
-    return w - x, slopes, losses
+    return w - x, slopes.reshape(-1), losses.reshape(-1)
 
 
-def _checked_probe(objective: Objective, w: Vector, v: Vector, batch: Indices | slice, plan: Plan, step: int) -> Probe:
+def _checked_probes(
+    objective: Objective, w: Vector, directions: Matrix, batch: Indices | slice, plan: Plan, step: int
+) -> Probes:
     try:
-        measured = probe(objective, w, v, plan.spec.radius, batch, plan.spec.slope)
+        measured = probes(objective, w, directions, plan.spec.radius, batch, plan.spec.slope)  # line 15
     except Exception as error:
         raise raised_by_objective(error, step=step) from error
-    _require_finite(measured.slope, step)
+    for slope in measured.slopes:
+        _require_finite(float(slope), step)
     return measured
 
 

@@ -55,7 +55,7 @@ class Worker:
     ) -> None:
         """``tell`` says what of an error goes into the answer: all of it, unless the server is somebody else's.
 
-        ``permit(samples of a step, steps)`` raises ZofedhtError where this device's owner does not allow a slot.
+        ``permit(samples of a step, slopes)`` raises ZofedhtError where this device's owner does not allow a slot.
         """
         self._tell, self._permit = tell, permit
         self._objective_of = objective_of
@@ -90,7 +90,7 @@ class Worker:
             objective = self._objective_of(broadcast)
             check_fits(objective, broadcast.x.shape[0], broadcast.units)
             plan = Plan(broadcast.spec, law_of(broadcast.spec, objective.dim, basis), broadcast.address)
-            self._permit(broadcast.spec.samples(len(objective)), broadcast.spec.local_steps)
+            self._permit(broadcast.spec.samples(len(objective)), broadcast.spec.slopes)
         except ZofedhtError as error:
             return _answer(broadcast, "failed", "unusable", self._tell(error))
         try:

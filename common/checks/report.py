@@ -123,7 +123,7 @@ def _findings(target: Objective | str, x0: Any, shard: Shard | None, config: Run
         checked_objective(target, type(target).__name__)
     except ObjectiveError as error:
         return [failed("size", error)]
-    slot = 2 * config.local_steps * (config.batch or len(target))
+    slot = config.step_spec(step_size=0.0).evaluations(len(target))
     rounds = config.rounds or math.ceil(config.budget / (slot * config.clients_per_round))
     plan = WorkPlan(config.local_steps, rounds, config.clients_per_round, config.round_timeout)
     found = check_objective(target, radius=config.radius, batch_size=config.batch, seed=config.seed, plan=plan, x0=x0)

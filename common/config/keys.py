@@ -106,6 +106,13 @@ class Keys:
         symbol="c",
         rule=one_of(SLOPES),
     )
+    slopes_per_step: int = _key(
+        1,
+        "slopes of a step, all at the same w and on the same samples; w moves by their sum",
+        symbol="q",
+        unit="slopes",
+        rule=at_least(1, 10**4),
+    )
     probe: str = _key(
         "gaussian",
         "law of both parts of a direction: gaussian (the paper's), rademacher (signs) or sphere",

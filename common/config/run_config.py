@@ -36,7 +36,7 @@ _TASK_KEYS = (
     "hidden-units", "mlp-bias", "l2", "objective", "num-clients", "seed",
 )  # fmt: skip
 
-_STEP_KEYS = ("algorithm", "probe", "radius", "slope", "local-steps", "batch-size", "kernel")
+_STEP_KEYS = ("algorithm", "probe", "radius", "slope", "slopes-per-step", "local-steps", "batch-size", "kernel")
 
 FREE_KEYS = frozenset(
     {

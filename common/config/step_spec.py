@@ -35,6 +35,7 @@ class StepSpec:
     local_steps: int = _as("local_steps")  # K
     batch_size: int = _as("batch_size")  # b; 0: the whole shard
     slope: str = _as("slope")
+    slopes_per_step: int = _as("slopes_per_step", default=1)  # q
     probe: str = _as("probe")
     kernel: str = _as("kernel")
     uplink: str = _as("uplink")
@@ -45,8 +46,17 @@ class StepSpec:
         return shard if shard == 1 else self.batch_size or shard
 
     def evaluations(self, shard: int) -> int:
-        """Return the evaluations of a slot, as the algorithm asks for them: two ends, each on the samples of a step."""
-        return 2 * self.samples(shard) * self.local_steps
+        """Return the evaluations of a slot, as the algorithm asks for them: all points of a step on all its samples.
+
+        Central slopes have two ends each, forward slopes of one step share w.
+        """
+        points = 2 * self.slopes_per_step if self.slope == "central" else self.slopes_per_step + 1
+        return points * self.samples(shard) * self.local_steps
+
+    @property
+    def slopes(self) -> int:
+        """The slopes of a slot, K q: as many directions are drawn."""
+        return self.local_steps * self.slopes_per_step
 
     @property
     def skips_steps(self) -> bool:

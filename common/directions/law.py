@@ -67,12 +67,21 @@ def law_of(spec: StepSpec, dimension: int, basis: Matrix | None = None) -> Direc
 
 
 def slot_directions(
-    law: DirectionLaw, steps: int, address: Address, *, kernel: str = "auto", block_bytes: int | None = None
+    law: DirectionLaw,
+    count: int,
+    address: Address,
+    *,
+    kernel: str = "auto",
+    block_bytes: int | None = None,
+    together: int = 1,
 ) -> Iterator[Matrix]:
-    """Yield the directions of one slot in blocks of at most ``block_bytes`` or BLOCK_BYTES, (block, n) each."""
+    """Yield the ``count`` directions of one slot in blocks of at most ``block_bytes`` or BLOCK_BYTES, (block, n) each.
+
+    A block holds a multiple of ``together`` directions, those of whole steps.
+    """
     source = Source(address.directions.stream("directions"), kernel)
     # Making a source costs as much as a step: none is made where nothing will be drawn from it.
     coefficients = Source(address.directions.stream("subspace"), kernel) if law.follows_basis else source
-    most = max(1, (block_bytes or BLOCK_BYTES) // (8 * law.dimension))
-    for start in range(0, steps, most):
-        yield law.block(source, coefficients, min(most, steps - start))
+    most = max(1, (block_bytes or BLOCK_BYTES) // (8 * law.dimension * together)) * together
+    for start in range(0, count, most):
+        yield law.block(source, coefficients, min(most, count - start))

@@ -3,38 +3,49 @@
 central:  c = [F(w + mu v) - F(w - mu v)] / (2 mu)   (Algorithm 1, line 15)
 forward:  c = [F(w + mu v) - F(w)] / mu
 
-Built-in objectives give the difference exactly; black boxes are evaluated at both ends.
+A step may measure q slopes at one w, on the same samples: forward slopes then share F(w), so that q of them take q + 1
+evaluations of the samples. Built-in objectives give the difference exactly; black boxes are evaluated at both ends.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from zofedht.common.objective.base import ExactObjective, Objective, checked_loss
-from zofedht.common.typing import Indices, Vector
+import numpy as np
 
-__all__ = ["ENDS", "Probe", "probe"]
+from zofedht.common.objective.base import ExactObjective, Objective, checked_loss
+from zofedht.common.typing import Indices, Matrix, Vector
+
+__all__ = ["ENDS", "Probes", "probes"]
 
 ENDS = {"central": (1.0, -1.0), "forward": (1.0, 0.0)}
 """Ends of the two-point difference, in units of the radius."""
 
 
-class Probe(NamedTuple):
-    """A slope and the mean of the two losses that gave it."""
+class Probes(NamedTuple):
+    """The slopes of one step, (q,), and for each the mean of the two losses that gave it, (q,)."""
 
-    slope: float
-    loss: float
+    slopes: Vector
+    losses: Vector
 
 
-def probe(objective: Objective, w: Vector, v: Vector, radius: float, batch: Indices | slice, kind: str) -> Probe:
-    """Measure the slope of F along v at w on the samples of ``batch``.
+def probes(
+    objective: Objective, w: Vector, directions: Matrix, radius: float, batch: Indices | slice, kind: str
+) -> Probes:
+    """Measure the slopes of F along the rows of ``directions``, (q, n), at w on the samples of ``batch``.
 
     Raises ObjectiveError when a black box raises, or returns anything but a finite float64 number.
     """
     upper, lower = (end * radius for end in ENDS[kind])
     if isinstance(objective, ExactObjective):
-        difference, low = objective.difference(w, v, upper, lower, batch)
+        exact = (objective.difference(w, v, upper, lower, batch) for v in directions)
+        differences, lows = (np.array(side) for side in zip(*exact, strict=True))
+    elif lower == 0.0 and len(directions) > 1:  # all forward slopes share F(w)
+        base, highs = objective.base_and_ends(w, directions, upper, batch)
+        lows = np.full(len(directions), base)
+        differences = highs - lows
     else:
-        high, low = (checked_loss(value) for value in objective.ends(w, v, upper, lower, batch))
-        difference = high - low
-    return Probe(difference / (upper - lower), low + 0.5 * difference)
+        pairs = (objective.ends(w, v, upper, lower, batch) for v in directions)
+        highs, lows = (np.array([checked_loss(value) for value in side]) for side in zip(*pairs, strict=True))
+        differences = highs - lows
+    return Probes(differences / (upper - lower), lows + 0.5 * differences)

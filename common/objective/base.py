@@ -93,6 +93,13 @@ class Objective(ABC):
         high, low = self._at_once([w + upper * v, w + lower * v], batch)
         return high, low
 
+    def base_and_ends(
+        self, w: Vector, directions: Matrix, radius: float, batch: Indices | slice
+    ) -> tuple[float, Vector]:
+        """Return F(w), and F(w + radius v) for each row v of ``directions``, (q,)."""
+        base, *ends = self.values(np.vstack([w, w + radius * directions]), batch)
+        return base, np.array(ends)
+
     def values(self, ws: Matrix, batch: Indices | slice) -> Vector:
         """Return F at each row of ``ws``, (rows,) float64; override it where many points together are cheaper."""
         return np.array([checked_loss(value) for value in self._at_once(list(ws), batch)], dtype=np.float64)

@@ -96,23 +96,26 @@ class Units:
         at_bound = (z <= self.lower / self.scale) | (z >= self.upper / self.scale)
         return int(np.sum(at_bound & free)), int(np.sum(free))
 
-    def ends(self, z: Vector, v: Vector, upper: float, lower: float) -> tuple[Vector, Vector]:
+    def ends(self, z: Vector, v: Vector | Matrix, upper: float, lower: float) -> tuple[Vector, Any]:
         """Return (w, u) in the user's units such that w + upper u and w + lower u are within the bounds.
 
-        u is scale * v, but shorter in a parameter whose bounds are closer than the ends. w is the nearest such point
-        to z.
+        u is scale * v, one or one a row, but shorter in a parameter whose bounds are closer than the ends. w is the
+        nearest such point to z, for all of u.
         """
         w, u = self.scale * z, self.scale * v
         reach = max(abs(upper), abs(lower), upper - lower)
         width = self.upper - self.lower
-        size = np.minimum(reach * np.abs(u), width)
+        size = np.minimum(reach * np.max(np.abs(np.atleast_2d(u)), axis=0), width)
         inner_low, inner_high = (
             bound + inward * np.maximum(np.where(np.isfinite(bound), np.abs(bound), 0.0), size)
             for bound, inward in ((self.lower, _MARGIN), (self.upper, -_MARGIN))
         )
-        longest = np.maximum(inner_high - inner_low, 0.0) / (upper - lower)
+        # Of several u, some may go up from w and others down: each then has half of the box.
+        longest = np.maximum(inner_high - inner_low, 0.0) / (upper - lower) / (1.0 if v.ndim == 1 else 2.0)
         u = np.clip(u, -longest, longest)
         low, high = np.minimum(upper * u, lower * u), np.maximum(upper * u, lower * u)
+        if v.ndim == 2:
+            low, high = low.min(axis=0), high.max(axis=0)
         w = np.clip(w, inner_low - low, inner_high - high)
         return np.clip(w, self.lower, self.upper), u
 
@@ -202,6 +205,12 @@ class _Searched(Objective):
     def ends(self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice) -> tuple[float, float]:
         middle, along = self.units.ends(w, v, upper, lower)
         return self.inner.ends(middle, along, upper, lower, batch)
+
+    def base_and_ends(
+        self, w: Vector, directions: Matrix, radius: float, batch: Indices | slice
+    ) -> tuple[float, Vector]:
+        middle, along = self.units.ends(w, directions, radius, 0.0)
+        return self.inner.base_and_ends(middle, along, radius, batch)
 
     def values(self, ws: Matrix, batch: Indices | slice) -> Vector:
         return self.inner.values(self.units.to_user(ws), batch)

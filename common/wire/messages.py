@@ -119,7 +119,7 @@ class Broadcast:
     x_digest: str = ""  # of x, where the client is to keep it
     memory: int = wired(at_least(0, 10**4), default=0)  # tau, where it is then to make Q by itself
     # From the x that it keeps to this one, of which only the size is sent.
-    trail: tuple[TrailStep, ...] | None = wired(shape=lambda it: (-1, 3 + it["spec"].local_steps), default=None)
+    trail: tuple[TrailStep, ...] | None = wired(shape=lambda it: (-1, 3 + it["spec"].slopes), default=None)
     size: int = wired(at_least(0), key="dimension", default=0)  # n, where x is empty
     version: int = wired(at_least(NO_BASIS), key="basis-version", default=NO_BASIS, sent=True)  # refresh round of Q
     digest: str = wired(key="basis-digest", default="")  # of Q
@@ -153,6 +153,8 @@ class Broadcast:
             raise MessageError("a broadcast must hold x, or a trail and the dimension in the place of x")
         if self.needs_basis != bool(self.digest):
             raise MessageError("basis-digest must come with a basis-version, and with nothing else")
+        if self.spec.slopes > MOST_DRAWN:
+            raise MessageError(f"a slot may have at most {MOST_DRAWN} slopes, got {self.spec.slopes}")
         drawn = self.spec.local_steps * self.spec.batch_size
         if drawn > MOST_DRAWN:
             raise MessageError(f"local-steps times batch-size must be at most {MOST_DRAWN}, got {drawn}")

@@ -83,7 +83,7 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
     if update.dtype != broadcast.dtype:
         return "malformed", f"asked for {broadcast.dtype}, it sent {update.dtype}"
     if update.slopes is not None:
-        complaint = _not_finite("the slopes", update.slopes, (broadcast.spec.local_steps,))
+        complaint = _not_finite("the slopes", update.slopes, (broadcast.spec.slopes,))
         complaint = complaint or _not_finite("the sketch", update.sketch, (PARTS,))
     else:
         complaint = _not_finite("the move", update.move, broadcast.x.shape)

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.baseline import LOSSES, slope
 from benchmarks.local_step import CASES, main
 from benchmarks.rows import mnist_like, rcv1_like
-from zofedht.common.directions.slopes import probe
+from tests.common.samples import probe
 from zofedht.common.models.table import build_model
 
 

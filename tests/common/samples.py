@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import sparse
 
 from zofedht.common.data.dataset import Dataset
+from zofedht.common.directions.slopes import probes
 from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.objective.base import ExactObjective, Objective
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["MODEL_CASES", "BlackBox", "Exact", "Sum", "model", "orthonormal", "samples"]
+__all__ = ["MODEL_CASES", "BlackBox", "Exact", "Sum", "model", "orthonormal", "probe", "samples"]
 
 MODEL_CASES = [
     (name, bias, l2)
@@ -47,6 +50,19 @@ def orthonormal(dimension: int, rank: int, seed: int = 5) -> Matrix:
     """Return some Q, (dimension, rank)."""
     q: Matrix = np.linalg.qr(np.random.default_rng(seed).standard_normal((dimension, rank)))[0]
     return q
+
+
+class Probe(NamedTuple):
+    """The slope along one direction, and the mean of the two losses that gave it."""
+
+    slope: float
+    loss: float
+
+
+def probe(objective: Objective, w: Vector, v: Vector, radius: float, batch: Indices | slice, kind: str) -> Probe:
+    """Return the slope along one direction."""
+    found = probes(objective, w, v[None], radius, batch, kind)
+    return Probe(float(found.slopes[0]), float(found.losses[0]))
 
 
 class Exact(ExactObjective):

@@ -49,12 +49,18 @@ def _assert_close(one: SlotResult, other: SlotResult) -> None:
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("l2", [0.0, 0.3])
 @pytest.mark.parametrize("batch_size", [0, 8])
-@pytest.mark.parametrize("slope", ["central", "forward"])
+@pytest.mark.parametrize(("slope", "slopes_per_step"), [("central", 1), ("forward", 1), ("central", 2), ("forward", 3)])
 def test_compiled_steps_equal_plain_steps(
-    name: str, kind: str, bias: bool, l2: float, batch_size: int, slope: str
+    name: str, kind: str, bias: bool, l2: float, batch_size: int, slope: str, slopes_per_step: int
 ) -> None:
     objective = model(name, kind, bias=bias, l2=l2)
-    plan = _plan(objective.dim, batch_size=batch_size, slope=slope)
+    plan = _plan(
+        objective.dim,
+        batch_size=batch_size,
+        slope=slope,
+        slopes_per_step=slopes_per_step,
+        step_size=0.3 / slopes_per_step,
+    )
     x = _start(objective.dim)
     _assert_close(local_steps(objective, x, plan), local_steps(Exact(objective), x, plan))
 

@@ -50,12 +50,15 @@ def _assert_equal(fused: SlotResult, plain: SlotResult) -> None:
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("l2", [0.0, 0.3])
 @pytest.mark.parametrize("slope", ["central", "forward"])
+@pytest.mark.parametrize("slopes_per_step", [1, 3])
 @pytest.mark.parametrize("batch_size", [0, 1, 8])
-def test_projected_steps_equal_plain_steps(name: str, kind: str, l2: float, slope: str, batch_size: int) -> None:
+def test_projected_steps_equal_plain_steps(
+    name: str, kind: str, l2: float, slope: str, slopes_per_step: int, batch_size: int
+) -> None:
     # One row for each sample of the batch at most 16 times: else the plain path would be compared with itself.
     objective = _linear(name, kind, l2, rows=16 if batch_size == 1 else 40)
     assert pays_off(objective, batch_size)
-    _assert_equal(*_both(objective, _plan(slope=slope, batch_size=batch_size)))
+    _assert_equal(*_both(objective, _plan(slope=slope, slopes_per_step=slopes_per_step, batch_size=batch_size)))
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.3])

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.common.samples import MODEL_CASES, BlackBox, Exact, model, orthonormal, samples
+from tests.common.samples import MODEL_CASES, BlackBox, Exact, model, orthonormal, probe, samples
 from tests.helpers import Breaks, offline, spec
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import SlotResult, local_steps
 from zofedht.common.directions import law as directions
 from zofedht.common.directions.law import DirectionLaw, slot_directions
-from zofedht.common.directions.slopes import probe
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
@@ -37,7 +37,7 @@ def _run(objective: Objective, **changes: Any) -> SlotResult:
 
 
 def _v(plan: Plan) -> np.ndarray:
-    return np.concatenate(list(slot_directions(plan.law, plan.spec.local_steps, plan.address)))
+    return np.concatenate(list(slot_directions(plan.law, plan.spec.slopes, plan.address)))
 
 
 @pytest.mark.parametrize("slope", ["central", "forward"])
@@ -56,6 +56,41 @@ def test_steps_are_those_of_algorithm_1(slope: str, batch_size: int) -> None:
     np.testing.assert_array_equal(result.slopes, slopes)
     np.testing.assert_array_equal(result.move, w - 0.5)
     assert result.loss == np.mean(losses)
+
+
+@pytest.mark.parametrize("slope", ["central", "forward"])
+@pytest.mark.parametrize("black_box", [False, True])
+def test_the_slopes_of_one_step_are_all_measured_at_its_w(slope: str, black_box: bool) -> None:
+    objective = BlackBox(_quadratic()) if black_box else _quadratic()
+    plan = _plan(7, slope=slope, slopes_per_step=3, local_steps=4)
+    w, slopes = np.full(7, 0.5), []
+    for along, batch in zip(_v(plan).reshape(4, 3, 7), plan.batches(40), strict=True):
+        found = [probe(objective, w, v, plan.spec.radius, batch, slope).slope for v in along]
+        w = w - plan.spec.step_size * np.array(found) @ along
+        slopes += found
+    result = _run(objective, slope=slope, slopes_per_step=3, local_steps=4)
+    np.testing.assert_allclose(result.slopes, slopes, atol=1e-9)  # a naive slope carries rounding of some 1e-12
+    np.testing.assert_allclose(result.move, w - 0.5, atol=1e-9)
+
+
+@pytest.mark.parametrize(("slope", "points"), [("central", 6), ("forward", 4)])
+def test_forward_slopes_of_a_step_share_one_value(slope: str, points: int) -> None:
+    box = BlackBox(_quadratic())
+    result = _run(box, slope=slope, slopes_per_step=3, local_steps=5)
+    assert len(box.points) == 5 * points
+    assert result.evaluations == 5 * points * 8
+    assert result.slopes.shape == (15,)
+
+
+def test_a_step_that_fails_is_skipped_with_all_its_slopes() -> None:
+    class Fails(BlackBox):
+        def value(self, x: Vector, batch: Indices | slice) -> float:
+            found = super().value(x, batch)
+            return math.nan if len(self.points) == 6 else found  # in the second step
+
+    result = _run(Fails(_quadratic()), slope="forward", slopes_per_step=3, local_steps=4, on_error="skip-step")
+    assert (result.skipped, result.slopes[3:6].tolist()) == (1, [0.0] * 3)
+    assert np.all(result.slopes[[0, 1, 2, 6, 7, 8]] != 0.0)
 
 
 @pytest.mark.parametrize(("name", "bias", "l2"), MODEL_CASES)

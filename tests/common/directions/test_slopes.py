@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.common.samples import MODEL_CASES, BlackBox, model
-from zofedht.common.directions.slopes import ENDS, probe
+from tests.common.samples import MODEL_CASES, BlackBox, model, probe
+from zofedht.common.directions.slopes import ENDS
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.common.samples import probe
 from tests.waiting import PATIENCE
-from zofedht.common.directions.slopes import ENDS, probe
+from zofedht.common.directions.slopes import ENDS, probes
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import starting_point
@@ -96,6 +97,29 @@ def test_no_evaluation_is_outside_the_bounds(z: list[float], v: list[float], rad
     for x in objective.seen:
         assert np.all(x >= units.lower)
         assert np.all(x <= units.upper)
+
+
+@settings(max_examples=100)
+@given(z=_POINTS, v=_POINTS, radius=st.sampled_from([1e-8, 1e-3, 1.0]))
+def test_slopes_that_share_a_value_stay_within_the_bounds(z: list[float], v: list[float], radius: float) -> None:
+    objective = _Linear(scale=[3.0, 0.1, 7.0, 1.0, 1.0], bounds=_BOUNDS)
+    units = units_of(objective)
+    assert units is not None
+    directions = np.array([v, v[::-1], [-number for number in v]])
+    probes(in_search_units(objective), np.array(z), directions, radius, slice(None), "forward")
+    assert len(objective.seen) == 4
+    for x in objective.seen:
+        assert np.all((x >= units.lower) & (x <= units.upper))
+
+
+def test_linear_slopes_that_share_a_value_are_exact_at_a_bound() -> None:
+    objective = in_search_units(_Linear(bounds=[(-1.0, 1.0), (0.0, None), (None, 5.0), (-2.0, 2.0), (None, None)]))
+    units = units_of(objective)
+    assert units is not None
+    directions = np.random.default_rng(0).standard_normal((3, 5))
+    z = np.array([-1.0, 0.0, 5.0, 2.0, 0.0]) / units.scale
+    found = probes(objective, z, directions, 1e-3, slice(None), "forward").slopes
+    np.testing.assert_allclose(found, directions @ (units.scale * _Linear.slopes), rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", sorted(ENDS))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from zofedht.common.directions.slopes import probe
+from zofedht.common.directions.slopes import probes
 from zofedht.common.objective.base import Objective, Shard
 from zofedht.common.objective.loading import load_objective
 from zofedht.common.objective.user_traceback import raised, user_place, user_traceback
@@ -44,7 +44,7 @@ def _error(write_module: Callable[[str, str], None], name: str) -> Exception:
     write_module("days", _MODULE)
     objective = load_objective(f"days:{name}", Shard())
     with pytest.raises(Exception) as caught:  # noqa: PT011
-        probe(objective, objective.zeros(), objective.zeros(), 1e-3, slice(None), "central")
+        probes(objective, objective.zeros(), objective.zeros()[None], 1e-3, slice(None), "central")
     return caught.value
 
 

@@ -62,7 +62,8 @@ def reference(**changes: Any) -> Coordinator:
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"covariance": "paper"}, {"algorithm": "zofedavg-sgd"}, {"weighting": "examples"}]
+    "changes",
+    [{}, {"covariance": "paper"}, {"algorithm": "zofedavg-sgd"}, {"weighting": "examples"}, {"slopes_per_step": 2}],
 )
 def test_x_and_q_are_sent_once(changes: dict[str, Any]):
     """To who takes part in every round."""

@@ -52,7 +52,13 @@ def test_slopes_up_equal_moves_up(
 @pytest.mark.parametrize("directions", ["per-slot", "shared"])
 @pytest.mark.parametrize(
     "changes",
-    [{"weighting": "examples"}, {"slope": "forward"}, {"sampling": "without-replacement"}, {"local_steps": 1}],
+    [
+        {"weighting": "examples"},
+        {"slope": "forward"},
+        {"sampling": "without-replacement"},
+        {"local_steps": 1},
+        {"slopes_per_step": 3},
+    ],
 )
 def test_slopes_up_equal_moves_up_whatever_else_is_chosen(directions: str, changes: dict[str, Any]):
     keys = {"directions": directions, **changes}
