@@ -107,7 +107,7 @@ def _round(dimension: int, slots: int, steps: int, *, shared: bool) -> tuple[dic
 def _replaying(asked: dict[int, Broadcast], updates: list[Update], basis: Matrix, cores: int) -> Callable[[], object]:
     def work() -> object:
         replays.available_cores = lambda: cores
-        return Replays().parts(updates, asked, basis, "uniform")
+        return Replays().contributions(updates, asked, basis, "uniform")
 
     return work
 

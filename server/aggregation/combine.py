@@ -15,8 +15,8 @@ import numpy as np
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.server.aggregation.replays import Part, Replays
-from zofedht.server.aggregation.robust import OUTLIER, lengths_of, robust_mean, usual_length
+from zofedht.server.aggregation.means import OUTLIER, lengths_of, robust_mean, usual_length
+from zofedht.server.aggregation.replays import Contribution, Replays
 
 __all__ = ["Combined", "Outlier", "combine", "summed_outliers"]
 
@@ -32,9 +32,9 @@ class Outlier:
 
 @dataclass(frozen=True)
 class Combined:
-    """What x moves along: the parts of a weighted mean, one alone where a robust rule has made it."""
+    """What x moves along: the contributions to a weighted mean, one alone where a robust rule has made it."""
 
-    parts: list[Part]
+    contributions: list[Contribution]
     outliers: tuple[Outlier, ...]
     medians: tuple[float, ...]  # of lengths, for the rounds to come
 
@@ -74,7 +74,7 @@ def combine(
         if length > OUTLIER * usual > 0.0
     )
     if config.aggregation == "mean" or len(updates) == 1:
-        return Combined(replays.parts(updates, asked, basis, config.weighting), outliers, medians)
+        return Combined(replays.contributions(updates, asked, basis, config.weighting), outliers, medians)
     first = updates[0]
     eta, dimension = asked[first.slot].spec.step_size, asked[first.slot].dimension
     if all(u.slopes is not None for u in updates) and len({asked[u.slot].address.directions for u in updates}) == 1:
@@ -82,11 +82,11 @@ def combine(
         rows = np.stack([u.slopes for u in updates if u.slopes is not None])
         slopes = robust_mean(config.aggregation, rows, usual / math.sqrt(dimension), config.tolerated)
         return Combined(
-            replays.parts([replace(first, slopes=slopes)], asked, basis, config.weighting), outliers, medians
+            replays.contributions([replace(first, slopes=slopes)], asked, basis, config.weighting), outliers, medians
         )
     moves = [u.move for u in replays.with_moves(updates, asked, basis) if u.move is not None]
     move = robust_mean(config.aggregation, np.stack(moves), usual * eta, config.tolerated)
-    return Combined([Part(1.0, move)], outliers, medians)
+    return Combined([Contribution(1.0, move)], outliers, medians)
 
 
 def _length(update: Update, asked: Broadcast) -> float:

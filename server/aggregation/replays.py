@@ -13,9 +13,10 @@ from zofedht.common.blas import one_thread
 from zofedht.common.replay import Replay, agrees, replay
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.server.aggregation.screening import Failure, weight_of
+from zofedht.server.aggregation.means import slot_weight
+from zofedht.server.aggregation.screening import Failure
 
-__all__ = ["OTHER_DIRECTIONS", "Part", "Replays", "available_cores"]
+__all__ = ["OTHER_DIRECTIONS", "Contribution", "Replays", "available_cores"]
 
 OTHER_DIRECTIONS = "its directions are not the server's: the slopes do not give the sums of its move"
 
@@ -23,7 +24,7 @@ _WORTH_THREADS = 1_000_000  # random numbers; fewer are drawn before a thread ha
 
 
 @dataclass(frozen=True)
-class Part:
+class Contribution:
     """What the slots of one address of directions, or one move that was sent, contribute to the mean."""
 
     weight: float
@@ -53,17 +54,19 @@ class Replays:
                 found.append(other)
         return found
 
-    def parts(
+    def contributions(
         self, usable: Sequence[Update], asked: Mapping[int, Broadcast], basis: Matrix | None, weighting: str
-    ) -> list[Part]:
+    ) -> list[Contribution]:
         """Return what the mean is taken of, in the order of slots."""
         groups = _groups(usable, asked, weighting)
         replays = self._replay(groups, asked, basis)
-        ordered = [(address, Part(g.weight, replays[address].move, g.lengths)) for address, g in groups.items()]
+        ordered = [(address, Contribution(g.weight, replays[address].move, g.lengths)) for address, g in groups.items()]
         ordered += [
-            (u.slot, Part(weight_of(u, weighting), u.move)) for u in usable if u.slopes is None and u.move is not None
+            (u.slot, Contribution(slot_weight(u, weighting), u.move))
+            for u in usable
+            if u.slopes is None and u.move is not None
         ]
-        return [part for _, part in sorted(ordered, key=lambda item: (item[0], item[1].lengths is None))]
+        return [one for _, one in sorted(ordered, key=lambda item: (item[0], item[1].lengths is None))]
 
     def with_moves(
         self, usable: Sequence[Update], asked: Mapping[int, Broadcast], basis: Matrix | None
@@ -114,7 +117,7 @@ def _groups(usable: Sequence[Update], asked: Mapping[int, Broadcast], weighting:
 
 
 def _group(updates: Sequence[Update], asked: Mapping[int, Broadcast], weighting: str) -> _Group:
-    weights = [weight_of(update, weighting) for update in updates]
+    weights = [slot_weight(update, weighting) for update in updates]
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = [asked[u.slot].spec.step_size * u.slopes for u in updates if u.slopes is not None]
         if len(lengths) == 1:  # as they are: w l / w would round

@@ -1,4 +1,4 @@
-"""From replies to one move: screen what came back, then the mean in slot order."""
+"""Screening: which replies are usable, and what went wrong in the others; the rules by which a failure counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zofedht.common.replay import PARTS
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Update
 
-__all__ = ["Failure", "Skipped", "diverged", "mean_move", "screen", "skipped_steps", "weight_of"]
+__all__ = ["Failure", "Skipped", "diverged", "screen", "skipped_steps"]
 
 _LARGEST_LOSS = 1e100
 
@@ -136,21 +136,3 @@ def _not_finite(what: str, array: Vector | None, shape: tuple[int, ...]) -> tupl
     if not np.all(np.isfinite(array)):
         return "not-finite", f"{what} must not hold NaN or inf; a smaller step-size or radius usually cures this"
     return None
-
-
-def weight_of(update: Update, weighting: str) -> float:
-    """Return a slot's weight: 1 where they weigh equally, as in the paper; for ``examples`` the client's rows."""
-    return float(update.examples) if weighting == "examples" else 1.0
-
-
-def mean_move(parts: Sequence[tuple[float, Vector]]) -> Vector:
-    """Return the weighted mean of moves, (weight, move) each, in the order given (Algorithm 1, line 20)."""
-    if len(parts) == 1:  # as it is: w m / w would round
-        return parts[0][1]
-    total = None
-    with np.errstate(over="ignore", invalid="ignore"):  # ``tell`` looks for the inf of an overflow
-        for weight, move in parts:
-            part = weight * move
-            total = part if total is None else total + part
-        assert total is not None
-        return total / sum(weight for weight, _ in parts)

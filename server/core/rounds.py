@@ -17,8 +17,9 @@ from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, Update, basis_digest, rounded
 from zofedht.server import auto
 from zofedht.server.aggregation.combine import Outlier, combine
-from zofedht.server.aggregation.replays import Part, Replays
-from zofedht.server.aggregation.screening import Failure, Skipped, diverged, mean_move, screen, skipped_steps
+from zofedht.server.aggregation.means import mean_move
+from zofedht.server.aggregation.replays import Contribution, Replays
+from zofedht.server.aggregation.screening import Failure, Skipped, diverged, screen, skipped_steps
 from zofedht.server.auto import Intervention
 from zofedht.server.core.selection import select
 from zofedht.server.core.state import ServerState
@@ -111,8 +112,8 @@ def tell(
     learnt = auto.learn(state.auto, _now(state, config), replies)
     counted = [update for update in usable if update.slot in learnt.counts]
     combined = combine(counted, asked, config, replays, state.basis, state.lengths)  # line 20
-    parts = combined.parts
-    x, move = _moved(state, parts)  # line 21: x_{r+1} and Delta_r
+    contributions = combined.contributions
+    x, move = _moved(state, contributions)  # line 21: x_{r+1} and Delta_r
     if not np.all(np.isfinite(x)):
         text = "the mean of the moves overflows; lower step-size"
         failures += [Failure(u.round, u.slot, u.client, "not-finite", text) for u in usable]
@@ -132,7 +133,7 @@ def tell(
         loss=_mean([u.loss for u in usable]),
         skipped=skipped_steps(usable),
         interventions=learnt.interventions + changes,
-        lengths=parts[0].lengths if len(parts) == 1 and learnt.travels else None,
+        lengths=contributions[0].lengths if len(contributions) == 1 and learnt.travels else None,
         start_loss=_mean([u.start_loss for u in usable]),
         outliers=combined.outliers,
     )
@@ -156,11 +157,11 @@ def _screened(
     return [update for update in usable if update.slot not in slots], failures + wrong
 
 
-def _moved(state: ServerState, parts: Sequence[Part]) -> tuple[Vector, Vector | None]:
+def _moved(state: ServerState, contributions: Sequence[Contribution]) -> tuple[Vector, Vector | None]:
     """Return where the mean of the moves leads, and the move that this was; x itself and None where nothing moved."""
-    if not parts:
+    if not contributions:
         return state.x, None
-    return landed(state.x, mean_move([(part.weight, part.move) for part in parts]), state.units)
+    return landed(state.x, mean_move([(one.weight, one.move) for one in contributions]), state.units)
 
 
 def _remember(

@@ -33,12 +33,12 @@ def test_an_outlier_is_named_under_the_mean_too():
     combined = _combined(small(clients_per_round=5))
     assert [(one.slot, one.client) for one in combined.outliers] == [(4, "4")]
     assert combined.outliers[0].times == pytest.approx(300.0, rel=0.1)
-    assert len(combined.parts) == 5, "the mean takes it all the same"
+    assert len(combined.contributions) == 5, "the mean takes it all the same"
 
 
 def test_a_robust_rule_makes_one_part():
     combined = _combined(small(clients_per_round=5, aggregation="median"))
-    [part] = combined.parts
+    [part] = combined.contributions
     np.testing.assert_array_equal(part.move, np.median(_MOVES, axis=0))
     assert part.lengths is None
 
@@ -51,7 +51,7 @@ def test_lengths_are_remembered_in_units_of_the_step_size():
 
 def test_a_round_without_updates_leaves_all_as_it_is():
     combined = combine([], {}, small(), Replays(), None, (3.0,))
-    assert (combined.parts, combined.outliers, combined.medians) == ([], (), (3.0,))
+    assert (combined.contributions, combined.outliers, combined.medians) == ([], (), (3.0,))
 
 
 def test_no_round_takes_a_lone_move_for_an_outlier():

@@ -1,10 +1,9 @@
-"""Screening names what is wrong with a reply; the mean does not know in which order replies came."""
+"""Screening names what is wrong with a reply, and puts the usable ones in the order of slots."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,15 +11,9 @@ import numpy as np
 import pytest
 
 from tests.helpers import broadcast, reply
-from zofedht.common.typing import Vector
-from zofedht.common.wire.messages import Update
-from zofedht.server.aggregation.screening import mean_move, screen, weight_of
+from zofedht.server.aggregation.screening import screen
 
 ASKED = {slot: broadcast(slot, client) for slot, client in enumerate(["2", "0", "2"])}
-
-
-def mean(replies: Sequence[Update], weighting: str) -> Vector:
-    return mean_move([(weight_of(each, weighting), each.move) for each in replies if each.move is not None])
 
 
 @pytest.mark.parametrize(
@@ -115,33 +108,3 @@ def test_usable_replies_come_in_slot_order_whatever_order_they_arrived_in():
         usable, failures = screen(arrived, ASKED)
         assert usable == replies
         assert not failures
-
-
-def test_the_mean_is_the_same_bit_for_bit_in_any_order_of_arrival():
-    rng = np.random.default_rng(0)
-    asked = {slot: broadcast(slot) for slot in range(4)}
-    replies = [reply(asked[slot], move=rng.standard_normal(3) * 10.0**slot) for slot in asked]
-    means = {mean(screen(order, asked)[0], "uniform").tobytes() for order in itertools.permutations(replies)}
-    assert len(means) == 1
-
-
-def test_uniform_weighs_slots_equally_so_a_client_drawn_twice_counts_twice():
-    moves = [[3.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 6.0]]
-    replies = [reply(ASKED[slot], move=move, examples=10**slot) for slot, move in enumerate(moves)]
-    np.testing.assert_array_equal(mean(replies, "uniform"), [1.0, 3.0, 2.0])  # slots 0 and 2 are client 2's
-
-
-def test_examples_weighs_by_the_rows_of_the_shard():
-    replies = [reply(ASKED[0], [4.0, 0.0, 0.0], examples=3), reply(ASKED[1], [0.0, 4.0, 0.0], examples=1)]
-    np.testing.assert_array_equal(mean(replies, "examples"), [3.0, 1.0, 0.0])
-
-
-def test_examples_equals_uniform_on_shards_of_one_size():
-    rng = np.random.default_rng(1)
-    replies = [reply(ASKED[slot], rng.standard_normal(3), examples=8) for slot in ASKED]
-    np.testing.assert_allclose(mean(replies, "examples"), mean(replies, "uniform"), rtol=1e-15)
-
-
-@pytest.mark.parametrize("weighting", ["uniform", "examples"])
-def test_the_mean_of_one_move_is_that_move(weighting: str):
-    np.testing.assert_array_equal(mean([reply(ASKED[0], [0.1, 0.2, 0.3])], weighting), [0.1, 0.2, 0.3])

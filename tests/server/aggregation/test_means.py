@@ -1,14 +1,18 @@
-"""Rules that make one row of many: what each is, and what a false row can do to it."""
+"""The mean and the robust rules: what each is, and what a false row can do to it."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from zofedht.common.typing import Matrix
-from zofedht.server.aggregation.robust import RULES, robust_mean, usual_length
+from tests.helpers import broadcast, reply
+from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.messages import Update
+from zofedht.server.aggregation.means import RULES, mean_move, robust_mean, slot_weight, usual_length
+from zofedht.server.aggregation.screening import screen
 
 _HONEST = np.random.default_rng(5).normal(1.0, 0.3, size=(10, 40))  # the mean is ~ 1 in each coordinate
 
@@ -105,3 +109,40 @@ def test_the_order_of_slots_changes_no_more_than_rounding():
     for rule, order in itertools.product(RULES, (slice(None, None, -1), np.r_[5:10, 0:5])):
         one, other = (robust_mean(rule, rows, _usual(_HONEST), 2) for rows in (_HONEST, _HONEST[order]))
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+ASKED = {slot: broadcast(slot, client) for slot, client in enumerate(["2", "0", "2"])}
+
+
+def mean(replies: Sequence[Update], weighting: str) -> Vector:
+    return mean_move([(slot_weight(each, weighting), each.move) for each in replies if each.move is not None])
+
+
+def test_the_mean_is_the_same_bit_for_bit_in_any_order_of_arrival():
+    rng = np.random.default_rng(0)
+    asked = {slot: broadcast(slot) for slot in range(4)}
+    replies = [reply(asked[slot], move=rng.standard_normal(3) * 10.0**slot) for slot in asked]
+    means = {mean(screen(order, asked)[0], "uniform").tobytes() for order in itertools.permutations(replies)}
+    assert len(means) == 1
+
+
+def test_uniform_weighs_slots_equally_so_a_client_drawn_twice_counts_twice():
+    moves = [[3.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 6.0]]
+    replies = [reply(ASKED[slot], move=move, examples=10**slot) for slot, move in enumerate(moves)]
+    np.testing.assert_array_equal(mean(replies, "uniform"), [1.0, 3.0, 2.0])  # slots 0 and 2 are client 2's
+
+
+def test_examples_weighs_by_the_rows_of_the_shard():
+    replies = [reply(ASKED[0], [4.0, 0.0, 0.0], examples=3), reply(ASKED[1], [0.0, 4.0, 0.0], examples=1)]
+    np.testing.assert_array_equal(mean(replies, "examples"), [3.0, 1.0, 0.0])
+
+
+def test_examples_equals_uniform_on_shards_of_one_size():
+    rng = np.random.default_rng(1)
+    replies = [reply(ASKED[slot], rng.standard_normal(3), examples=8) for slot in ASKED]
+    np.testing.assert_allclose(mean(replies, "examples"), mean(replies, "uniform"), rtol=1e-15)
+
+
+@pytest.mark.parametrize("weighting", ["uniform", "examples"])
+def test_the_mean_of_one_move_is_that_move(weighting: str):
+    np.testing.assert_array_equal(mean([reply(ASKED[0], [0.1, 0.2, 0.3])], weighting), [0.1, 0.2, 0.3])

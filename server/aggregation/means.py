@@ -1,4 +1,4 @@
-"""From the rows of a round to one, where some of them may be false.
+"""From the rows of a round to one: their weighted mean, or a rule for rounds in which some rows may be false.
 
 A row is what a slot contributes: its move, or its slopes times the step size where all slots share their directions.
 A rule is a pure function of the rows, (m, n), in slot order; m is small, and n may be large.
@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from zofedht.common.typing import Indices, Matrix, Vector
+from zofedht.common.wire.messages import Update
 
-__all__ = ["OUTLIER", "RULES", "lengths_of", "robust_mean", "usual_length"]
+__all__ = ["OUTLIER", "RULES", "lengths_of", "mean_move", "robust_mean", "slot_weight", "usual_length"]
 
 OUTLIER = 5.0
 """A move more than this many times as long as usual is an outlier; honest moves differ by a factor of two."""
@@ -23,6 +24,24 @@ OUTLIER = 5.0
 _CLIP = 2.0  # times the usual length that a row may have under ``clipped``
 _PASSES = 3  # of centered clipping: more change nothing that was measured
 _ROUNDS = 5  # whose medians make the usual length
+
+
+def slot_weight(update: Update, weighting: str) -> float:
+    """Return a slot's weight: 1 where they weigh equally, as in the paper; for ``examples`` the client's rows."""
+    return float(update.examples) if weighting == "examples" else 1.0
+
+
+def mean_move(moves: Sequence[tuple[float, Vector]]) -> Vector:
+    """Return the weighted mean of moves, (weight, move) each, in the order given (Algorithm 1, line 20)."""
+    if len(moves) == 1:  # as it is: w m / w would round
+        return moves[0][1]
+    total = None
+    with np.errstate(over="ignore", invalid="ignore"):  # ``tell`` looks for the inf of an overflow
+        for weight, move in moves:
+            weighted = weight * move
+            total = weighted if total is None else total + weighted
+        assert total is not None
+        return total / sum(weight for weight, _ in moves)
 
 
 def usual_length(medians: Sequence[float], lengths: Sequence[float]) -> tuple[float, tuple[float, ...]]:
