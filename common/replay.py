@@ -2,9 +2,9 @@
 
 w_K - x_r = -eta sum_k c_k v_k, and v_k is a function of (seed, round, slot, k) and Q. So K slopes give the n numbers of
 the move to everybody who draws the same directions. A sketch checks that both ends do: the client sends the sums of its
-move over a few parts of the coordinates, and the replayed directions must give the same sums. A sketch is linear, so
-the sums of the directions serve all slots with these directions. A sketch compares real numbers, so the last bits of a
-product, which another BLAS rounds otherwise, raise no alarm.
+move over a few stretches of the coordinates, and the replayed directions must give the same sums. A sketch is linear,
+so the sums of the directions serve all slots with these directions. A sketch compares real numbers, so the last bits of
+a product, which another BLAS rounds otherwise, raise no alarm.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, TrailStep
 
-__all__ = ["PARTS", "Replay", "agrees", "draw_check", "landed", "past_round", "replay", "sketch"]
+__all__ = ["SKETCH_SUMS", "Replay", "agrees", "draw_check", "landed", "past_round", "replay", "sketch"]
 
-PARTS = 4
-"""Parts of the coordinates in a sketch."""
+SKETCH_SUMS = 4
+"""Numbers of a sketch: sums over so many stretches of the coordinates."""
 
 _COLUMNS = 8192  # of the move at a time, so that they stay in the cache; no result depends on it
 _RELATIVE = 1e-9  # a wrong direction is off by 1 / sqrt(K) or more, rounding by 1e-13
@@ -34,7 +34,7 @@ _OF_X = 1e-13  # the client's move w_K - x carries the rounding of x
 
 @dataclass(frozen=True)
 class Replay:
-    """move: -sum_k eta c_k v_k, (n,). sums: of each direction over the parts, (K, PARTS)."""
+    """move: -sum_k eta c_k v_k, (n,). sums: of each direction over the stretches, (K, SKETCH_SUMS)."""
 
     move: Vector
     sums: Matrix
@@ -47,7 +47,7 @@ def replay(broadcast: Broadcast, basis: Matrix | None, lengths: Vector) -> Repla
     size of a block. A law with Q takes a product, so call ``replay`` within ``one_thread``.
     """
     move = np.zeros(broadcast.dimension)
-    sums = np.empty((lengths.shape[0], PARTS))
+    sums = np.empty((lengths.shape[0], SKETCH_SUMS))
     done = 0
     law = law_of(broadcast.spec, broadcast.dimension, basis)
     # A mean may overflow; the caller checks that the move is finite.
@@ -55,7 +55,7 @@ def replay(broadcast: Broadcast, basis: Matrix | None, lengths: Vector) -> Repla
         for block in slot_directions(law, lengths.shape[0], broadcast.address):
             taken = slice(done, done + block.shape[0])
             _take_steps(move, block, lengths[taken])
-            sums[taken] = _part_sums(block)
+            sums[taken] = _sketch_sums(block)
             done += block.shape[0]
     return Replay(move, sums)
 
@@ -78,8 +78,8 @@ def landed(x: Vector, move: Vector, units: Units | None) -> tuple[Vector, Vector
 
 
 def sketch(move: Vector) -> Vector:
-    """Return the sums of a move over PARTS parts of its coordinates."""
-    total: Vector = _part_sums(move[None, :])[0]
+    """Return the sums of a move over SKETCH_SUMS stretches of its coordinates."""
+    total: Vector = _sketch_sums(move[None, :])[0]
     return total
 
 
@@ -111,6 +111,6 @@ def _take_steps(move: Vector, block: Matrix, lengths: Vector) -> None:
             piece -= product
 
 
-def _part_sums(block: Matrix) -> Matrix:
-    bounds = [block.shape[1] * part // PARTS for part in range(PARTS + 1)]
+def _sketch_sums(block: Matrix) -> Matrix:
+    bounds = [block.shape[1] * place // SKETCH_SUMS for place in range(SKETCH_SUMS + 1)]
     return np.stack([block[:, start:end].sum(axis=1) for start, end in itertools.pairwise(bounds)], axis=1)

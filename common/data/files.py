@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.data.idx_files import LABELS_MARK, PIXELS_MARK, read_idx
-from zofedht.common.data.reading import COMPRESSIONS, Part, check_finite, compact_csr, opened, unusable
+from zofedht.common.data.reading import COMPRESSIONS, RawRows, check_finite, compact_csr, opened, unusable
 from zofedht.common.data.text_files import read_csv, read_svmlight
 from zofedht.common.errors import DataError
 
@@ -25,7 +25,7 @@ _SPARSE_KEYS = ("data", "indices", "indptr", "shape")
 _LABEL_KEYS = ("y", "labels", "target")
 
 
-def read_file(path: str | Path, n_features: int | None = None) -> Part:
+def read_file(path: str | Path, n_features: int | None = None) -> RawRows:
     """Read one data file.
 
     Parameters
@@ -36,7 +36,7 @@ def read_file(path: str | Path, n_features: int | None = None) -> Part:
 
     Returns
     -------
-    Part
+    RawRows
         Features (rows, columns) and labels (rows,). Dense features keep the file's dtype. Sparse features are float64
         with int32 indices and are never densified.
 
@@ -51,7 +51,7 @@ def read_file(path: str | Path, n_features: int | None = None) -> Part:
     return part
 
 
-def _check(part: Part, path: Path, n_features: int | None) -> None:
+def _check(part: RawRows, path: Path, n_features: int | None) -> None:
     """Raise DataError unless the two arrays are rows of finite real numbers with one label each."""
     features, labels = part
     for name, array in (("features", features), ("labels", labels)):
@@ -73,11 +73,11 @@ def _check(part: Part, path: Path, n_features: int | None) -> None:
     check_finite(labels, path)
 
 
-def _read_npz(path: Path, n_features: int | None) -> Part:
+def _read_npz(path: Path, n_features: int | None) -> RawRows:
     """Read arrays X/y (or another known pair), or the parts of a CSR matrix and y; never pickles."""
     try:
         with opened(path) as file, np.load(file, allow_pickle=False) as archive:
-            return _npz_part(archive, path)
+            return _npz_rows(archive, path)
     except (
         ValueError,
         TypeError,
@@ -91,7 +91,7 @@ def _read_npz(path: Path, n_features: int | None) -> Part:
         raise unusable(path, rule, f"'{error}'", way_out) from error
 
 
-def _npz_part(archive: Mapping[str, Any], path: Path) -> Part:
+def _npz_rows(archive: Mapping[str, Any], path: Path) -> RawRows:
     if all(key in archive for key in _SPARSE_KEYS):
         label_key = next((key for key in _LABEL_KEYS if key in archive), None)
         if label_key is not None:
@@ -100,10 +100,10 @@ def _npz_part(archive: Mapping[str, Any], path: Path) -> Part:
                 raise unusable(path, "hold its sparse matrix as csr", got, "convert it with .tocsr() before saving")
             rows, columns = (int(length) for length in archive["shape"])
             data, indices, indptr = (archive[key] for key in _SPARSE_KEYS[:3])
-            return Part(compact_csr(data, indices, indptr, (rows, columns), path), _flat(archive[label_key]))
+            return RawRows(compact_csr(data, indices, indptr, (rows, columns), path), _flat(archive[label_key]))
     for features_key, labels_key in _DENSE_KEYS:
         if features_key in archive and labels_key in archive:
-            return Part(archive[features_key], _flat(archive[labels_key]))
+            return RawRows(archive[features_key], _flat(archive[labels_key]))
     others = f"x and y, features and labels, data and target, or {', '.join(_SPARSE_KEYS)} and y"
     raise unusable(path, f"hold the arrays X and y (or {others})", ", ".join(archive) or "none", "rename them")
 
@@ -113,7 +113,7 @@ def _flat(labels: Any) -> Any:
     return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
 
-FORMATS: dict[str, Callable[[Path, int | None], Part]] = {
+FORMATS: dict[str, Callable[[Path, int | None], RawRows]] = {
     ".npz": _read_npz,
     ".csv": lambda path, n_features: read_csv(path),
     ".svm": read_svmlight,
@@ -131,7 +131,7 @@ _SUPPORTED = (
 )
 
 
-def _reader(path: Path) -> Callable[[Path, int | None], Part]:
+def _reader(path: Path) -> Callable[[Path, int | None], RawRows]:
     name = path.name.lower()
     plain = name.removesuffix(path.suffix.lower()) if path.suffix.lower() in COMPRESSIONS else name
     if plain.endswith(LABELS_MARK):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from zofedht.common.data.reading import Part, opened, unusable
+from zofedht.common.data.reading import RawRows, opened, unusable
 
 __all__ = ["LABELS_MARK", "PIXELS_MARK", "read_idx"]
 
@@ -28,7 +28,7 @@ _LABELS_MAGIC = 0x00000801  # unsigned bytes, one axis
 _CHUNK = 1 << 20
 
 
-def read_idx(path: Path) -> Part:
+def read_idx(path: Path) -> RawRows:
     """Read an images file and the labels file beside it: (images, pixels) and (images,), both uint8.
 
     Raises DataError for a wrong magic number, an axis of length zero, too few or too many bytes, a missing labels
@@ -40,7 +40,7 @@ def read_idx(path: Path) -> Part:
     if len(labels) != len(images):
         rule = f"have as many labels as '{path.name}' has images, {len(images)}"
         raise unusable(labels_path, rule, len(labels), "put the two files of one set side by side")
-    return Part(images.reshape(len(images), -1), labels)
+    return RawRows(images.reshape(len(images), -1), labels)
 
 
 def _labels_beside(path: Path) -> Path:

@@ -20,7 +20,7 @@ from zofedht.common.data.labels import (
 )
 from zofedht.common.data.named_sets import NAMED_SETS, read_named
 from zofedht.common.data.preprocessing import preprocess
-from zofedht.common.data.reading import Part
+from zofedht.common.data.reading import RawRows
 from zofedht.common.errors import DataError
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Features, Indices, Vector
@@ -117,7 +117,7 @@ def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled]:
         train, train_labels = _take(train, rows), train_labels[rows]
     check_both_classes(binary_target(train_labels, positive), train_labels, positive, spec.dataset)
 
-    def labelled(part: Part, labels: Indices) -> _Labelled:
+    def labelled(part: RawRows, labels: Indices) -> _Labelled:
         return _Labelled(part.features, labels, binary_target(labels, positive), transforms, divisor)
 
     return labelled(train, train_labels), labelled(test, test_labels)
@@ -158,7 +158,7 @@ def _own_positive(labels: Indices, path: str) -> frozenset[int]:
     raise DataError(f"positive-labels must be set on the server for the labels of '{path}' ({shown})")
 
 
-def _parts(spec: DataSpec) -> tuple[Part, Part, float]:
+def _parts(spec: DataSpec) -> tuple[RawRows, RawRows, float]:
     """Return the training and the test part of the source, and the divisor of the features."""
     if spec.dataset in NAMED_SETS:
         train, test = read_named(spec.dataset, spec.data_dir, fetch=spec.fetch)
@@ -187,7 +187,7 @@ def _existing(name: str) -> Path:
     )
 
 
-def _hold_out(part: Part, spec: DataSpec) -> tuple[Part, Part]:
+def _hold_out(part: RawRows, spec: DataSpec) -> tuple[RawRows, RawRows]:
     """Deal a part into a training and a test part at random."""
     count = len(part.labels)
     if count < 2:
@@ -210,5 +210,5 @@ def _subset(count: int, spec: DataSpec) -> Indices:
     return np.sort(rows).astype(np.intp)
 
 
-def _take(part: Part, rows: Indices) -> Part:
-    return Part(part.features[rows], part.labels[rows])
+def _take(part: RawRows, rows: Indices) -> RawRows:
+    return RawRows(part.features[rows], part.labels[rows])

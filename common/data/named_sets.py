@@ -17,7 +17,7 @@ from sklearn import datasets as sklearn_datasets
 
 from zofedht.common.cache import data_folder
 from zofedht.common.data.files import read_file
-from zofedht.common.data.reading import Part
+from zofedht.common.data.reading import RawRows
 from zofedht.common.errors import DataError
 
 __all__ = ["NAMED_SETS", "NamedSet", "read_named"]
@@ -46,13 +46,13 @@ class NamedSet:
         The features are divided by it.
     """
 
-    fetch: Callable[[Path], tuple[Part, Part | None]]
+    fetch: Callable[[Path], tuple[RawRows, RawRows | None]]
     files: tuple[tuple[str, str], ...] = ()
     n_features: int | None = None
     divisor: float = 1.0
 
 
-def read_named(name: str, data_dir: str, *, fetch: bool = True) -> tuple[Part, Part | None]:
+def read_named(name: str, data_dir: str, *, fetch: bool = True) -> tuple[RawRows, RawRows | None]:
     """Return the training part of a set, and its official test part or None.
 
     Looks for files in the subfolder with the name of the set, then in the data folder, then calls the fetcher if
@@ -105,12 +105,12 @@ def _with_labels(pair: tuple[str, str]) -> list[str]:
     return list(dict.fromkeys(name for names in both for name in names))
 
 
-def _embedded_digits(folder: Path) -> tuple[Part, None]:
+def _embedded_digits(folder: Path) -> tuple[RawRows, None]:
     digits = sklearn_datasets.load_digits()
-    return Part(digits.data, digits.target), None
+    return RawRows(digits.data, digits.target), None
 
 
-def _fetch_images(folder: Path, openml_name: str) -> tuple[Part, Part]:
+def _fetch_images(folder: Path, openml_name: str) -> tuple[RawRows, RawRows]:
     """Fetch 70,000 images, the 10,000 official test images last; as uint8, an eighth of the size."""
     # liac-arff is the parser that needs no pandas.
     fetched = sklearn_datasets.fetch_openml(
@@ -118,10 +118,10 @@ def _fetch_images(folder: Path, openml_name: str) -> tuple[Part, Part]:
     )
     pixels, labels = np.asarray(fetched.data).astype(np.uint8), np.asarray(fetched.target).astype(np.intp)
     head, tail = slice(None, _IMAGE_TRAIN_ROWS), slice(_IMAGE_TRAIN_ROWS, None)
-    return Part(pixels[head], labels[head]), Part(pixels[tail], labels[tail])
+    return RawRows(pixels[head], labels[head]), RawRows(pixels[tail], labels[tail])
 
 
-def _fetch_rcv1(folder: Path) -> tuple[Part, Part]:
+def _fetch_rcv1(folder: Path) -> tuple[RawRows, RawRows]:
     """Fetch RCV1-v2: +1 for CCAT or ECAT, -1 for GCAT or MCAT, documents of both or neither dropped."""
     fetched = sklearn_datasets.fetch_rcv1(data_home=str(folder), **_SOON)
     names = list(fetched.target_names)
@@ -134,7 +134,7 @@ def _fetch_rcv1(folder: Path) -> tuple[Part, Part]:
     kept = np.flatnonzero(positive != negative)
     cut = int(np.searchsorted(kept, _RCV1_TRAIN_ROWS))
     labels = np.where(positive, 1, -1)
-    parts = [Part(fetched.data[rows], labels[rows]) for rows in (kept[:cut], kept[cut:])]
+    parts = [RawRows(fetched.data[rows], labels[rows]) for rows in (kept[:cut], kept[cut:])]
     return parts[0], parts[1]
 
 

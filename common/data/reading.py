@@ -20,13 +20,13 @@ from scipy import sparse
 
 from zofedht.common.errors import DataError
 
-__all__ = ["COMPRESSIONS", "Part", "check_finite", "compact_csr", "opened", "unusable"]
+__all__ = ["COMPRESSIONS", "RawRows", "check_finite", "compact_csr", "opened", "unusable"]
 
 COMPRESSIONS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 """Suffix -> the function that opens such a file for reading bytes."""
 
 
-class Part(NamedTuple):
+class RawRows(NamedTuple):
     """Rows as a file holds them: features (rows, columns), dense of any real dtype or CSR; labels (rows,)."""
 
     features: Any

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from zofedht.common.data.reading import Part, check_finite, compact_csr, opened, unusable
+from zofedht.common.data.reading import RawRows, check_finite, compact_csr, opened, unusable
 from zofedht.common.errors import DataError
 
 __all__ = ["LABEL_COLUMNS", "read_csv", "read_svmlight"]
@@ -26,7 +26,7 @@ LABEL_COLUMNS = ("label", "target", "y")
 _LONGEST = 20  # digits of an index; Python refuses to convert thousands of them
 
 
-def read_csv(path: Path) -> Part:
+def read_csv(path: Path) -> RawRows:
     """Read a numeric comma-separated table: (rows, columns) float64 features, (rows,) float64 labels.
 
     The first line is a header if no cell of it is a number, or a cell is a name in LABEL_COLUMNS. The label column is
@@ -52,10 +52,10 @@ def read_csv(path: Path) -> Part:
     place = _label_place(header, width)
     labels = table[:, place].copy()
     features = table[:, :-1] if place == width - 1 else np.delete(table, place, axis=1)
-    return Part(features, labels)
+    return RawRows(features, labels)
 
 
-def read_svmlight(path: Path, n_features: int | None) -> Part:
+def read_svmlight(path: Path, n_features: int | None) -> RawRows:
     """Read `label index:value ...` lines: CSR features with int32 indices, (rows,) float64 labels.
 
     Indices count from 1 unless the file has an index 0. ``n_features`` is the number of columns, by default the largest
@@ -72,7 +72,7 @@ def read_svmlight(path: Path, n_features: int | None) -> Part:
         way_out = "use the training file with the most features, or another test file"
         raise unusable(path, f"have at most {n_features} features", f"index {found}", way_out)
     shape = (features.shape[0], n_features or found)
-    return Part(compact_csr(features.data, features.indices, features.indptr, shape, path), labels)
+    return RawRows(compact_csr(features.data, features.indices, features.indptr, shape, path), labels)
 
 
 def _split_header(lines: Iterable[str]) -> tuple[list[str] | None, Iterator[str]]:

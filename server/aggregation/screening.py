@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zofedht.common.errors import EVALUATION_FAILED, Cause
-from zofedht.common.replay import PARTS
+from zofedht.common.replay import SKETCH_SUMS
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Update
 
@@ -84,7 +84,7 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
         return "malformed", f"asked for {broadcast.dtype}, it sent {update.dtype}"
     if update.slopes is not None:
         complaint = _not_finite("the slopes", update.slopes, (broadcast.spec.slopes,))
-        complaint = complaint or _not_finite("the sketch", update.sketch, (PARTS,))
+        complaint = complaint or _not_finite("the sketch", update.sketch, (SKETCH_SUMS,))
     else:
         complaint = _not_finite("the move", update.move, broadcast.x.shape)
     if complaint is not None:

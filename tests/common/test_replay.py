@@ -13,7 +13,7 @@ from zofedht.common.directions import law
 from zofedht.common.directions.law import law_of, slot_directions, subspace_gain
 from zofedht.common.random import streams
 from zofedht.common.random.streams import stream
-from zofedht.common.replay import PARTS, Replay, agrees, draw_check, replay, sketch
+from zofedht.common.replay import SKETCH_SUMS, Replay, agrees, draw_check, replay, sketch
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast
 
@@ -58,7 +58,7 @@ def test_a_replay_is_the_move_of_the_steps(asked: Broadcast, basis: Matrix | Non
 @pytest.mark.parametrize(("asked", "basis"), CASES)
 def test_the_sums_are_sums_of_the_directions(asked: Broadcast, basis: Matrix | None) -> None:
     sums = replayed(asked, basis, _SLOPES).sums
-    assert sums.shape == (_K, PARTS)
+    assert sums.shape == (_K, SKETCH_SUMS)
     np.testing.assert_array_equal(sums, [sketch(v) for v in directions(asked, basis)])
     np.testing.assert_allclose(sums.sum(axis=1), directions(asked, basis).sum(axis=1), rtol=1e-12)
 
@@ -83,7 +83,7 @@ def test_a_long_vector_is_replayed_whole() -> None:
 def test_fewer_coordinates_than_parts_can_be_sketched(dimension: int) -> None:
     asked = changed(_PLAIN, x=np.zeros(dimension))
     again = replayed(asked, None, _SLOPES)
-    assert sketch(again.move).shape == (PARTS,)
+    assert sketch(again.move).shape == (SKETCH_SUMS,)
     assert agrees(sketch(again.move), _SLOPES, asked, again.sums)
     assert not agrees(sketch(-again.move), _SLOPES, asked, again.sums)
 
@@ -127,7 +127,7 @@ def test_overflowing_slopes_agree_with_nothing() -> None:
     huge = np.full(_K, 1e308)
     again = replayed(changed(_PLAIN, step_size=1e5), None, huge)
     assert not np.all(np.isfinite(again.move))
-    assert not agrees(np.zeros(PARTS), huge, changed(_PLAIN, step_size=1e5), again.sums)
+    assert not agrees(np.zeros(SKETCH_SUMS), huge, changed(_PLAIN, step_size=1e5), again.sums)
 
 
 def test_the_draw_check_is_short_and_steady() -> None:
