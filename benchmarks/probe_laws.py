@@ -27,7 +27,7 @@ from zofedht.common.shards import train_objective
 from zofedht.experiments.study.pool import prepare
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 
 __all__ = ["Curve", "follow", "main"]
 
@@ -64,10 +64,10 @@ class Curve:
 def follow(config: RunConfig) -> Curve:
     """Run a config and return its curve; a round first, unmeasured, since it reads data and compiles."""
     prepare(config)
-    run(config.replace(rounds=1))
+    run_in_process(config.replace(rounds=1))
     curve = Curve(config)
     curve._mark = time.process_time()
-    run(config, observers=[curve])
+    run_in_process(config, observers=[curve])
     gc.collect()  # an engine and its coordinator know each other, and the data set with them
     return curve
 

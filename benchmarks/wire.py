@@ -25,7 +25,7 @@ import numpy as np
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.typing import Vector
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 
 WAYS: dict[str, dict[str, Any]] = {
     "move up, x down": {},
@@ -95,7 +95,9 @@ def measure(keys: dict[str, Any], dimension: int, clients: int, rounds: int) -> 
     rng = np.random.default_rng(0)
     objectives = [QuadraticObjective(rng.standard_normal((1, dimension))) for _ in range(clients)]
     totals: list[tuple[int, int]] = []
-    run(config, objectives, observers=[lambda state, record: totals.append((record.bytes_up, record.bytes_down))])
+    run_in_process(
+        config, objectives, observers=[lambda state, record: totals.append((record.bytes_up, record.bytes_down))]
+    )
     up, down = (np.diff(column) / clients for column in np.transpose(totals))
     return list(up), list(down)
 
@@ -115,7 +117,7 @@ def _losses(data_dir: str, seeds: Sequence[int], factor: float) -> dict[str, Any
                 losses = []
                 for seed in seeds:
                     config = RunConfig.from_mapping(_MNIST | keys | chosen | {"seed": seed})
-                    losses.append(run(config).final["train_loss"])
+                    losses.append(run_in_process(config).final["train_loss"])
                 name = f"{model}, {algorithm}, {directions}"
                 print(f"{name:<40}{statistics.mean(losses):>8.4f}   {' '.join(f'{v:.4f}' for v in losses)}", flush=True)
                 result[name] = losses
@@ -141,7 +143,7 @@ def _distances(keys: dict[str, Any]) -> list[float]:
     for dtype in ("float64", "float32"):
         at: list[Vector] = []
         config = RunConfig.from_mapping(keys | {"wire-dtype": dtype, "rounds": _MARKS[-1], "evaluate-every": 0})
-        ends.append(run(config, observers=[lambda state, _, at=at: at.append(state.x)]).final["train_loss"])
+        ends.append(run_in_process(config, observers=[lambda state, _, at=at: at.append(state.x)]).final["train_loss"])
         marks.append([at[round_ - 1] for round_ in _MARKS])
     distances = [float(np.linalg.norm(b - a) / np.linalg.norm(a)) for a, b in zip(*marks, strict=True)]
     return [*distances, abs(ends[1] - ends[0]) / ends[0]]

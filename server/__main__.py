@@ -19,7 +19,7 @@ from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.server.cli import parser
 from zofedht.server.conduct import Result
 from zofedht.server.core.state import ServerState
-from zofedht.server.inprocess import run as run_in_process
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.finished_run import export, load_run
 from zofedht.server.records.plots import plot_runs
 from zofedht.server.records.run_folder import RunFolder

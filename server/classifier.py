@@ -20,7 +20,7 @@ from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Features, Vector
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 
 __all__ = ["ZOFedClassifier"]
 
@@ -160,7 +160,7 @@ class ZOFedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             dealt = split(labels, target, config.partition, config.num_clients, config.seed, config.dirichlet_alpha)
             data = Dataset(rows, target, labels)
             clients: list[Objective] = [build_model(config.model, data.take(own), self._options()) for own in dealt]
-            results.append(run(config, clients))
+            results.append(run_in_process(config, clients))
             models.append(results[-1].state.x)
         self._weights = np.stack(models)
         self.n_iter_ = max(result.state.round for result in results)

@@ -28,7 +28,7 @@ from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
 from zofedht.server.records.run_folder import RunFolder
 
-__all__ = ["InProcessEngine", "run"]
+__all__ = ["InProcessEngine", "run_in_process"]
 
 
 class InProcessEngine:
@@ -99,7 +99,7 @@ def _by_partition(config: RunConfig, objectives: Sequence[Objective] | None) -> 
     return [in_search_units(objective) for objective in objectives].__getitem__
 
 
-def run(
+def run_in_process(
     config: RunConfig,
     objectives: Sequence[Objective] | None = None,
     *,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 
 pytestmark = pytest.mark.slow
 
@@ -52,4 +52,4 @@ def test_the_training_loss_on_mnist_is_the_measured_one(
     shared_data: Path, model: dict[str, object], algorithm: dict[str, object], least: float, most: float
 ):
     config = RunConfig.from_mapping(SETTING | {"data-dir": str(shared_data)} | model | algorithm)
-    assert least <= run(config).final["train_loss"] <= most
+    assert least <= run_in_process(config).final["train_loss"] <= most

@@ -16,7 +16,7 @@ from zofedht.common.errors import DataError, RoundError
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.files import replace_file
 from zofedht.server.records.history import HistoryWriter
 
@@ -54,7 +54,7 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
     evaluations = rounds = 0
     try:
         with one_thread():
-            result = run(config, observers=[record])
+            result = run_in_process(config, observers=[record])
     except RoundError as error:
         failed = str(error)
     else:

@@ -12,7 +12,7 @@ from zofedht.common.typing import Matrix, Vector
 from zofedht.experiments.theory.bounds import Problem, Work
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 
 __all__ = ["Quadratic", "make_quadratic", "mean_squared_gradient"]
 
@@ -89,5 +89,5 @@ def mean_squared_gradient(
     def record(state: ServerState, _: RoundRecord) -> None:
         squares.append(float(np.sum(np.square(quadratic.gradient(state.x)))))
 
-    run(config, quadratic.clients, observers=[record])
+    run_in_process(config, quadratic.clients, observers=[record])
     return float(np.mean(squares[:-1]))

@@ -30,10 +30,10 @@ from zofedht.server.records.history import HistoryWriter, read_history, truncate
 from zofedht.server.records.lock import FolderLock
 from zofedht.server.records.lost import count_lost
 
-__all__ = ["RunFolder", "x_digest"]
+__all__ = ["RunFolder", "sha256_of_x"]
 
 
-def x_digest(x: Vector) -> str:
+def sha256_of_x(x: Vector) -> str:
     """Return the sha256 of x's little-endian float64 bytes."""
     return hashlib.sha256(np.ascontiguousarray(x, dtype="<f8").tobytes()).hexdigest()
 
@@ -202,7 +202,7 @@ class RunFolder:
             "outliers": summed_outliers(rows),
             "lost": count_lost(rows, config.local_steps),
             "at_bounds": _at_bounds(state),
-            "x_sha256": x_digest(state.user_x),
+            "x_sha256": sha256_of_x(state.user_x),
             "engine": self._engine(),
             "config": config.to_mapping(),
         }

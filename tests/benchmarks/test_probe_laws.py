@@ -10,13 +10,13 @@ import pytest
 from benchmarks.probe_laws import follow, main
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.probes import LAWS
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 
 
 def test_a_curve_ends_where_the_run_ends() -> None:
     config = RunConfig.from_mapping({"rounds": 12, "num-clients": 5, "clients-per-round": 2, "evaluate-every": 0})
     curve = follow(config)
-    assert curve.losses[-1] == pytest.approx(run(config).final["train_loss"], rel=1e-12)
+    assert curve.losses[-1] == pytest.approx(run_in_process(config).final["train_loss"], rel=1e-12)
     assert curve.evaluations[-1] == 12 * 2 * 50 * 2 * 64
     assert curve.seconds == sorted(curve.seconds)
 

@@ -21,7 +21,7 @@ from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.partition import split
 from zofedht.common.errors import ConfigError
 from zofedht.common.models.table import build_model
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 
 QUICK: dict[str, Any] = {"rounds": 10, "local_steps": 20, "batch_size": 16, "random_state": 0}
 X, Y = load_breast_cancer(return_X_y=True)
@@ -73,7 +73,7 @@ def test_a_fit_is_a_run_on_the_same_rows() -> None:
     data = Dataset(np.hstack([X / length, np.ones((569, 1))]), Y.astype(np.float64), Y)
     clients = [build_model("logistic", data.take(rows)) for rows in split(Y, data.target, "sorted", 4, 0, 0.5)]
     keys = {"num-clients": 4, "rounds": 10, "local-steps": 20, "batch-size": 16, "evaluate-every": 0}
-    x = run(RunConfig.from_mapping(keys), clients).state.x
+    x = run_in_process(RunConfig.from_mapping(keys), clients).state.x
     np.testing.assert_array_equal(fitted.coef_[0], x[:-1] / length)
     np.testing.assert_array_equal(fitted.intercept_, x[-1:])
 

@@ -17,7 +17,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError, ObjectiveError
 from zofedht.common.typing import Vector
 from zofedht.server.__main__ import main
-from zofedht.server.inprocess import run as run_in_process
+from zofedht.server.inprocess import run_in_process
 
 TARGET = np.array([3.0, -1.0, 0.5])
 

@@ -7,14 +7,14 @@ import pytest
 from zofedht.common.choices import AGGREGATIONS
 from zofedht.experiments.__main__ import main
 from zofedht.experiments.trust.liars import LIES, Panel, final_loss
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 
 _SHORT = Panel(rounds=20)
 
 
 def test_without_liars_the_run_is_the_engines():
     config = _SHORT.config("mean", 0)
-    assert final_loss(config, 0, "x-10") == run(config).final["train_loss"]
+    assert final_loss(config, 0, "x-10") == run_in_process(config).final["train_loss"]
 
 
 @pytest.mark.parametrize("uplink", ["move", "slopes"])

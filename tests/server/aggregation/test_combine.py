@@ -14,7 +14,7 @@ from zofedht.common.errors import ConfigError
 from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.combine import Combined, combine, summed_outliers
 from zofedht.server.aggregation.replays import Replays
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 
 _MOVES = [(1.0, 2.0, 3.0), (1.5, 2.0, 2.5), (0.5, 2.5, 3.0), (1.0, 1.5, 3.5), (-300.0, -600.0, -900.0)]
 
@@ -69,7 +69,7 @@ def test_slopes_along_shared_directions_and_moves_come_to_the_same(rule: str):
     """A rule on slopes is not the rule on moves, but for the mean; both keep the honest direction."""
     keys = {"aggregation": rule, "num_clients": 6, "clients_per_round": 6, "sampling": "without-replacement"}
     shared = small(**keys, directions="shared", local_steps=30, dataset="digits", train_rows=300)
-    move, slopes = (run(shared.replace(uplink=uplink)).state.x for uplink in ("move", "slopes"))
+    move, slopes = (run_in_process(shared.replace(uplink=uplink)).state.x for uplink in ("move", "slopes"))
     cosine = float(move @ slopes) / float(np.linalg.norm(move) * np.linalg.norm(slopes))
     assert cosine > (1.0 - 1e-12 if rule == "mean" else 0.5)
 
@@ -91,9 +91,9 @@ def test_what_does_not_go_together_is_refused(changes: dict[str, Any], problem: 
 
 def test_a_resumed_run_remembers_the_usual_length():
     config = small(aggregation="clipped", dataset="digits", train_rows=200)
-    whole = run(config).state
-    part = run(config.replace(rounds=3)).state
+    whole = run_in_process(config).state
+    part = run_in_process(config.replace(rounds=3)).state
     assert part.lengths
-    resumed = run(config, state=part).state
+    resumed = run_in_process(config, state=part).state
     assert resumed.x.tobytes() == whole.x.tobytes()
     assert resumed.lengths == whole.lengths

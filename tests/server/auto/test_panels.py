@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ SETTING = {
 
 def loss(**changes: object) -> float:
     wanted = SETTING | {key.replace("_", "-"): value for key, value in changes.items()}
-    return run(RunConfig.from_mapping(wanted)).final["train_loss"]
+    return run_in_process(RunConfig.from_mapping(wanted)).final["train_loss"]
 
 
 @pytest.mark.parametrize(

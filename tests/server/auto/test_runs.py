@@ -28,7 +28,7 @@ from zofedht.server.auto.trials import Trial
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.rounds import ask
 from zofedht.server.core.state import ServerState, initial_state
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.minimise import run as minimise
 from zofedht.server.records.checkpoint import read_checkpoint, write_checkpoint
 from zofedht.server.records.history import read_history
@@ -68,10 +68,10 @@ def test_a_run_without_a_step_ends_near_one_with_the_best_of_a_grid(curvature: f
     objectives = clients(0.1, curvature)
     grid = [0.003, 0.01, 0.03, 0.1]  # in units of the inverse curvature
     fixed = [
-        loss(objectives, run(config(algorithm=algorithm, step_size=step / curvature), objectives).state.x)
+        loss(objectives, run_in_process(config(algorithm=algorithm, step_size=step / curvature), objectives).state.x)
         for step in grid
     ]
-    found = loss(objectives, run(config(algorithm=algorithm), objectives).state.x)
+    found = loss(objectives, run_in_process(config(algorithm=algorithm), objectives).state.x)
     start = loss(objectives, np.zeros(DIMENSION))
     assert found - min(fixed) < 0.05 * (start - min(fixed))
 
@@ -85,7 +85,7 @@ def test_few_clients_that_differ_get_somewhere_whatever_the_magnitude_of_their_l
     objectives = clients(1.0, curvature, count=5)
     wanted = config(num_clients=5, clients_per_round=5, batch_size=0, seed=seed)
     start, least = (loss(objectives, np.full(DIMENSION, at)) for at in (0.0, 3.0))  # 3 is near the best
-    assert loss(objectives, run(wanted, objectives).state.x) - least < 0.25 * (start - least)
+    assert loss(objectives, run_in_process(wanted, objectives).state.x) - least < 0.25 * (start - least)
 
 
 def test_a_step_that_makes_the_run_diverge_is_cut_until_it_does_not() -> None:
@@ -95,7 +95,7 @@ def test_a_step_that_makes_the_run_diverge_is_cut_until_it_does_not() -> None:
         auto=AutoState(StepState("done", step=0.6, level=190.0, best_loss=190.0)),
     )
     rows: list[RoundRecord] = []
-    result = run(config(rounds=60), objectives, state=begun, observers=[lambda _, row: rows.append(row)])
+    result = run_in_process(config(rounds=60), objectives, state=begun, observers=[lambda _, row: rows.append(row)])
     assert loss(objectives, result.state.x) < 0.2 * loss(objectives, np.zeros(DIMENSION))
     changes = [change for row in rows for change in row.interventions]
     assert any(change["what"] == "step-size" for change in changes)
@@ -117,13 +117,13 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     )
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     whole.begin(wanted, "in-process")
-    expected = run(wanted, objectives, folder=whole)
+    expected = run_in_process(wanted, objectives, folder=whole)
     broken.begin(wanted, "in-process")
     way_out = without_last_words(monkeypatch) if power_cut else nullcontext()
     with pytest.raises(KilledError), way_out:
-        run(wanted, objectives, folder=broken, observers=[kill_after(killed)])
+        run_in_process(wanted, objectives, folder=broken, observers=[kill_after(killed)])
     again, state, _ = broken.reopen({})
-    result = run(again, objectives, folder=broken, state=state)
+    result = run_in_process(again, objectives, folder=broken, state=state)
     assert result.state.x.tobytes() == expected.state.x.tobytes()
     one, other = ([row["interventions"] for row in read_history(folder.history_file)] for folder in (broken, whole))
     assert one == other
@@ -133,7 +133,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
 def test_interventions_are_in_the_history_and_counted_in_the_summary(tmp_path: Path) -> None:
     folder, wanted = RunFolder(tmp_path / "run"), config(subspace_weight="auto")
     folder.begin(wanted, "in-process")
-    run(wanted, clients(3.0), folder=folder)
+    run_in_process(wanted, clients(3.0), folder=folder)
     rows = read_history(folder.history_file)
     changes = [change for row in rows for change in row["interventions"]]
     assert all(set(change) == {"what", "before", "after", "why"} for change in changes)
@@ -148,7 +148,7 @@ def test_interventions_are_in_the_history_and_counted_in_the_summary(tmp_path: P
 def test_numbers_leave_nothing_to_intervene_in(tmp_path: Path) -> None:
     folder, wanted = RunFolder(tmp_path / "run"), config(step_size=0.01)
     folder.begin(wanted, "in-process")
-    result = run(wanted, clients(3.0), folder=folder)
+    result = run_in_process(wanted, clients(3.0), folder=folder)
     assert result.summary["interventions"] == {}
     rows = read_history(folder.history_file)
     assert [row["subspace_weight"] for row in rows] == [0.0] * 3 + [START_WEIGHT] * 27
@@ -182,7 +182,7 @@ def final_weight(objectives: Sequence[Objective]) -> float:
         local_steps=100,
         num_clients=len(objectives),
     )
-    run(wanted, objectives, observers=[lambda _, row: rows.append(row)])
+    run_in_process(wanted, objectives, observers=[lambda _, row: rows.append(row)])
     return rows[-1].subspace_weight
 
 
@@ -245,7 +245,7 @@ def test_two_slots_of_clients_that_differ_on_steep_axes_do_not_throw_x_off_for_g
     bent = scale * np.logspace(0.0, 3.0, DIMENSION)
     objectives: list[Objective] = [QuadraticObjective(rng.standard_normal((1, DIMENSION)), bent) for _ in range(5)]
     wanted = config(num_clients=5, clients_per_round=2, batch_size=0, rounds=rounds)
-    found = run(wanted, objectives)
+    found = run_in_process(wanted, objectives)
     assert loss(objectives, found.state.x) < 2.0 * loss(objectives, np.zeros(DIMENSION))
 
 
@@ -259,13 +259,13 @@ def test_a_function_that_is_steep_far_off_throws_no_run_off_for_good(rounds: int
 
     objectives = [FunctionObjective(rosenbrock, np.zeros(3)) for _ in range(5)]
     wanted = config(num_clients=5, clients_per_round=5, rounds=rounds, local_steps=50, radius=1e-3, seed=seed)
-    assert rosenbrock(run(wanted, objectives).state.x) < 1.0  # from 2
+    assert rosenbrock(run_in_process(wanted, objectives).state.x) < 1.0  # from 2
 
 
 def test_slopes_that_run_away_are_lessons_and_not_a_failed_round() -> None:
     """At this curvature every step of the first ladder ends in inf."""
     rows: list[RoundRecord] = []
-    run(config(local_steps=50), clients(0.1, 1e12), observers=[lambda _, row: rows.append(row)])
+    run_in_process(config(local_steps=50), clients(0.1, 1e12), observers=[lambda _, row: rows.append(row)])
     assert rows[0].failures[0]["cause"] == "not-finite"
     assert rows[0].attempts == 1
     assert rows[-1].train_loss < rows[0].train_loss or not np.isfinite(rows[0].train_loss)

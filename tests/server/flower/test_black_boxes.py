@@ -13,7 +13,7 @@ from tests.server.flower.loopback import Loopback, fit, nodes
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.shards import members_of
 from zofedht.common.wire.messages import Member
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder
 
@@ -28,7 +28,7 @@ def test_a_failing_evaluation_costs_the_same_as_in_process(
     for name in ("here", "there"):
         folder = RunFolder(tmp_path / name)
         folder.begin(config, name)
-        result = run(config, folder=folder) if name == "here" else fit(config, nodes(2), folder=folder)
+        result = run_in_process(config, folder=folder) if name == "here" else fit(config, nodes(2), folder=folder)
         told = [(row["replies"], row["failures"], row["skipped"]) for row in read_history(folder.history_file)]
         rows.append((result.state.x.tobytes(), told, folder.summary()["lost"]))
     assert rows[0] == rows[1]
@@ -44,7 +44,7 @@ def test_stop_ends_the_run_and_it_can_be_resumed(tmp_path: Path, monkeypatch: py
     with pytest.raises(ObjectiveError, match=r"client \d, slot \d: .*the valve sticks .*on-error = stop"):
         fit(config, nodes(2), folder=folder)
     again, state, _ = folder.reopen({"on-error": "skip-step"})
-    wanted = run(config.replace(on_error="skip-step")).state.x
+    wanted = run_in_process(config.replace(on_error="skip-step")).state.x
     assert fit(again, nodes(2), folder=folder, state=state).state.x.tobytes() == wanted.tobytes()
 
 
@@ -57,7 +57,7 @@ def test_a_memory_longer_than_n_is_cut(tmp_path: Path, monkeypatch: pytest.Monke
     folder = RunFolder(tmp_path / "run")
     folder.begin(config, "simulation")
     there = fit(config, nodes(2), folder=folder).x.tobytes()
-    assert there == run(config).x.tobytes() == run(config.replace(memory=6)).x.tobytes()
+    assert there == run_in_process(config).x.tobytes() == run_in_process(config.replace(memory=6)).x.tobytes()
     rows = read_history(folder.history_file)
     assert [row["round"] for row in rows if row["basis_version"] == 6] == [6, 7, 8, 9, 10, 11]
     (told,) = [change for row in rows for change in row["interventions"]]
@@ -65,7 +65,7 @@ def test_a_memory_longer_than_n_is_cut(tmp_path: Path, monkeypatch: pytest.Monke
     # Resumed from the config as it was given.
     again, state, _ = folder.reopen({"rounds": 20})
     assert again.memory == 50
-    wanted = run(config.replace(rounds=20, memory=6)).x.tobytes()
+    wanted = run_in_process(config.replace(rounds=20, memory=6)).x.tobytes()
     assert fit(again, nodes(2), folder=folder, state=state).x.tobytes() == wanted
     assert [row["round"] for row in read_history(folder.history_file) if row["interventions"]] == [0]
 
@@ -73,7 +73,7 @@ def test_a_memory_longer_than_n_is_cut(tmp_path: Path, monkeypatch: pytest.Monke
 def test_scaled_and_bounded_parameters_end_as_in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
     config = small(objective=f"{module}:Bounded")
-    there, here = fit(config, nodes(2)), run(config)
+    there, here = fit(config, nodes(2)), run_in_process(config)
     assert there.x.tobytes() == here.x.tobytes()
     assert there.x[4] == 0.0
     assert there.state.units is not None
@@ -86,8 +86,9 @@ def test_a_failed_evaluation_is_told_as_in_process(tmp_path: Path, monkeypatch: 
     folder = RunFolder(tmp_path / "run")
     folder.begin(config, "simulation")
     there = fit(config, nodes(2), folder=folder)
-    run(small(objective=f"{module}:Valve", rounds=1))  # another task: one of them counts its calls, and is made anew
-    here = run(config)
+    # Another task: an objective that counts its calls is then made anew.
+    run_in_process(small(objective=f"{module}:Valve", rounds=1))
+    here = run_in_process(config)
     assert (there.x.tobytes(), there.first, there.last) == (here.x.tobytes(), here.first, here.last)
     assert bool(there.last.missing) == (factory != "FailsOnce")
     (last,) = read_history(folder.history_file)[-1:]
@@ -143,7 +144,7 @@ def test_a_cut_line_is_no_failed_evaluation(tmp_path: Path, monkeypatch: pytest.
     module = black_box(tmp_path, monkeypatch)
     config = small(objective=f"{module}:Valve", on_error="stop", sampling="without-replacement", clients_per_round=4)
     found = fit(config, [Loopback("1"), Leaving("2")])
-    assert found.x.tobytes() == run(config).x.tobytes()
+    assert found.x.tobytes() == run_in_process(config).x.tobytes()
     assert found.first.clients == ("0", "1", "2", "3")
     assert found.last.clients == ("0", "2")
     assert {one.reason for one in found.last.missing} == {"the stream was reset"}

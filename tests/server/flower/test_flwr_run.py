@@ -17,8 +17,8 @@ from tests.helpers import black_box
 from tests.own_folders import own_folders
 from tests.waiting import nothing_left
 from zofedht.common.config.run_config import RunConfig
-from zofedht.server.inprocess import run
-from zofedht.server.records.run_folder import x_digest
+from zofedht.server.inprocess import run_in_process
+from zofedht.server.records.run_folder import sha256_of_x
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower")]
 
@@ -51,7 +51,7 @@ def test_flwr_run_simulates_a_black_box_quietly(tmp_path: Path, monkeypatch: pyt
     assert "deprecat" not in log.lower(), log
     assert "FutureWarning" not in log, log
     assert f"results go to {out}" in log
-    assert digest(out, log) == x_digest(run(RunConfig.from_mapping(keys)).x)
+    assert digest(out, log) == sha256_of_x(run_in_process(RunConfig.from_mapping(keys)).x)
 
 
 def test_a_run_over_supernodes_equals_in_process(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_run_over_supernodes_equals_in_process(tmp_path: Path) -> None:
     with superlink_sites(tmp_path) as sites:
         log = sites.submit(keys | {"out": str(out)}, "--stream")
     assert "deprecat" not in log.lower(), log
-    assert digest(out, log) == x_digest(run(RunConfig.from_mapping(keys)).state.x)
+    assert digest(out, log) == sha256_of_x(run_in_process(RunConfig.from_mapping(keys)).state.x)
 
 
 def digest(out: Path, log: str) -> str:

@@ -20,16 +20,16 @@ from tests.server.flower.loopback import Loopback, fit, nodes
 from tests.waiting import until
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import RoundError
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
-from zofedht.server.records.run_folder import RunFolder, x_digest
+from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 CONFIG = small(train_rows=240, step_size=1.0)
 EVERYBODY = {"sampling": "without-replacement", "clients_per_round": 4}
 
 
 def in_process(config: RunConfig) -> str:
-    return x_digest(run(config).state.x)
+    return sha256_of_x(run_in_process(config).state.x)
 
 
 class Breaking(Loopback):
@@ -118,7 +118,7 @@ def test_x_does_not_depend_on_when_slots_are_lost(tmp_path: Path):
         folder.begin(CONFIG.replace(**EVERYBODY), "simulation")
         good, broken = Loopback("1"), Breaking("2")  # clients 0 and 2, 1 and 3
         broken.after = good if name == "late" else None
-        digests.add(x_digest(fit(CONFIG.replace(**EVERYBODY), [good, broken], folder=folder).state.x))
+        digests.add(sha256_of_x(fit(CONFIG.replace(**EVERYBODY), [good, broken], folder=folder).state.x))
         for row in read_history(folder.history_file):
             assert (row["replies"], row["attempts"]) == (4, 1)
             assert {failure["client"] for failure in row["failures"]} == {"1", "3"}
@@ -134,4 +134,4 @@ def test_a_run_whose_nodes_all_fail_stops(tmp_path: Path):
         fit(CONFIG, nodes(2, kind=Breaking), folder=folder)
     config, state, _ = folder.reopen({})
     assert state.round == 0
-    assert x_digest(fit(config, nodes(2), folder=folder, state=state).state.x) == in_process(CONFIG)
+    assert sha256_of_x(fit(config, nodes(2), folder=folder, state=state).state.x) == in_process(CONFIG)

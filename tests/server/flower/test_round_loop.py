@@ -19,20 +19,20 @@ from tests.server.flower.loopback import Loopback, fit, nodes
 from zofedht.client.steps.worker import BasisStore
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ObjectiveError, RoundError
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
-from zofedht.server.records.run_folder import RunFolder, x_digest
+from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 CONFIG = small(train_rows=240, step_size=1.0)
 EVERYBODY = {"sampling": "without-replacement", "clients_per_round": 4}
 
 
 def digest(config: RunConfig, proxies: list[Loopback]) -> str:
-    return x_digest(fit(config, proxies).state.x)
+    return sha256_of_x(fit(config, proxies).state.x)
 
 
 def in_process(config: RunConfig) -> str:
-    return x_digest(run(config).state.x)
+    return sha256_of_x(run_in_process(config).state.x)
 
 
 def with_basis(proxies: list[Loopback], round_: int) -> int:
@@ -76,7 +76,7 @@ def test_losses_equal_in_process(tmp_path: Path):
     for folder in (over_flower, here):
         folder.begin(CONFIG, "simulation")
     fit(CONFIG, nodes(3), folder=over_flower)
-    run(CONFIG, folder=here)
+    run_in_process(CONFIG, folder=here)
     rows = [read_history(folder.history_file) for folder in (over_flower, here)]
     drop = {"seconds", "bytes_down"}  # Q goes to each node in the one, to each client in the other
     assert [{k: v for k, v in row.items() if k not in drop} for row in rows[0]] == [
@@ -88,9 +88,9 @@ def test_losses_equal_in_process(tmp_path: Path):
 def test_a_run_begun_in_process_goes_on_over_flower(tmp_path: Path):
     folder = RunFolder(tmp_path / "run")
     folder.begin(CONFIG.replace(rounds=3), "in-process")
-    run(CONFIG.replace(rounds=3), folder=folder)
+    run_in_process(CONFIG.replace(rounds=3), folder=folder)
     config, state, _ = folder.reopen({"rounds": 7})
-    assert x_digest(fit(config, nodes(2), folder=folder, state=state).state.x) == in_process(CONFIG)
+    assert sha256_of_x(fit(config, nodes(2), folder=folder, state=state).state.x) == in_process(CONFIG)
     assert [row["round"] for row in read_history(folder.history_file)] == list(range(7))
 
 
@@ -105,7 +105,7 @@ def test_a_lost_basis_is_resent_within_the_round(tmp_path: Path):
     proxies = [Loopback(str(cid), bases=BasisStore) for cid in (5, 3)]
     folder = RunFolder(tmp_path / "run")
     folder.begin(CONFIG, "simulation")
-    assert x_digest(fit(CONFIG, proxies, folder=folder).state.x) == in_process(CONFIG)
+    assert sha256_of_x(fit(CONFIG, proxies, folder=folder).state.x) == in_process(CONFIG)
     assert [with_basis(proxies, r) for r in range(7)] == [0, 0, 3, 3, 3, 3, 3]
     rows = read_history(folder.history_file)
     assert all((row["replies"], row["attempts"], row["failures"]) == (3, 1, []) for row in rows)
@@ -120,8 +120,8 @@ def test_without_a_node_the_wait_is_bounded():
 def test_a_black_box_equals_in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str):
     """Its start is asked of a client, and evaluations are asked of all of them."""
     config = small(objective=f"{black_box(tmp_path, monkeypatch)}:{factory}")
-    over_flower, here = fit(config, nodes(3)), run(config)
-    assert x_digest(over_flower.state.x) == x_digest(here.state.x)
+    over_flower, here = fit(config, nodes(3)), run_in_process(config)
+    assert sha256_of_x(over_flower.state.x) == sha256_of_x(here.state.x)
     assert over_flower.initial == here.initial
     assert over_flower.final == here.final
 

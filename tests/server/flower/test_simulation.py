@@ -12,8 +12,8 @@ import pytest
 
 from tests.helpers import black_box, small
 from tests.waiting import run_to_end
-from zofedht.server.inprocess import run
-from zofedht.server.records.run_folder import RunFolder, x_digest
+from zofedht.server.inprocess import run_in_process
+from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 pytest.importorskip("ray", reason="the extra `sim` is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower")]
@@ -60,13 +60,13 @@ def test_a_simulation_equals_in_process(
     folder, done = simulated
     assert (folder / "digits" / "summary.json").exists(), done.stderr
     summary = json.loads((folder / "digits" / "summary.json").read_text())
-    assert summary["x_sha256"] == x_digest(run(CONFIG).state.x)
+    assert summary["x_sha256"] == sha256_of_x(run_in_process(CONFIG).state.x)
     assert (summary["rounds"], summary["engine"]) == (6, "simulation")
     said = done.stdout.split("-----")[0] + done.stderr.split("-----")[0]
     assert "eprecat" not in said
     assert "Warning" not in said
     state = RunFolder(folder / "digits").reopen({})[1]
-    assert x_digest(state.x) == summary["x_sha256"]
+    assert sha256_of_x(state.x) == summary["x_sha256"]
 
 
 def test_failing_clients_end_in_one_sentence(

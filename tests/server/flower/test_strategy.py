@@ -21,8 +21,8 @@ from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import initial_state
 from zofedht.server.evaluation.evaluate import CentralEvaluator
 from zofedht.server.flower.strategy import ZofedhtStrategy, over_nodes
-from zofedht.server.inprocess import run
-from zofedht.server.records.run_folder import x_digest
+from zofedht.server.inprocess import run_in_process
+from zofedht.server.records.run_folder import sha256_of_x
 
 CONFIG = small(train_rows=240, step_size=1.0)
 DIMENSION = 65
@@ -48,9 +48,9 @@ def serve(ours: ZofedhtStrategy, proxies: list[Loopback], rounds: int = CONFIG.r
 def test_a_stock_server_ends_in_the_same_x(count: int):
     ours = strategy(nodes(count))
     server, history = serve(ours, nodes(count))
-    expected = run(CONFIG)
-    assert x_digest(unpack(server.parameters)[0]) == x_digest(expected.state.x)
-    assert x_digest(ours.coordinator.state.x) == x_digest(expected.state.x)
+    expected = run_in_process(CONFIG)
+    assert sha256_of_x(unpack(server.parameters)[0]) == sha256_of_x(expected.state.x)
+    assert sha256_of_x(ours.coordinator.state.x) == sha256_of_x(expected.state.x)
     losses = dict(history.losses_centralized)
     assert losses[0] == expected.initial["train_loss"]
     assert losses[7] == expected.final["train_loss"]
@@ -60,7 +60,7 @@ def test_clients_evaluate_for_a_stock_server():
     """The server has no objective of its own here."""
     _, history = serve(strategy(nodes(2), evaluates=False), nodes(2))
     # Shards of 60 rows each: the mean over clients is the mean over rows, up to the order of sums.
-    assert history.losses_distributed[-1][1] == pytest.approx(run(CONFIG).final["train_loss"], rel=1e-13)
+    assert history.losses_distributed[-1][1] == pytest.approx(run_in_process(CONFIG).final["train_loss"], rel=1e-13)
     assert history.losses_centralized == []
 
 

@@ -12,9 +12,9 @@ from tests.helpers import small
 from tests.server.flower.loopback import Loopback, fit, nodes
 from zofedht.server.aggregation.replays import OTHER_DIRECTIONS
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
-from zofedht.server.records.run_folder import RunFolder, x_digest
+from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 CONFIG = small(train_rows=240, step_size=1.0, uplink="slopes")
 
@@ -23,7 +23,7 @@ CONFIG = small(train_rows=240, step_size=1.0, uplink="slopes")
 @pytest.mark.parametrize("changes", [{}, {"covariance": "paper"}, {"algorithm": "zofedavg-sgd"}])
 def test_slopes_over_flower_equal_in_process(directions: str, changes: dict[str, Any]):
     config = CONFIG.replace(directions=directions, **changes)
-    assert x_digest(fit(config, nodes(2)).state.x) == x_digest(run(config).state.x)
+    assert sha256_of_x(fit(config, nodes(2)).state.x) == sha256_of_x(run_in_process(config).state.x)
 
 
 @pytest.mark.parametrize("uplink", ["move", "slopes"])
@@ -84,5 +84,5 @@ def test_moves_say_what_their_sender_draws(tmp_path: Path):
 def test_over_nodes_that_keep_nothing_x_goes_in_full(tmp_path: Path):
     config = CONFIG.replace(directions="shared", downlink="slopes")
     proxies = nodes(2)
-    assert x_digest(fit(config, proxies).state.x) == x_digest(run(config).state.x)
+    assert sha256_of_x(fit(config, proxies).state.x) == sha256_of_x(run_in_process(config).state.x)
     assert all(ins.parameters.tensors for proxy in proxies for ins in proxy.fits)

@@ -13,8 +13,8 @@ from zofedht.common.errors import ConfigError
 from zofedht.common.wire.messages import rounded
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import initial_state
-from zofedht.server.inprocess import run
-from zofedht.server.records.run_folder import x_digest
+from zofedht.server.inprocess import run_in_process
+from zofedht.server.records.run_folder import sha256_of_x
 
 DATA = {"train_rows": 240, "step_size": 1.0, "wire_dtype": "float32"}
 KINDS = [{}, {"uplink": "slopes"}, {"uplink": "slopes", "directions": "shared"}, {"model": "mlp", "hidden_units": 3}]
@@ -23,19 +23,22 @@ KINDS = [{}, {"uplink": "slopes"}, {"uplink": "slopes", "directions": "shared"},
 @pytest.mark.parametrize("changes", KINDS)
 def test_over_flower_and_in_process_round_alike(changes: dict[str, Any]):
     config = small(**DATA, **changes)
-    assert x_digest(fit(config, nodes(2)).state.x) == x_digest(run(config).state.x)
+    assert sha256_of_x(fit(config, nodes(2)).state.x) == sha256_of_x(run_in_process(config).state.x)
 
 
 @pytest.mark.parametrize("changes", KINDS)
 def test_single_precision_is_near_double(changes: dict[str, Any]):
-    single, double = (run(small(**DATA | {"wire_dtype": dtype}, **changes)).state.x for dtype in ("float32", "float64"))
+    single, double = (
+        run_in_process(small(**DATA | {"wire_dtype": dtype}, **changes)).state.x for dtype in ("float32", "float64")
+    )
     assert 0.0 < np.linalg.norm(single - double) < 1e-5 * np.linalg.norm(double)
 
 
 def test_rounding_does_not_grow_with_the_trajectory():
     keys = {"rounds": 225, "local_steps": 5, "batch_size": 4, "memory": 8, "kernel": "numpy", "evaluate_every": 0}
     single, double = (
-        run(small(train_rows=0, step_size=10.0, wire_dtype=dtype, **keys)).state.x for dtype in ("float32", "float64")
+        run_in_process(small(train_rows=0, step_size=10.0, wire_dtype=dtype, **keys)).state.x
+        for dtype in ("float32", "float64")
     )
     assert np.linalg.norm(single - double) < 1e-5 * np.linalg.norm(double)
 

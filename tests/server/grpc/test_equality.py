@@ -19,14 +19,14 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.objective.base import Shard
 from zofedht.common.objective.loading import load_objective
 from zofedht.common.shards import own_objective
-from zofedht.server.inprocess import run
-from zofedht.server.records.run_folder import x_digest
+from zofedht.server.inprocess import run_in_process
+from zofedht.server.records.run_folder import sha256_of_x
 
 
 def in_process(objectives: Any = None, **keys: Any) -> str:
     """Return the digest of the final x of the same config without any transport."""
     config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
-    return x_digest(run(config, objectives).state.x)
+    return sha256_of_x(run_in_process(config, objectives).state.x)
 
 
 def all_end_well(server: Process, clients: list[Process]) -> None:
@@ -56,7 +56,9 @@ def test_the_history_equals_that_in_process(site: Site):
     server = site.server()
     all_end_well(server, site.clients())
     start_losses: list[float] = []
-    result = run(RunConfig.from_mapping(SMALL), observers=[lambda _, row: start_losses.append(row.start_loss)])
+    result = run_in_process(
+        RunConfig.from_mapping(SMALL), observers=[lambda _, row: start_losses.append(row.start_loss)]
+    )
     assert [row["start_loss"] for row in site.history()] == start_losses
     # Names and reasons are a few bytes; x and Q are thousands.
     assert site.summary()["bytes_down"] == pytest.approx(result.state.totals.bytes_down, rel=0.02)
@@ -91,8 +93,8 @@ def test_exports_are_in_the_clients_units(site: Site, monkeypatch: pytest.Monkey
     assert "memory = 9 becomes 6" in server.text
     monkeypatch.syspath_prepend(folder)
     config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
-    x = run(config).x
-    assert site.summary()["x_sha256"] == x_digest(x)
+    x = run_in_process(config).x
+    assert site.summary()["x_sha256"] == sha256_of_x(x)
     np.testing.assert_array_equal(load_run(site.out).x, x)
     assert x[4] == 0.0
 

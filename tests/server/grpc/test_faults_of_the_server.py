@@ -17,16 +17,18 @@ from tests.waiting import until
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError
 from zofedht.server.grpc.certificates import make_certificates
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records import checkpoint
 from zofedht.server.records.files import cannot_write
-from zofedht.server.records.run_folder import RunFolder, x_digest
+from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 LONG = {"rounds": 60, "checkpoint_every": 5}
 
 
 def digest_in_process(**keys: object) -> str:
-    return x_digest(run(RunConfig.from_mapping(SMALL | {k.replace("_", "-"): v for k, v in keys.items()})).state.x)
+    return sha256_of_x(
+        run_in_process(RunConfig.from_mapping(SMALL | {k.replace("_", "-"): v for k, v in keys.items()})).state.x
+    )
 
 
 def finished(site: Site, server: Process, clients: list[Process]) -> None:
@@ -240,11 +242,11 @@ def test_a_failed_write_leaves_the_older_checkpoint(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(checkpoint, "replace_file", full)
     with pytest.raises(DataError, match=r"No space left on device\); earlier files are kept"):
-        run(config, folder=folder)
+        run_in_process(config, folder=folder)
     monkeypatch.setattr(checkpoint, "replace_file", write)
     config, state, _ = folder.reopen({})
     assert 4 <= state.round < 8  # the newest that could be written
-    assert x_digest(run(config, folder=folder, state=state).state.x) == digest_in_process()
+    assert sha256_of_x(run_in_process(config, folder=folder, state=state).state.x) == digest_in_process()
 
 
 def test_a_client_with_its_certificate_comes_back_too(site: Site, tmp_path: Path):

@@ -13,15 +13,17 @@ from tests.waiting import until
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.aggregation.replays import OTHER_DIRECTIONS
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
-from zofedht.server.inprocess import run
-from zofedht.server.records.run_folder import x_digest
+from zofedht.server.inprocess import run_in_process
+from zofedht.server.records.run_folder import sha256_of_x
 
 SLOPES = {"uplink": "slopes", "local_steps": 50, "rounds": 6}
 NETWORK = {"model": "mlp", "hidden_units": 100}  # n = 6,600
 
 
 def in_process(**keys: object) -> str:
-    return x_digest(run(RunConfig.from_mapping(SMALL | {k.replace("_", "-"): v for k, v in keys.items()})).state.x)
+    return sha256_of_x(
+        run_in_process(RunConfig.from_mapping(SMALL | {k.replace("_", "-"): v for k, v in keys.items()})).state.x
+    )
 
 
 @pytest.mark.parametrize("directions", ["per-slot", "shared"])

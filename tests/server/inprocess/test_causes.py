@@ -13,7 +13,7 @@ from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Indices, Vector
 from zofedht.server.core.coordinator import RoundRecord
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 
 
 class Ranged(Objective):
@@ -52,7 +52,7 @@ WORDINGS = [
 def trained(fails: Callable[[], float], **changes: Any) -> tuple[Vector, list[RoundRecord], list[Objective]]:
     rows: list[RoundRecord] = []
     objectives: list[Objective] = [Ranged(client, fails) for client in range(4)]
-    found = run(small(**changes), objectives, observers=[lambda _, row: rows.append(row)])
+    found = run_in_process(small(**changes), objectives, observers=[lambda _, row: rows.append(row)])
     return found.x, rows, objectives
 
 
@@ -91,4 +91,6 @@ def test_steps_on_trial_may_fail_either_way(fails: Callable[[], float]):
 
 def test_an_exception_at_the_servers_x_says_nothing_about_steps():
     with pytest.raises(RoundError, match="out of range"):
-        run(small(step_size="auto", local_steps=20), [Ranged(i, raising(WORDINGS[0]), 1e-7) for i in range(4)])
+        run_in_process(
+            small(step_size="auto", local_steps=20), [Ranged(i, raising(WORDINGS[0]), 1e-7) for i in range(4)]
+        )

@@ -18,7 +18,7 @@ from zofedht.common.wire.codec import decode, encode
 from zofedht.common.wire.messages import Broadcast, Update, vector_digest
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import initial_state
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
 
 DIMENSION = 200
@@ -240,10 +240,10 @@ def test_the_downlink_may_change_on_resume(tmp_path: Path):
     """The resumed run equals an uninterrupted one."""
     folder = RunFolder(tmp_path / "run")
     folder.begin(small(rounds=3, **DOWN), "in-process")
-    run(small(rounds=3, **DOWN), QUADRATICS, folder=folder)
+    run_in_process(small(rounds=3, **DOWN), QUADRATICS, folder=folder)
     config, state, _ = folder.reopen({"rounds": 7, "downlink": "x"})
-    resumed = run(config, QUADRATICS, folder=folder, state=state)
-    assert vector_digest(resumed.state.x) == vector_digest(run(small(**DOWN), QUADRATICS).state.x)
+    resumed = run_in_process(config, QUADRATICS, folder=folder, state=state)
+    assert vector_digest(resumed.state.x) == vector_digest(run_in_process(small(**DOWN), QUADRATICS).state.x)
 
 
 @pytest.mark.parametrize("changes", [{}, {"uplink": "slopes"}, {"directions": "shared"}])

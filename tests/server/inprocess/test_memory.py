@@ -14,7 +14,7 @@ from tests.helpers import quadratics, small
 from zofedht import run
 from zofedht.server import inprocess
 from zofedht.server.evaluation.evaluate import CentralEvaluator, central_evaluator
-from zofedht.server.inprocess import run as run_in_process
+from zofedht.server.inprocess import run_in_process
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import initial_state
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder
 
@@ -21,7 +21,7 @@ from zofedht.server.records.run_folder import RunFolder
 def records_of(module: str, factory: str, **changes: object) -> list[RoundRecord]:
     records: list[RoundRecord] = []
     config = small(objective=f"{module}:{factory}", init="ones", **changes)
-    run(config, observers=[lambda state, record: records.append(record)])
+    run_in_process(config, observers=[lambda state, record: records.append(record)])
     return records
 
 
@@ -54,15 +54,18 @@ def test_skip_step_counts_skipped_steps(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_slot_whose_steps_all_fail_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
     with pytest.raises(RoundError, match=r"the valve is shut \(valve_.*\); so it went in all 4 steps"):
-        run(small(objective=f"{module}:Breaking", on_error="skip-step", max_retries=0))
+        run_in_process(small(objective=f"{module}:Breaking", on_error="skip-step", max_retries=0))
 
 
 @pytest.mark.parametrize("policy", ["skip-step", "stop"])
 def test_without_a_failure_the_policy_changes_no_number(policy: str):
-    x = run(small(), quadratics()).state.x
-    assert run(small(on_error=policy), quadratics()).state.x.tobytes() == x.tobytes()
+    x = run_in_process(small(), quadratics()).state.x
+    assert run_in_process(small(on_error=policy), quadratics()).state.x.tobytes() == x.tobytes()
     digits = {"train_rows": 240, "step_size": 1.0, "evaluate_every": 0}  # the linear models' own path
-    assert run(small(on_error=policy, **digits)).state.x.tobytes() == run(small(**digits)).state.x.tobytes()
+    assert (
+        run_in_process(small(on_error=policy, **digits)).state.x.tobytes()
+        == run_in_process(small(**digits)).state.x.tobytes()
+    )
 
 
 def test_stop_ends_the_run_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -72,11 +75,11 @@ def test_stop_ends_the_run_with_its_reason(tmp_path: Path, monkeypatch: pytest.M
     folder = RunFolder(tmp_path / "run")
     folder.begin(config, "in-process")
     with pytest.raises(ObjectiveError, match=r"client \d, slot \d: round \d, step \d: .*the valve sticks .*resumed"):
-        run(config, folder=folder)
+        run_in_process(config, folder=folder)
     again, state, _ = folder.reopen({"on-error": "skip-step"})
     assert state.round == len(read_history(folder.history_file))
-    result = run(again, folder=folder, state=state)
-    assert result.state.x.tobytes() == run(config.replace(on_error="skip-step")).state.x.tobytes()
+    result = run_in_process(again, folder=folder, state=state)
+    assert result.state.x.tobytes() == run_in_process(config.replace(on_error="skip-step")).state.x.tobytes()
 
 
 def test_a_client_cannot_choose_the_policy():

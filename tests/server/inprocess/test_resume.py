@@ -18,7 +18,7 @@ from zofedht.common.errors import CheckpointError, ConfigError, DataError
 from zofedht.server.conduct import Result
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder
 
@@ -32,12 +32,12 @@ class KilledError(Exception):
 
 def start(folder: RunFolder, config: RunConfig, **extras: Any) -> Result:
     folder.begin(config, "in-process")
-    return run(config, QUADRATICS, folder=folder, **extras)
+    return run_in_process(config, QUADRATICS, folder=folder, **extras)
 
 
 def resume(folder: RunFolder, **changes: Any) -> Result:
     config, state, _ = folder.reopen(changes)
-    return run(config, QUADRATICS, folder=folder, state=state)
+    return run_in_process(config, QUADRATICS, folder=folder, state=state)
 
 
 def kill_after(rounds: int) -> Callable[[ServerState, RoundRecord], None]:
@@ -92,7 +92,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 @pytest.mark.parametrize("limits", [{"rounds": 8}, {"rounds": 0, "budget": 500}, {"rounds": 12, "budget": 500}])
 def test_a_linear_schedule_goes_on_where_it_was(folder: RunFolder, limits: dict[str, int]):
     config = small(step_schedule="linear", **limits)
-    expected = run(config, QUADRATICS)
+    expected = run_in_process(config, QUADRATICS)
     with pytest.raises(KilledError):
         start(folder, config, observers=[kill_after(3)])
     assert resume(folder).state.x.tobytes() == expected.state.x.tobytes()
@@ -111,7 +111,7 @@ def test_with_more_rounds_a_linear_schedule_is_longer(folder: RunFolder):
 
 def test_a_folder_of_before_the_linear_schedule_goes_on_with_its_own(folder: RunFolder):
     start(folder, small(step_schedule="inverse-sqrt", rounds=5))
-    assert resume(folder, rounds=9).state.x.tobytes() == run(small(rounds=9), QUADRATICS).state.x.tobytes()
+    assert resume(folder, rounds=9).state.x.tobytes() == run_in_process(small(rounds=9), QUADRATICS).state.x.tobytes()
 
 
 def test_history_rows_after_the_checkpoint_are_dropped(folder: RunFolder, monkeypatch: pytest.MonkeyPatch):
@@ -124,14 +124,14 @@ def test_history_rows_after_the_checkpoint_are_dropped(folder: RunFolder, monkey
 
 
 def test_repeated_kills_do_not_change_x(tmp_path: Path):
-    expected = run(small(), QUADRATICS).state.x
+    expected = run_in_process(small(), QUADRATICS).state.x
     folder = RunFolder(tmp_path / "run")
     with pytest.raises(KilledError):
         start(folder, small(), observers=[kill_after(2)])
     for _ in range(2):
         config, state, _ = folder.reopen({})
         with pytest.raises(KilledError):
-            run(config, QUADRATICS, folder=folder, state=state, observers=[kill_after(state.round + 2)])
+            run_in_process(config, QUADRATICS, folder=folder, state=state, observers=[kill_after(state.round + 2)])
     assert resume(folder).state.x.tobytes() == expected.tobytes()
     assert [row["round"] for row in rows(folder)] == list(range(7))
 
@@ -192,7 +192,7 @@ def test_another_n_is_refused_with_both_numbers(folder: RunFolder):
     start(folder, small())
     config, state, _ = folder.reopen({"rounds": 20})
     with pytest.raises(CheckpointError, match="n = 12 parameters, the objective has 7"):
-        run(config, quadratics(dimension=7), folder=folder, state=state)
+        run_in_process(config, quadratics(dimension=7), folder=folder, state=state)
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(folder: RunFolder):
@@ -209,7 +209,7 @@ def test_without_run_json_a_run_can_be_finished(folder: RunFolder):
 
 def test_the_engine_is_remembered(folder: RunFolder):
     folder.begin(small(), "simulation")
-    run(small(), QUADRATICS, folder=folder)
+    run_in_process(small(), QUADRATICS, folder=folder)
     assert folder.reopen({})[2] == "simulation"
 
 
@@ -223,7 +223,7 @@ def test_a_full_disk_loses_nothing_written(folder: RunFolder, monkeypatch: pytes
         if state.round == 3:
             patch.setattr(os, "fsync", full)
 
-    expected = run(small(), QUADRATICS).state.x
+    expected = run_in_process(small(), QUADRATICS).state.x
     with (
         monkeypatch.context() as patch,
         pytest.warns(UserWarning, match="the run can be resumed from an older checkpoint"),
@@ -242,11 +242,11 @@ def test_a_full_disk_loses_nothing_written(folder: RunFolder, monkeypatch: pytes
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full to stand for a full disk")
 def test_an_unwritable_history_stops_the_run(folder: RunFolder):
     """The round does not count."""
-    expected = run(small(), QUADRATICS).state.x
+    expected = run_in_process(small(), QUADRATICS).state.x
     folder.begin(small(), "in-process")
     folder.history_file.symlink_to("/dev/full")
     with pytest.raises(DataError, match=r"history\.jsonl cannot be written"):
-        run(small(), QUADRATICS, folder=folder)
+        run_in_process(small(), QUADRATICS, folder=folder)
     folder.history_file.unlink()
     assert resume(folder).state.x.tobytes() == expected.tobytes()
     assert [row["round"] for row in rows(folder)] == list(range(7))
@@ -255,7 +255,7 @@ def test_an_unwritable_history_stops_the_run(folder: RunFolder):
 def test_a_run_stopped_by_failing_clients_can_be_resumed(folder: RunFolder):
     from zofedht.common.errors import RoundError
 
-    config, expected = small(max_retries=0), run(small(max_retries=0), QUADRATICS).state.x
+    config, expected = small(max_retries=0), run_in_process(small(max_retries=0), QUADRATICS).state.x
     folder.begin(config, "in-process")
 
     def shut_down(state: ServerState, record: RoundRecord) -> None:
@@ -263,5 +263,5 @@ def test_a_run_stopped_by_failing_clients_can_be_resumed(folder: RunFolder):
             raise RoundError("round 5 had fewer than min-replies")
 
     with pytest.raises(RoundError):
-        run(config, QUADRATICS, folder=folder, observers=[shut_down])
+        run_in_process(config, QUADRATICS, folder=folder, observers=[shut_down])
     assert resume(folder).state.x.tobytes() == expected.tobytes()

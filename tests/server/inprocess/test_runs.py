@@ -19,14 +19,14 @@ from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.rounds import ask
 from zofedht.server.core.selection import select
 from zofedht.server.core.state import ServerState, initial_state
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 
 QUADRATICS = quadratics()
 DATA = {"num_clients": 6, "batch_size": 16, "train_rows": 240, "step_size": 1.0, "evaluate_every": 0}
 
 
 def end(config: RunConfig, objectives: list[Objective] | None = QUADRATICS) -> bytes:
-    return run(config, objectives).state.x.tobytes()
+    return run_in_process(config, objectives).state.x.tobytes()
 
 
 @pytest.mark.parametrize(("data", "objectives"), [({}, QUADRATICS), (DATA, None)], ids=["quadratic", "digits"])
@@ -56,7 +56,7 @@ class TestTheTable:
 
     def test_training_lowers_the_loss(self, data: dict[str, Any], objectives: list[Objective] | None):
         config = small(rounds=30, local_steps=10, init="ones", step_schedule="constant", **({"step_size": 0.01} | data))
-        result = run(config, objectives)
+        result = run_in_process(config, objectives)
         assert result.final["train_loss"] < 0.9 * result.initial["train_loss"]
 
 
@@ -88,7 +88,7 @@ def test_a_client_drawn_twice_does_two_slots():
     updates = Fleet(QUADRATICS).carry(ask(state, config, members_of(config)))
     of_twice = [update.move for update in updates if update.client == twice]
     assert not np.array_equal(of_twice[0], of_twice[1])
-    x = run(config, QUADRATICS).state.x
+    x = run_in_process(config, QUADRATICS).state.x
     np.testing.assert_allclose(x, np.mean([update.move for update in updates], axis=0), rtol=1e-14)
 
 
@@ -98,28 +98,28 @@ def test_observers_see_each_round_once():
     def watch(state: ServerState, record: RoundRecord) -> None:
         seen.append((record.round, state.round))
 
-    run(small(), QUADRATICS, observers=[watch])
+    run_in_process(small(), QUADRATICS, observers=[watch])
     assert seen == [(r, r + 1) for r in range(7)]
 
 
 def test_a_black_box_trains_by_its_values_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
-    result = run(small(objective=f"{module}:Valve", rounds=40, local_steps=10, init="ones", step_size=0.02))
+    result = run_in_process(small(objective=f"{module}:Valve", rounds=40, local_steps=10, init="ones", step_size=0.02))
     assert result.final["train_loss"] < result.initial["train_loss"] - 0.5
 
 
 def test_a_network_starts_where_it_says_unless_told_otherwise():
     keys = {"model": "mlp", "hidden_units": 3, "rounds": 1, "step_size": 1e-300}  # so the end is the start
     own = starting_point(objective_of(small(**keys).task, 0), 11)
-    np.testing.assert_array_equal(run(small(**keys)).state.x, own)
-    assert not np.any(np.abs(run(small(init="zeros", **keys)).state.x) > 1e-290)
+    np.testing.assert_array_equal(run_in_process(small(**keys)).state.x, own)
+    assert not np.any(np.abs(run_in_process(small(init="zeros", **keys)).state.x) > 1e-290)
 
 
 def test_a_black_box_starts_where_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
     starts = []
     for name, init in (("Starting", "auto"), ("Starting", "zeros"), ("Valve", "auto")):
-        result = run(small(objective=f"{module}:{name}", rounds=1, init=init, step_size=1e-300))
+        result = run_in_process(small(objective=f"{module}:{name}", rounds=1, init=init, step_size=1e-300))
         starts.append(bool(np.max(np.abs(result.state.x)) > 0.1))
     assert starts == [True, False, False]
 
@@ -127,7 +127,7 @@ def test_a_black_box_starts_where_it_says(tmp_path: Path, monkeypatch: pytest.Mo
 def test_an_evaluation_that_fails_names_client_round_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
     with pytest.raises(RoundError) as caught:
-        run(small(objective=f"{module}:Breaking", max_retries=1))
+        run_in_process(small(objective=f"{module}:Breaking", max_retries=1))
     assert "client 2: round 0, step 0: the objective raised RuntimeError: the valve is shut" in str(caught.value)
 
 
@@ -136,7 +136,7 @@ def test_a_failing_client_costs_its_slots(tmp_path: Path, monkeypatch: pytest.Mo
     module = black_box(tmp_path, monkeypatch)
     records: list[RoundRecord] = []
     config = small(objective=f"{module}:FirstBroken", num_clients=3, rounds=6, sampling="without-replacement")
-    run(config, observers=[lambda state, record: records.append(record)])
+    run_in_process(config, observers=[lambda state, record: records.append(record)])
     assert [record.replies for record in records] == [2] * 6
     assert [[one["client"] for one in record.unevaluated] for record in records] == [[]] * 5 + [["0"]]
     failures = [(f["round"], f["client"], f["cause"], f["step"]) for record in records for f in record.failures]
@@ -156,24 +156,24 @@ def test_a_full_evaluation_that_fails_names_the_client(
 ):
     module = black_box(tmp_path, monkeypatch)
     with pytest.raises(ObjectiveError, match=f"no client could evaluate the start: clients? 0.*: {reason}"):
-        run(small(objective=f"{module}:{factory}"))
+        run_in_process(small(objective=f"{module}:{factory}"))
 
 
 def test_nan_is_named_with_client_round_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
     with pytest.raises(RoundError, match="client 2: round 0, step 0: the objective returned nan, not a finite number"):
-        run(small(objective=f"{module}:Diverging", max_retries=0))
+        run_in_process(small(objective=f"{module}:Diverging", max_retries=0))
 
 
 def test_a_diverging_run_ends_with_reasons():
     """And without a warning."""
     with pytest.raises(RoundError, match=r"round \d+, step \d+: the slope is .*; a smaller step-size or radius"):
-        run(small(rounds=200, local_steps=50, step_size=50.0, step_schedule="constant"), QUADRATICS)
+        run_in_process(small(rounds=200, local_steps=50, step_size=50.0, step_schedule="constant"), QUADRATICS)
 
 
 def test_rows_that_only_clients_hold_are_refused():
     with pytest.raises(DataError) as caught:
-        run(small(dataset="clients"))
+        run_in_process(small(dataset="clients"))
     assert str(caught.value) == (
         "dataset = clients has rows only where clients join with --data; use it with `zofedht-server serve`"
     )

@@ -14,8 +14,8 @@ from zofedht.common.errors import CheckpointError, ObjectiveError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import in_search_units
 from zofedht.common.typing import Indices, Vector
-from zofedht.server.inprocess import run
-from zofedht.server.records.run_folder import RunFolder, x_digest
+from zofedht.server.inprocess import run_in_process
+from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 
 class Bowl(Objective):
@@ -43,7 +43,7 @@ def centre(clients: int = 4) -> Vector:
 
 
 def test_with_a_scale_parameters_of_all_sizes_are_found():
-    result = run(small(**FAST), [Bowl(i) for i in range(4)])
+    result = run_in_process(small(**FAST), [Bowl(i) for i in range(4)])
     np.testing.assert_allclose(result.x / Bowl().sizes, centre() / Bowl().sizes, atol=0.2)
     np.testing.assert_array_equal(result.x, result.state.x * Bowl().sizes)
 
@@ -62,15 +62,15 @@ def test_a_scale_is_nothing_but_another_function_of_z():
             return self.box.value(x * self.box.sizes, batch)
 
     # Not to the last bit: the ends are made in the user's units.
-    z = run(small(), [InZ(i) for i in range(4)]).state.x
-    np.testing.assert_allclose(run(small(), [Bowl(i) for i in range(4)]).state.x, z, rtol=1e-6, atol=1e-9)
+    z = run_in_process(small(), [InZ(i) for i in range(4)]).state.x
+    np.testing.assert_allclose(run_in_process(small(), [Bowl(i) for i in range(4)]).state.x, z, rtol=1e-6, atol=1e-9)
 
 
 def test_a_minimum_at_a_bound_is_found():
     """Bounds hold everywhere."""
     bounds = [(-5.0, 0.5), (None, 1e3), (-5e-4, None), (0.0, 1e5)]
     boxes = [Bowl(i, bounds=bounds) for i in range(4)]
-    x = run(small(**FAST), boxes).x
+    x = run_in_process(small(**FAST), boxes).x
     low, high = np.array([-5.0, -np.inf, -5e-4, 0.0]), np.array([0.5, 1e3, np.inf, 1e5])
     assert np.all(x >= low)
     assert np.all(x <= high)
@@ -84,7 +84,7 @@ def test_a_parameter_can_leave_its_bound_again():
     """Started in a corner, with the minimum inside."""
     box = type("Corner", (Bowl,), {"initial": lambda self, rng: [3.0, 3e2, 1e-3, 2e4]})
     bounds = [(-3.0, 3.0), (-3e2, 3e2), (-3e-3, 1e-3), (-2e4, 2e4)]
-    x = run(small(**FAST), [box(i, bounds=bounds) for i in range(4)]).x
+    x = run_in_process(small(**FAST), [box(i, bounds=bounds) for i in range(4)]).x
     np.testing.assert_allclose(x / Bowl().sizes, centre() / Bowl().sizes, atol=0.2)
 
 
@@ -94,7 +94,7 @@ def test_the_start_is_projected_onto_the_bounds():
     def first(state: Any, record: object) -> None:
         started.append(state.user_x)
 
-    run(small(rounds=1, step_size=1e-300), [Bowl(i, bounds=(2.0, 1e6)) for i in range(4)], observers=[first])
+    run_in_process(small(rounds=1, step_size=1e-300), [Bowl(i, bounds=(2.0, 1e6)) for i in range(4)], observers=[first])
     np.testing.assert_allclose(started[0], 2.0)
 
 
@@ -102,11 +102,11 @@ def test_what_a_run_leaves_is_in_the_users_units(tmp_path: Path):
     boxes = [Bowl(i, bounds=[(-5.0, 0.5), (None, None), (None, None), (None, None)]) for i in range(4)]
     folder = RunFolder(tmp_path / "run")
     folder.begin(small(), "in-process")
-    result = run(small(), boxes, folder=folder)
+    result = run_in_process(small(), boxes, folder=folder)
     found = load_run(tmp_path / "run")
     np.testing.assert_array_equal(found.x, result.x)
     np.testing.assert_array_equal(np.load(tmp_path / "run" / "x.npy"), result.x)
-    assert found.summary["x_sha256"] == x_digest(result.x)
+    assert found.summary["x_sha256"] == sha256_of_x(result.x)
     assert np.mean([box.evaluate(found.x)["loss"] for box in boxes]) == pytest.approx(result.final["train_loss"])
 
 
@@ -115,13 +115,13 @@ def test_a_resumed_run_refuses_other_units(tmp_path: Path):
     boxes = [Bowl(i, bounds=(-5.0, 60.0)) for i in range(4)]
     folder = RunFolder(tmp_path / "run")
     folder.begin(small(rounds=4), "in-process")
-    run(small(rounds=4), boxes, folder=folder)
+    run_in_process(small(rounds=4), boxes, folder=folder)
     config, state, _ = folder.reopen({"rounds": 7})
     for others in ([Bowl(i) for i in range(4)], [Bowl(i, scale=None) for i in range(4)], quadratics(dimension=4)):
         with pytest.raises(CheckpointError, match="scale or bounds are not those that the checkpoint was made with"):
-            run(config, others, state=state)
-    result = run(config, boxes, folder=folder, state=state)
-    assert result.state.x.tobytes() == run(small(), boxes).state.x.tobytes()
+            run_in_process(config, others, state=state)
+    result = run_in_process(config, boxes, folder=folder, state=state)
+    assert result.state.x.tobytes() == run_in_process(small(), boxes).state.x.tobytes()
 
 
 @pytest.mark.parametrize(("factory", "sentence"), NOT_ALIKE)
@@ -131,7 +131,7 @@ def test_clients_that_differ_are_named_before_round_0(
     """They differ in n or in units."""
     module = black_box(tmp_path, monkeypatch)
     with pytest.raises(ObjectiveError, match=sentence):
-        run(small(objective=f"{module}:{factory}"))
+        run_in_process(small(objective=f"{module}:{factory}"))
 
 
 def test_objectives_given_in_python_are_compared_as_well():
@@ -139,9 +139,9 @@ def test_objectives_given_in_python_are_compared_as_well():
     with pytest.raises(
         ObjectiveError, match=r"client 3 has the upper bound 61\.0 for parameter 0, that of client 0 has 60"
     ):
-        run(small(), others)
+        run_in_process(small(), others)
     with pytest.raises(ObjectiveError, match="client 1 declares a scale or bounds and that of client 0 does not"):
-        run(small(num_clients=2), [Bowl(0, scale=None), Bowl(1)])
+        run_in_process(small(num_clients=2), [Bowl(0, scale=None), Bowl(1)])
 
 
 def test_what_is_wrapped_once_is_not_wrapped_again():
@@ -163,6 +163,6 @@ def test_an_objective_without_samples_counts_calls():
             return float(np.sum(np.square(x - 1.0)))
 
     config = small(num_clients=1, clients_per_round=1, evaluate_every=0)
-    result = run(config, [Plain()])
+    result = run_in_process(config, [Plain()])
     assert result.state.totals.evaluations == calls - 2  # of the first and the last x
     assert result.final["train_loss"] < result.initial["train_loss"]

@@ -17,7 +17,7 @@ from zofedht.common.typing import Indices, Vector
 from zofedht.server.conduct import Result
 from zofedht.server.evaluation.evaluate import Answer, evaluate_clients
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Unevaluated, evaluation_notes
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.records.summary import summary_text
@@ -30,7 +30,7 @@ def recorded(folder: Path, factory: str, **changes: object) -> tuple[Result, Run
     kept = RunFolder(folder / "run")
     with kept:
         kept.begin(config, "in-process")
-        return run(config, folder=kept), kept
+        return run_in_process(config, folder=kept), kept
 
 
 def test_only_who_failed_is_asked_again():
@@ -70,7 +70,7 @@ def test_losses_over_different_clients_do_not_compare():
 def test_what_fails_once_is_asked_again_and_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
     found, folder = recorded(tmp_path, f"{module}:FailsOnce")
-    wanted = run(small(objective=f"{module}:Valve"))
+    wanted = run_in_process(small(objective=f"{module}:Valve"))
     assert (found.initial, found.final) == (wanted.initial, wanted.final)
     assert found.summary["evaluation_notes"] == []
     assert all(row["unevaluated"] == [] for row in read_history(folder.history_file))
@@ -99,7 +99,7 @@ def test_the_log_warns_once_of_unevaluated_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     module = black_box(tmp_path, monkeypatch)
-    run(small(objective=f"{module}:FailsAlways"), show_progress=True)
+    run_in_process(small(objective=f"{module}:FailsAlways"), show_progress=True)
     warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
     assert warnings[0].startswith(
         f"warning: the start could not be evaluated by all clients, its loss is that of the others; client 2: {WHY}"
@@ -126,8 +126,8 @@ def test_a_stopped_run_goes_on_under_another_policy(tmp_path: Path, monkeypatch:
     folder = RunFolder(tmp_path / "run")
     again, state, _ = folder.reopen({"on-error": "drop-slot"})
     assert state.round == 6
-    result = run(again, folder=folder, state=state)
-    assert result.state.x.tobytes() == run(small(objective=f"{module}:LastFails")).state.x.tobytes()
+    result = run_in_process(again, folder=folder, state=state)
+    assert result.state.x.tobytes() == run_in_process(small(objective=f"{module}:LastFails")).state.x.tobytes()
     assert result.summary["evaluated_clients"] == {"initial": 4, "final": 3}
 
 
@@ -136,7 +136,7 @@ def test_an_unevaluated_x_is_kept_with_the_reason(tmp_path: Path, monkeypatch: p
     module = black_box(tmp_path, monkeypatch)
     found, folder = recorded(tmp_path, f"{module}:AllFailAtLast")
     np.testing.assert_array_equal(np.load(folder.vector_file), found.x)
-    assert found.x.tobytes() == run(small(objective=f"{module}:Valve")).x.tobytes()
+    assert found.x.tobytes() == run_in_process(small(objective=f"{module}:Valve")).x.tobytes()
     kept = json.loads(folder.summary_file.read_text())
     assert kept["final_train_loss"] is None
     rows = read_history(folder.history_file)

@@ -22,7 +22,7 @@ from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import initial_state
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
 
 QUADRATICS = quadratics()
@@ -31,7 +31,7 @@ EVERYBODY = {"num_clients": 4, "clients_per_round": 4, "sampling": "without-repl
 
 
 def end(objectives: list[Objective] | None = QUADRATICS, **changes: Any) -> Vector:
-    return run(small(**changes), objectives).state.x
+    return run_in_process(small(**changes), objectives).state.x
 
 
 def assert_close(one: Vector, other: Vector) -> None:
@@ -105,11 +105,11 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, directions: s
     config = small(uplink="slopes", directions=directions)
     folder = RunFolder(tmp_path / "run")
     folder.begin(config.replace(rounds=3), "in-process")
-    run(config.replace(rounds=3), QUADRATICS, folder=folder)
+    run_in_process(config.replace(rounds=3), QUADRATICS, folder=folder)
     config, state, _ = folder.reopen({"rounds": 7})
     assert (
-        run(config, QUADRATICS, folder=folder, state=state).state.x.tobytes()
-        == run(config, QUADRATICS).state.x.tobytes()
+        run_in_process(config, QUADRATICS, folder=folder, state=state).state.x.tobytes()
+        == run_in_process(config, QUADRATICS).state.x.tobytes()
     )
 
 
@@ -165,7 +165,7 @@ def test_other_directions_are_asked_for_the_move(directions: str, weighting: str
 def test_honest_clients_are_in_no_fallback():
     records: list[RoundRecord] = []
     for uplink in ("move", "slopes"):
-        run(small(uplink=uplink), QUADRATICS, observers=[lambda state, record: records.append(record)])
+        run_in_process(small(uplink=uplink), QUADRATICS, observers=[lambda state, record: records.append(record)])
     assert all(record.fallbacks == [] for record in records)
 
 

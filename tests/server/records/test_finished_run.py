@@ -17,7 +17,7 @@ from zofedht.common.errors import CheckpointError, DataError
 from zofedht.server.__main__ import main
 from zofedht.server.conduct import Result
 from zofedht.server.core.state import ServerState
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.finished_run import EXPORTS, export
 from zofedht.server.records.run_folder import RunFolder
 
@@ -25,7 +25,7 @@ from zofedht.server.records.run_folder import RunFolder
 def finish(path: Path, **changes: object) -> Result:
     folder = RunFolder(path)
     folder.begin(small(**changes), "in-process")
-    return run(small(**changes), quadratics(), folder=folder)
+    return run_in_process(small(**changes), quadratics(), folder=folder)
 
 
 def test_a_finished_run_has_x_config_history_and_summary(tmp_path: Path):
@@ -45,9 +45,9 @@ def test_an_interrupted_run_has_its_newest_x(tmp_path: Path):
     folder = RunFolder(tmp_path / "run")
     folder.begin(small(), "in-process")
     with pytest.raises(KeyboardInterrupt):
-        run(small(), quadratics(), folder=folder, observers=[stop])
+        run_in_process(small(), quadratics(), folder=folder, observers=[stop])
     found = load_run(tmp_path / "run")
-    assert found.x.tobytes() == run(small(rounds=4), quadratics()).state.x.tobytes()  # round 4 was not done
+    assert found.x.tobytes() == run_in_process(small(rounds=4), quadratics()).state.x.tobytes()  # round 4 was not done
     assert found.summary == {}
 
 
@@ -61,9 +61,9 @@ def test_a_resumed_run_has_no_stale_summary(tmp_path: Path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(config, quadratics(), folder=folder, state=state, observers=[stop])
+        run_in_process(config, quadratics(), folder=folder, state=state, observers=[stop])
     found = load_run(tmp_path / "run")
-    assert found.x.tobytes() == run(small(rounds=8), quadratics()).state.x.tobytes()
+    assert found.x.tobytes() == run_in_process(small(rounds=8), quadratics()).state.x.tobytes()
     assert found.summary == {}
 
 

@@ -21,7 +21,7 @@ from zofedht import load_run, run
 from zofedht.common.errors import DataError
 from zofedht.server.__main__ import main
 from zofedht.server.core.round_record import RoundRecord
-from zofedht.server.inprocess import run as run_in_process
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records import lock as folder_lock
 from zofedht.server.records.history import read_history
 from zofedht.server.records.lock import FolderLock

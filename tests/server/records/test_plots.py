@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers import quadratics, small
 from zofedht.common.errors import DataError, MissingExtraError
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records import plots
 from zofedht.server.records.plots import plot_runs
 from zofedht.server.records.run_folder import RunFolder
@@ -25,7 +25,7 @@ PNG = b"\x89PNG\r\n"
 def finished(path: Path, **changes: object) -> Path:
     folder, config = RunFolder(path), small(**changes)
     folder.begin(config, "in-process")
-    run(config, quadratics(), folder=folder)
+    run_in_process(config, quadratics(), folder=folder)
     return path
 
 

@@ -12,17 +12,17 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import DataError
 from zofedht.server.conduct import Result
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.checkpoint import read_checkpoint
 from zofedht.server.records.history import read_history
-from zofedht.server.records.run_folder import RunFolder, x_digest
+from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 QUADRATICS = quadratics()
 
 
 def start(folder: RunFolder, config: RunConfig) -> Result:
     folder.begin(config, "in-process")
-    return run(config, QUADRATICS, folder=folder)
+    return run_in_process(config, QUADRATICS, folder=folder)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_the_summary_has_costs_and_config(folder: RunFolder):
     assert summary == result.summary
     assert summary["rounds"] == 7
     assert summary["evaluations"] == 7 * 72
-    assert summary["x_sha256"] == x_digest(result.state.x)
+    assert summary["x_sha256"] == sha256_of_x(result.state.x)
     assert summary["config"] == small().to_mapping()
     assert summary["initial_train_loss"] == result.initial["train_loss"]
     assert summary["final_train_loss"] == result.final["train_loss"]

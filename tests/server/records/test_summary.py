@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import black_box, small
-from zofedht.server.inprocess import run
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.records.summary import comparison_text, summary_text
@@ -34,7 +34,7 @@ class Boxed(Valve):
 def finished(folder: RunFolder, **keys: object) -> str:
     config = small(**keys)
     folder.begin(config, "in-process")
-    return summary_text(run(config, folder=folder).summary, folder)
+    return summary_text(run_in_process(config, folder=folder).summary, folder)
 
 
 def test_a_black_box_may_have_its_loss_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_resumed_run_counts_losses_of_all_rounds(tmp_path: Path, monkeypatch: 
     finished(parts, **keys, rounds=3)
     half = parts.summary()["lost"]
     config, state, _ = parts.reopen({"rounds": 6})
-    run(config, folder=parts, state=state)
+    run_in_process(config, folder=parts, state=state)
     assert parts.summary()["lost"] == whole.summary()["lost"]
     assert half["slots"] < parts.summary()["lost"]["slots"]
 
