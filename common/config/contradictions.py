@@ -86,6 +86,11 @@ def _of_auto_steps(config: RunConfig) -> Iterator[Problem]:
             f"local-steps must be at least {_LEAST_LOCAL_STEPS} when step-size is auto, which sees how a slot's loss"
             f" falls, got {config.local_steps} (or give step-size as a number)",
         )
+    if config.warm_up:
+        yield Problem(
+            "warm-up",
+            f"warm-up must be 0 when step-size is auto, which begins with short steps by itself, got {config.warm_up}",
+        )
     if config.on_error == "stop":
         yield Problem(
             "on-error",

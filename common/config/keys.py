@@ -10,7 +10,6 @@ from typing import Any
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.choices import (
     AGGREGATIONS,
-    AUTO,
     COVARIANCES,
     DIRECTIONS,
     DOWNLINKS,
@@ -127,11 +126,17 @@ class Keys:
         rule=auto_or(positive(), UNSAID),
     )
     step_schedule: str = _key(
-        AUTO,
-        "inverse-sqrt: eta_0/sqrt(r+1); linear: eta_0 (1-p), p the part of the rounds or the budget that is over;"
-        " constant: eta_0; auto: linear where step-size is auto, else inverse-sqrt",
+        "linear",
+        "linear: eta_0 (1-p), p the part of the rounds or the budget that is over; inverse-sqrt: eta_0/sqrt(r+1), the"
+        " paper's; constant: eta_0",
         symbol="eta_r",
         rule=one_of(STEP_SCHEDULES),
+    )
+    warm_up: int = _key(
+        0,
+        "first rounds, in which the step size rises to that of the schedule: times ((r+1)/warm-up)^2",
+        unit="rounds",
+        rule=at_least(0),
     )
     local_steps: int = _key(50, "steps of a slot", symbol="K", unit="steps", rule=at_least(1, 10**7))
     batch_size: int = _key(

@@ -136,13 +136,6 @@ class RunConfig(Keys):
         """The minibatch that the algorithm really uses: 0 (the whole shard) for the full-batch rows."""
         return 0 if self.row.data == "shard" else self.batch_size
 
-    @property
-    def schedule(self) -> str:
-        """The step schedule that the run really uses: inverse-sqrt, linear or constant."""
-        if self.step_schedule != AUTO:
-            return self.step_schedule
-        return "linear" if self.step_is_auto else "inverse-sqrt"
-
     def progress(self, round_: int, evaluations: int) -> float:
         """Return the part of the run that is over before 0-based round r, with so many evaluations spent until then.
 
@@ -160,13 +153,14 @@ class RunConfig(Keys):
 
         Raises ValueError where step-size is auto.
         """
-        match self.schedule:
+        step = self.first_step * min(1.0, (round_ + 1) / max(1, self.warm_up)) ** 2
+        match self.step_schedule:
             case "inverse-sqrt":
-                return self.first_step / math.sqrt(round_ + 1)
+                return step / math.sqrt(round_ + 1)
             case "linear":
-                return self.first_step * (1.0 - self.progress(round_, evaluations))
+                return step * (1.0 - self.progress(round_, evaluations))
             case _:
-                return self.first_step
+                return step
 
     def step_spec(self, **of_the_round: float) -> StepSpec:
         """Return how steps are taken; a round adds ``step_size`` and, with Q, subspace weight and gain."""

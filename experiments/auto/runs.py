@@ -115,7 +115,7 @@ def _config(
     if follows:
         config = config.replace(subspace_weight=weight)
     # Step sizes of the grid follow the authors' schedule, step-size auto its own.
-    return config.replace(step_size=step, step_schedule=AUTO) if step == AUTO else config.replace(step_size=step)
+    return config.replace(step_size=step, step_schedule="linear") if step == AUTO else config.replace(step_size=step)
 
 
 def _result(

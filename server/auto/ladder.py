@@ -171,7 +171,7 @@ def _found(
     changes = [abs(trial.rise) for trial in tried if trial.step <= step * 1.001]
     reach = max((change for change in changes if math.isfinite(change)), default=0.0)
     raced = race_length(config, total) > 0
-    longer = not raced and config.schedule == "linear" and FIRST * step < hurting(tried)
+    longer = not raced and config.step_schedule == "linear" and FIRST * step < hurting(tried)
     step *= FIRST if longer else 1.0
     why = f"{FIRST:g} times what was measured, since it falls to nothing" if longer else "measured"
     note = Intervention("step-size", None, step, f"{why}; mean loss by step: {shown}")

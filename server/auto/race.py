@@ -43,7 +43,7 @@ def race_length(config: RunConfig, total: int = 0) -> int:
     ``total``: how many rounds the run will have, as far as known where a budget ends it; 0: as the config says.
     """
     rounds = total or config.rounds
-    if rounds < _LEAST_RUN or config.schedule == "constant":
+    if rounds < _LEAST_RUN or config.step_schedule == "constant":
         return 0
     return min(_MOST, max(_LEAST, rounds // _SHARE))
 

@@ -109,7 +109,7 @@ def _stage(state: StepState, follows: bool) -> Stage:
 
 
 def _planned(state: StepState, config: RunConfig, round_: int, progress: float) -> float:
-    match config.schedule:
+    match config.step_schedule:
         case "constant":
             return state.step
         case "linear":

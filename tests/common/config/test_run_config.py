@@ -195,7 +195,7 @@ def test_the_algorithms_row_decides_weight_and_batch(algorithm: str, weight: flo
 
 
 def test_step_sizes_follow_the_schedule() -> None:
-    assert [RunConfig(step_size=6.0).step(r) for r in (0, 3, 8)] == [6.0, 3.0, 2.0]
+    assert [RunConfig(step_size=6.0, step_schedule="inverse-sqrt").step(r) for r in (0, 3, 8)] == [6.0, 3.0, 2.0]
     assert [RunConfig(step_size=6.0, step_schedule="constant").step(r) for r in (0, 3, 8)] == [6.0] * 3
 
 
@@ -223,12 +223,17 @@ def test_the_progress_of_a_run_is_that_of_what_ends_it_first(round_: int, evalua
     assert linear.step(round_, evaluations) == 2.0 * (1.0 - share)
 
 
-def test_the_schedule_is_linear_where_the_step_size_is_auto() -> None:
-    assert RunConfig().step_schedule == "auto"
-    assert RunConfig(step_size=6.0).schedule == "inverse-sqrt"
-    assert RunConfig(step_size="auto").schedule == "linear"
-    for named in ("inverse-sqrt", "linear", "constant"):
-        assert {RunConfig(step_size=size, step_schedule=named).schedule for size in (6.0, "auto")} == {named}
+def test_the_schedule_is_linear_unless_another_is_named() -> None:
+    assert {RunConfig(step_size=size).step_schedule for size in (6.0, "auto")} == {"linear"}
+
+
+def test_the_step_rises_by_the_square_of_the_round_during_the_warm_up() -> None:
+    config = RunConfig(step_size=6.0, step_schedule="constant", warm_up=4)
+    assert [config.step(r) for r in range(6)] == [6.0 / 16, 6.0 / 4, 6.0 * 9 / 16, 6.0, 6.0, 6.0]
+    linear = config.replace(step_schedule="linear", rounds=10)
+    assert [linear.step(r) for r in (0, 1, 9)] == pytest.approx([6.0 / 16, 6.0 / 4 * 0.9, 0.6])
+    (found,) = _problems(step_size="auto", warm_up=3)
+    assert found.startswith("warm-up must be 0 when step-size is auto")
 
 
 def test_step_size_and_weight_may_be_auto() -> None:

@@ -19,7 +19,7 @@ _OTHER: dict[str, Any] = {
     "subspace_weight": 0.1, "memory": 9, "slope": "forward", "probe": "sphere",
     "slopes_per_step": 4,
     "kernel": "numpy", "radius": 1e-05, "step_size": 1e22,
-    "step_schedule": "constant", "local_steps": 3, "batch_size": 0, "init": "ones", "num_clients": 100,
+    "step_schedule": "constant", "warm_up": 7, "local_steps": 3, "batch_size": 0, "init": "ones", "num_clients": 100,
     "clients_per_round": 10, "sampling": "without-replacement", "weighting": "examples", "rounds": 0,
     "aggregation": "median", "tolerate": 2,
     "budget": 10**12, "seed": 2**63 - 1, "uplink": "slopes", "directions": "shared", "downlink": "slopes",

@@ -55,7 +55,7 @@ def test_it_runs_writes_its_page_and_does_nothing_twice(tmp_path: Path, capfd: p
     assert text.count("digits logistic iid") == 3
     for path in tmp_path.glob("*/result.json"):  # the grid with the authors' schedule, auto with its own
         config = json.loads(path.read_text())["config"]
-        assert config["step-schedule"] == ("auto" if config["step-size"] == "auto" else "inverse-sqrt")
+        assert config["step-schedule"] == ("linear" if config["step-size"] == "auto" else "inverse-sqrt")
     made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/result.json")}
     assert len(made) == 4 * 3
     assert main(words) == 0

@@ -152,7 +152,7 @@ def test_what_only_seemed_to_fall_is_looked_at_again_eight_times_shorter() -> No
 def test_linear_falls_from_the_end_of_the_search_to_nothing_at_the_end_of_the_run(budget: int) -> None:
     """By the rounds or by the budget, whichever is further on."""
     config = CONFIG.replace(rounds=50, budget=budget)
-    assert config.schedule == "linear"  # the default
+    assert config.step_schedule == "linear"  # the default
     state = StepState(searching="done", step=0.8, began=10, begun=config.progress(10, 200))
 
     def step(round_: int, evaluations: int) -> float:

@@ -266,7 +266,7 @@ def test_where_nobody_can_evaluate_the_probes_stand_and_the_record_says_who():
 
 
 def test_a_record_tells_step_size_and_basis_of_its_own_round():
-    records = run_all(coordinator(small(memory=3)))
+    records = run_all(coordinator(small(memory=3, step_schedule="inverse-sqrt")))
     assert [(r.basis_version, r.basis_rank) for r in records] == [(None, 0)] * 3 + [(3, 3)] * 3 + [(6, 3)]
     np.testing.assert_allclose([r.step_size for r in records], 0.05 / np.sqrt(np.arange(1, 8)), rtol=1e-15)
 

@@ -42,7 +42,8 @@ def random_moves(count: int) -> list[list[float]]:
 
 @pytest.mark.parametrize("memory", [1, 2, 3, 5])
 def test_the_basis_is_made_anew_exactly_in_rounds_tau_2tau_and_so_on(memory: int):
-    states = play(small(memory=memory), start(small(memory=memory)), random_moves(11))
+    config = small(memory=memory, rounds=20)
+    states = play(config, start(config), random_moves(11))
     versions = [state.version for state in states]
     assert versions == [NO_BASIS if r < memory else r - r % memory for r in range(12)]
 
@@ -108,7 +109,7 @@ def test_gd_asks_for_the_whole_shard():
 
 
 def test_step_sizes_fall_with_the_root_of_the_round():
-    config = small(step_size=0.3)
+    config = small(step_size=0.3, step_schedule="inverse-sqrt")
     sizes = [ask(replace(start(config), round=r), config, MEMBERS)[0].spec.step_size for r in (0, 3, 8)]
     np.testing.assert_allclose(sizes, [0.3, 0.15, 0.1], rtol=1e-15)
 

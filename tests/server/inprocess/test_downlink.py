@@ -239,11 +239,13 @@ class Bounded(QuadraticObjective):
 def test_the_downlink_may_change_on_resume(tmp_path: Path):
     """The resumed run equals an uninterrupted one."""
     folder = RunFolder(tmp_path / "run")
-    folder.begin(small(rounds=3, **DOWN), "in-process")
-    run_in_process(small(rounds=3, **DOWN), QUADRATICS, folder=folder)
+    folder.begin(small(rounds=3, step_schedule="inverse-sqrt", **DOWN), "in-process")
+    run_in_process(small(rounds=3, step_schedule="inverse-sqrt", **DOWN), QUADRATICS, folder=folder)
     config, state, _ = folder.reopen({"rounds": 7, "downlink": "x"})
     resumed = run_in_process(config, QUADRATICS, folder=folder, state=state)
-    assert vector_digest(resumed.state.x) == vector_digest(run_in_process(small(**DOWN), QUADRATICS).state.x)
+    assert vector_digest(resumed.state.x) == vector_digest(
+        run_in_process(small(step_schedule="inverse-sqrt", **DOWN), QUADRATICS).state.x
+    )
 
 
 @pytest.mark.parametrize("changes", [{}, {"uplink": "slopes"}, {"directions": "shared"}])

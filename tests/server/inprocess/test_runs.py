@@ -68,7 +68,8 @@ class TestTheTable:
         ("weighting", "examples"),
         ("slope", "forward"),
         ("step_schedule", "constant"),
-        ("step_schedule", "linear"),
+        ("step_schedule", "inverse-sqrt"),
+        ("warm_up", 3),
     ],
 )
 def test_each_choice_makes_a_difference(key: str, other: str):

@@ -102,7 +102,7 @@ def test_no_bit_depends_on_threads(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("directions", ["per-slot", "shared"])
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, directions: str):
-    config = small(uplink="slopes", directions=directions)
+    config = small(uplink="slopes", directions=directions, step_schedule="inverse-sqrt")
     folder = RunFolder(tmp_path / "run")
     folder.begin(config.replace(rounds=3), "in-process")
     run_in_process(config.replace(rounds=3), QUADRATICS, folder=folder)
