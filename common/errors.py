@@ -66,21 +66,21 @@ class ZofedhtError(Exception):
     cause: Cause = "unusable"
     """The cause of a failure by this error."""
 
-    told: str
+    public_text: str
     """The sentence for the server: the error's own text only where that holds nothing of the device."""
 
-    def __init__(self, text: str, *, told: str | None = None, cause: Cause | None = None) -> None:
+    def __init__(self, text: str, *, public_text: str | None = None, cause: Cause | None = None) -> None:
         super().__init__(text)
-        self.told = self._untold() if told is None else told
+        self.public_text = self._usual_public_text() if public_text is None else public_text
         if cause is not None:
             self.cause = cause
 
     @classmethod
     def public(cls, text: str, **more: Any) -> Self:
         """Return an error whose own text the server may read: it holds nothing of the device."""
-        return cls(text, told=text, **more)
+        return cls(text, public_text=text, **more)
 
-    def _untold(self) -> str:
+    def _usual_public_text(self) -> str:
         return f"the client had a {type(self).__name__}; its own log says more"
 
 
@@ -99,13 +99,13 @@ class ConfigError(ZofedhtError):
         self.problems = tuple(problems)
         head = "the run config has a problem" if len(self.problems) == 1 else "the run config has problems"
         text = f"{head}: " + "; ".join(self.problems)
-        super().__init__(text, told=text)
+        super().__init__(text, public_text=text)
 
 
 class DataError(ZofedhtError):
     """A data set, a data file or a shard cannot be used. The text may name files and their cells."""
 
-    def _untold(self) -> str:
+    def _usual_public_text(self) -> str:
         return "the client's data cannot be used; its own log says why"
 
 
@@ -116,12 +116,12 @@ class ObjectiveError(ZofedhtError):
     """
 
     def __init__(
-        self, text: str, *, told: str | None = None, cause: Cause | None = None, step: int | None = None
+        self, text: str, *, public_text: str | None = None, cause: Cause | None = None, step: int | None = None
     ) -> None:
-        super().__init__(text, told=told, cause=cause)
+        super().__init__(text, public_text=public_text, cause=cause)
         self.step = step
 
-    def _untold(self) -> str:
+    def _usual_public_text(self) -> str:
         return "the client's objective cannot be used; its own log says why"
 
 
@@ -131,7 +131,7 @@ class MessageError(ZofedhtError):
     cause = "malformed"
 
     def __init__(self, text: str) -> None:
-        super().__init__(text, told=text)
+        super().__init__(text, public_text=text)
 
 
 class CheckpointError(ZofedhtError):

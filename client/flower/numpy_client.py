@@ -44,13 +44,15 @@ class ZofedhtClient(NumPyClient):
         self,
         objective_of: Callable[[Question], Objective],
         bases: BasisStore,
-        tell: Callable[[ZofedhtError], str] = str,
+        error_text: Callable[[ZofedhtError], str] = str,
         permit: Callable[[int, int], None] = lambda samples, steps: None,
     ) -> None:
-        """``tell`` maps an error to its text for the server: ``str``, unless the server belongs to somebody else."""
+        """``error_text`` makes the text for the server: ``str`` unless the server belongs to somebody else."""
         self._objective_of = objective_of
-        self._tell = tell
-        self._worker = Worker(lambda broadcast: objective_of(_question(broadcast)), bases, tell=tell, permit=permit)
+        self._error_text = error_text
+        self._worker = Worker(
+            lambda broadcast: objective_of(_question(broadcast)), bases, error_text=error_text, permit=permit
+        )
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
         """Return the objective's own starting point or zeros, (n,), and scale and both bounds where it has units."""
@@ -84,7 +86,7 @@ class ZofedhtClient(NumPyClient):
             check_fits(objective, parameters[0].shape[0], question.units)
             metrics = full_evaluation(objective, parameters[0])
         except ZofedhtError as error:
-            return math.nan, 0, encode_no_metrics(error.cause, self._tell(error))
+            return math.nan, 0, encode_no_metrics(error.cause, self._error_text(error))
         return metrics["loss"], len(objective), dict(metrics)
 
     def _fleet_answer(self, question: Question, config: dict[str, Scalar]) -> dict[str, Scalar]:
@@ -94,9 +96,11 @@ class ZofedhtClient(NumPyClient):
                 return encode_parameters(parameters_of(objective, question.seed))
             check_fits(objective, question.dimension, question.units)
             points = decode_points(config, objective.dim)
-            return encode_answers(evaluate_points(objective, points, most_seconds=_MOST_SECONDS, tell=self._tell))
+            return encode_answers(
+                evaluate_points(objective, points, most_seconds=_MOST_SECONDS, error_text=self._error_text)
+            )
         except ZofedhtError as error:
-            return encode_no_metrics(error.cause, self._tell(error))
+            return encode_no_metrics(error.cause, self._error_text(error))
 
 
 def _question(broadcast: Broadcast) -> Question:

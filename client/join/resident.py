@@ -16,10 +16,10 @@ from zofedht.client.steps.worker import BasisStore
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import DataError, MessageError, ZofedhtError
-from zofedht.common.objective.agreement import MOST_TOLD_UNITS, told_units
+from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.objective.base import Objective, Shard
 from zofedht.common.objective.loading import load_objective
-from zofedht.common.objective.names import told_names
+from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.replay import draw_check
 from zofedht.common.shards import config_of_task, lone_objective, own_objective
@@ -89,8 +89,8 @@ class ResidentClient(ZofedhtClient):
             protocol=PROTOCOL,
             version=version_of("zofedht"),
             draws=draw_check(),
-            units=b"" if objective is None else told_units(units_of(objective), MOST_TOLD_UNITS),
-            names="" if objective is None else told_names(objective.names or ()),
+            units=b"" if objective is None else units_as_bytes(units_of(objective), MOST_UNITS_BYTES),
+            names="" if objective is None else names_as_text(objective.names or ()),
         )
         return encode(hello).scalars
 
@@ -120,7 +120,7 @@ class ResidentClient(ZofedhtClient):
 
     def _told(self, error: ZofedhtError) -> str:
         self._error = str(error)
-        return error.told
+        return error.public_text
 
     def _objective(self, question: Question) -> Objective:
         """Return the objective of this client's rows; made once for all that it depends on.

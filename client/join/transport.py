@@ -200,7 +200,7 @@ def _answer(client: Client, kind: str | None, message: ServerMessage, report: Ca
         if kind == "get_properties_ins":
             raise  # the user of this client must see it
         report(f"a question of the server was not answered: {error}")
-        return _wrapped(verb, _FAILED[verb](Status(Code.FIT_NOT_IMPLEMENTED, error.told)))
+        return _wrapped(verb, _FAILED[verb](Status(Code.FIT_NOT_IMPLEMENTED, error.public_text)))
     except Exception as error:  # no server of this program asks such a question
         text = f"a question of the server could not be answered: {type(error).__name__}"
         if kind == "get_properties_ins":

@@ -56,8 +56,8 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
         move, slopes, losses = _any_steps(objective, x, plan, errors)
         if len(errors) == plan.spec.local_steps:
             first, every = errors[0], f"so it went in all {plan.spec.local_steps} steps"
-            told = f"{first.told}; {every}"
-            raise ObjectiveError(f"{first}; {every}", told=told, cause=first.cause, step=first.step)
+            public = f"{first.public_text}; {every}"
+            raise ObjectiveError(f"{first}; {every}", public_text=public, cause=first.cause, step=first.step)
         if errors:
             losses = losses[~np.isnan(losses)]  # those of the steps that were taken
     evaluations = plan.spec.evaluations(len(objective))

@@ -50,14 +50,14 @@ class Worker:
         objective_of: Callable[[Broadcast], Objective],
         bases: BasisStore | None = None,
         replica: Replica | None = None,
-        tell: Callable[[ZofedhtError], str] = str,
+        error_text: Callable[[ZofedhtError], str] = str,
         permit: Callable[[int, int], None] = lambda samples, steps: None,
     ) -> None:
-        """``tell`` says what of an error goes into the answer: all of it, unless the server is somebody else's.
+        """``error_text`` says what of an error goes into the answer: all of it, unless the server is somebody else's.
 
         ``permit(samples of a step, slopes)`` raises ZofedhtError where this device's owner does not allow a slot.
         """
-        self._tell, self._permit = tell, permit
+        self._error_text, self._permit = error_text, permit
         self._objective_of = objective_of
         self._bases = bases or BasisStore()
         self._replica = replica or Replica()
@@ -77,7 +77,7 @@ class Worker:
         try:
             followed = self._replica.follow(broadcast, lambda past: units_of(self._objective_of(past)))
         except ZofedhtError as error:
-            return _answer(broadcast, "failed", "unusable", self._tell(error))
+            return _answer(broadcast, "failed", "unusable", self._error_text(error))
         if followed is None:
             reason = f"x of round {broadcast.round} does not follow from what is held"
             return _answer(broadcast, "x-missing", "not-held", reason)
@@ -92,14 +92,14 @@ class Worker:
             plan = Plan(broadcast.spec, law_of(broadcast.spec, objective.dim, basis), broadcast.address)
             self._permit(broadcast.spec.samples(len(objective)), broadcast.spec.slopes)
         except ZofedhtError as error:
-            return _answer(broadcast, "failed", "unusable", self._tell(error))
+            return _answer(broadcast, "failed", "unusable", self._error_text(error))
         try:
             # Slopes that are not finite are reported by name.
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
                 result = local_steps(objective, broadcast.x, plan)
         except ObjectiveError as error:
             status: Status = "stopped" if broadcast.spec.on_error == "stop" else "failed"
-            return _answer(broadcast, status, error.cause, self._tell(error), error.step)
+            return _answer(broadcast, status, error.cause, self._error_text(error), error.step)
         slopes = broadcast.spec.uplink == "slopes"
         return Update(
             round=broadcast.round,
@@ -116,7 +116,7 @@ class Worker:
             start_loss=result.start_loss,
             cause=None if result.error is None else result.error.cause,
             step=None if result.error is None else result.error.step,
-            reason="" if result.error is None else self._tell(result.error),
+            reason="" if result.error is None else self._error_text(result.error),
             skipped=result.skipped,
         )
 

@@ -79,7 +79,7 @@ def read_named(name: str, data_dir: str, *, fetch: bool = True) -> tuple[RawRows
         raise DataError(
             f"{lacking}; put the files there, name their folder with --data-dir, or allow this device to fetch them"
             f" with --dataset {name} (a server cannot)",
-            told=f"the client has no files of the data set '{name}'",
+            public_text=f"the client has no files of the data set '{name}'",
         )
     try:
         with warnings.catch_warnings():

@@ -12,25 +12,25 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import Units, digest_of
 
-__all__ = ["DIGEST_BYTES", "MOST_TOLD_UNITS", "check_fits", "difference", "told_units"]
+__all__ = ["DIGEST_BYTES", "MOST_UNITS_BYTES", "check_fits", "units_as_bytes", "units_mismatch"]
 
 DIGEST_BYTES = 32
-MOST_TOLD_UNITS = 48 * 1024
+MOST_UNITS_BYTES = 48 * 1024
 """The most bytes of units in a client's introduction, those of 2,000 parameters."""
 
 _PARTS = ("scale", "lower bound", "upper bound")
 _RULE = "all clients of a run must have the same scale and bounds"
 
 
-def told_units(units: Units | None, most_bytes: int | None = None) -> bytes:
+def units_as_bytes(units: Units | None, most_bytes: int | None = None) -> bytes:
     """Return the units as bytes, 24 a parameter; of more than ``most_bytes`` return the sha256, 32 bytes."""
     if units is None:
         return b""
-    told = units.told
-    return told if most_bytes is None or len(told) <= most_bytes else bytes.fromhex(units.digest)
+    data = units.as_bytes
+    return data if most_bytes is None or len(data) <= most_bytes else bytes.fromhex(units.digest)
 
 
-def difference(mine: bytes, theirs: bytes, who: str, whom: str) -> str:
+def units_mismatch(mine: bytes, theirs: bytes, who: str, whom: str) -> str:
     """Return a sentence that names the first parameter in which two clients' units differ, or an empty text.
 
     ``who`` and ``whom`` are the names of the owners of ``mine`` and ``theirs``.
@@ -47,7 +47,7 @@ def difference(mine: bytes, theirs: bytes, who: str, whom: str) -> str:
     parameters = np.flatnonzero(unequal.any(axis=0))
     index = int(parameters[0])
     part = int(np.flatnonzero(unequal[:, index])[0])
-    here, there = (float(np.frombuffer(told, dtype="<f8").reshape(3, -1)[part, index]) for told in (mine, theirs))
+    here, there = (float(np.frombuffer(side, dtype="<f8").reshape(3, -1)[part, index]) for side in (mine, theirs))
     more = f" ({len(parameters)} parameters differ)" if len(parameters) > 1 else ""
     return f"{who} has the {_PARTS[part]} {here!r} for parameter {index}, {whom} has {there!r}{more}; {_RULE}"
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from zofedht.common.errors import ObjectiveError
 
-__all__ = ["MOST_TOLD_NAMES", "checked_names", "names_unlike", "told_names"]
+__all__ = ["MOST_NAMES_TEXT", "checked_names", "names_as_text", "names_mismatch"]
 
 _MOST_CHARACTERS = 64  # of a name
-MOST_TOLD_NAMES = 8 * 1024
+MOST_NAMES_TEXT = 8 * 1024
 """The most characters of names in a client's introduction."""
 
 _RULE = "all sites must have the same names of parameters, in the same order"
@@ -38,16 +38,16 @@ def checked_names(declared: Any, dimension: int) -> tuple[str, ...]:
     return tuple(declared)
 
 
-def told_names(names: Sequence[str]) -> str:
+def names_as_text(names: Sequence[str]) -> str:
     """Return the names in a client's introduction: a line for each name, or their sha256 if they are long."""
-    told = "\n".join(names)
-    return told if len(told) <= MOST_TOLD_NAMES else f"sha256 {hashlib.sha256(told.encode()).hexdigest()}"
+    text = "\n".join(names)
+    return text if len(text) <= MOST_NAMES_TEXT else f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def names_unlike(mine: str, theirs: str, who: str, whom: str) -> str:
+def names_mismatch(mine: str, theirs: str, who: str, whom: str) -> str:
     """Return a sentence with the first name in which two objectives differ, or an empty text.
 
-    ``who`` and ``whom`` are the owners of ``mine`` and ``theirs``, names as ``told_names`` returns them.
+    ``who`` and ``whom`` are the owners of ``mine`` and ``theirs``, names as ``names_as_text`` returns them.
     """
     if mine == theirs:
         return ""

@@ -46,7 +46,7 @@ def evaluate_points(
     points: Matrix,
     *,
     most_seconds: float = math.inf,
-    tell: Callable[[ObjectiveError], str] = str,
+    error_text: Callable[[ObjectiveError], str] = str,
 ) -> list[Answer]:
     """Return F on the whole shard at the points, in their order.
 
@@ -59,7 +59,7 @@ def evaluate_points(
         In the user's units.
     most_seconds : float
         After this time no evaluation begins, and the answers are those of the first points, at least one.
-    tell : callable
+    error_text : callable
         Maps an error to the reason in an answer.
 
     Returns
@@ -75,8 +75,8 @@ def evaluate_points(
     _check(objective, points)
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         if type(plain).values is not Objective.values and len(points) > 1:
-            return _together(plain, points, tell)
-        return _apart(plain, points, most_seconds, tell)
+            return _together(plain, points, error_text)
+        return _apart(plain, points, most_seconds, error_text)
 
 
 def _check(objective: Objective, points: Matrix) -> None:
@@ -90,7 +90,7 @@ def _check(objective: Objective, points: Matrix) -> None:
 
 
 def _apart(
-    objective: Objective, points: Matrix, most_seconds: float, tell: Callable[[ObjectiveError], str]
+    objective: Objective, points: Matrix, most_seconds: float, error_text: Callable[[ObjectiveError], str]
 ) -> list[Answer]:
     """Evaluate each point by itself."""
     answers: list[Answer] = []
@@ -99,43 +99,45 @@ def _apart(
         while len(answers) < len(points):
             group = points[len(answers) : len(answers) + width]
             if pool is None:
-                answers += [_one(objective, point, tell) for point in group]
+                answers += [_one(objective, point, error_text) for point in group]
             else:
                 # A thread has its own settings for overflow and the like unless it is given ours.
                 contexts = [contextvars.copy_context() for _ in group]
-                jobs = [pool.submit(c.run, _one, objective, x, tell) for c, x in zip(contexts, group, strict=True)]
+                jobs = [
+                    pool.submit(c.run, _one, objective, x, error_text) for c, x in zip(contexts, group, strict=True)
+                ]
                 answers += [job.result() for job in jobs]
             if perf_counter() - began > most_seconds:
                 break
     return answers
 
 
-def _one(objective: Objective, point: Vector, tell: Callable[[ObjectiveError], str]) -> Answer:
+def _one(objective: Objective, point: Vector, error_text: Callable[[ObjectiveError], str]) -> Answer:
     began = perf_counter()
     try:
         value = objective.value(point.copy(), _SHARD)
     except Exception as error:
-        return Answer.lost("raised", tell(raised_by_objective(error)), perf_counter() - began)
-    return _judged(value, perf_counter() - began, tell)
+        return Answer.lost("raised", error_text(raised_by_objective(error)), perf_counter() - began)
+    return _judged(value, perf_counter() - began, error_text)
 
 
-def _together(objective: Objective, points: Matrix, tell: Callable[[ObjectiveError], str]) -> list[Answer]:
+def _together(objective: Objective, points: Matrix, error_text: Callable[[ObjectiveError], str]) -> list[Answer]:
     """Evaluate all points in one call; where that raises, one by one, so that the others are not lost with one."""
     began = perf_counter()
     try:
         values = objective.values(points.copy(), _SHARD)
     except Exception:
-        return _apart(objective, points, math.inf, tell)
+        return _apart(objective, points, math.inf, error_text)
     seconds = (perf_counter() - began) / len(points)
     if not isinstance(values, np.ndarray) or values.shape != (len(points),):
         got = f"an array of shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
         text = f"values() must return one float64 number for each of {len(points)} points, got {got}"
-        return [Answer.lost("not-a-loss", tell(ObjectiveError.public(text)), seconds)] * len(points)
-    return [_judged(value, seconds, tell) for value in values]
+        return [Answer.lost("not-a-loss", error_text(ObjectiveError.public(text)), seconds)] * len(points)
+    return [_judged(value, seconds, error_text) for value in values]
 
 
-def _judged(value: Any, seconds: float, tell: Callable[[ObjectiveError], str]) -> Answer:
+def _judged(value: Any, seconds: float, error_text: Callable[[ObjectiveError], str]) -> Answer:
     try:
         return Answer(checked_loss(value), seconds)
     except ObjectiveError as error:
-        return Answer.lost(error.cause, tell(error), seconds)
+        return Answer.lost(error.cause, error_text(error), seconds)

@@ -120,7 +120,7 @@ class Units:
         return np.clip(w, self.lower, self.upper), u
 
     @property
-    def told(self) -> bytes:
+    def as_bytes(self) -> bytes:
         """Scale, lower and upper bounds, one after another as little-endian float64."""
         parts = (self.scale, self.lower, self.upper)
         return b"".join(np.ascontiguousarray(part, dtype="<f8").tobytes() for part in parts)
@@ -128,7 +128,7 @@ class Units:
     @functools.cached_property
     def digest(self) -> str:
         """The sha256 of the units as bytes, as hexadecimal digits."""
-        return hashlib.sha256(self.told).hexdigest()
+        return hashlib.sha256(self.as_bytes).hexdigest()
 
 
 def units_of(objective: Objective) -> Units | None:

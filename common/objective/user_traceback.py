@@ -34,9 +34,9 @@ def raised_by_objective(error: Exception, what: str = "the objective", step: int
     An ObjectiveError that has a cause keeps its sentence; of any other exception the error names type and place.
     """
     if isinstance(error, ObjectiveError) and error.cause != ObjectiveError.cause:
-        return ObjectiveError(str(error), told=error.told, cause=error.cause, step=step)
-    told = f"{what} {raised(error, with_text=False)}"
-    return ObjectiveError(f"{what} {raised(error)}", told=told, cause="raised", step=step)
+        return ObjectiveError(str(error), public_text=error.public_text, cause=error.cause, step=step)
+    public = f"{what} {raised(error, with_text=False)}"
+    return ObjectiveError(f"{what} {raised(error)}", public_text=public, cause="raised", step=step)
 
 
 def user_place(error: BaseException) -> str:

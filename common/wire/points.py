@@ -38,7 +38,7 @@ MOST_POINTS = 1024
 MOST_REASON = 500
 """Characters of a reason."""
 
-_TOLD: tuple[Cause, ...] = (*EVALUATION_FAILED, "not-finite")  # the others are for the server to say
+_CAUSES: tuple[Cause, ...] = (*EVALUATION_FAILED, "not-finite")  # the others are for the server to say
 
 _POINTS, _PARAMETERS = "points", "parameters"
 
@@ -79,14 +79,14 @@ def decode_points(config: Mapping[str, Any], dimension: int) -> Matrix:
 
 def encode_answers(answers: Sequence[Answer]) -> Config:
     """Return values, seconds and, where some are lost, a cause and a reason for each."""
-    told: Config = {
+    metrics: Config = {
         "values": _to_bytes(np.array([answer.value for answer in answers])),
         "seconds": _to_bytes(np.array([answer.seconds for answer in answers])),
     }
     if any(answer.cause for answer in answers):
-        told["causes"] = "\n".join(answer.cause or "" for answer in answers)
-        told["reasons"] = "\n".join(" ".join(answer.reason.split())[:MOST_REASON] for answer in answers)
-    return told
+        metrics["causes"] = "\n".join(answer.cause or "" for answer in answers)
+        metrics["reasons"] = "\n".join(" ".join(answer.reason.split())[:MOST_REASON] for answer in answers)
+    return metrics
 
 
 def decode_answers(metrics: Mapping[str, Any], asked: int) -> list[Answer]:
@@ -100,12 +100,12 @@ def decode_answers(metrics: Mapping[str, Any], asked: int) -> list[Answer]:
         raise MessageError(f"there must be 1 to {asked} values and as many seconds, got {count} and {len(seconds)}")
     causes = _lines(metrics, "causes", count) if "causes" in metrics else [""] * count
     reasons = _lines(metrics, "reasons", count) if "causes" in metrics else [""] * count
-    if unknown := [cause for cause in causes if cause not in ("", *_TOLD)]:
-        raise MessageError(f"a site's cause must be one of {', '.join(_TOLD)}, got {unknown[0][:60]!r}")
-    told = zip(values, seconds, causes, reasons, strict=True)
+    if unknown := [cause for cause in causes if cause not in ("", *_CAUSES)]:
+        raise MessageError(f"a site's cause must be one of {', '.join(_CAUSES)}, got {unknown[0][:60]!r}")
+    rows = zip(values, seconds, causes, reasons, strict=True)
     answers = [
         Answer.lost(cause, reason[:MOST_REASON], float(took)) if cause else Answer(float(value), float(took))  # type: ignore[arg-type]
-        for value, took, cause, reason in told
+        for value, took, cause, reason in rows
     ]
     if wrong := [answer.value for answer in answers if answer.cause is None and not np.isfinite(answer.value)]:
         raise MessageError(f"a value must be a finite number, or have a cause, got {wrong[0]}")
@@ -114,8 +114,8 @@ def decode_answers(metrics: Mapping[str, Any], asked: int) -> list[Answer]:
 
 def encode_parameters(parameters: Parameters) -> Config:
     """Return start, names and, where they are declared, scale and bounds."""
-    told: Config = {"start": _to_bytes(parameters.start), "names": "\n".join(parameters.names)}
-    return told | ({} if parameters.units is None else {"units": parameters.units.told})
+    metrics: Config = {"start": _to_bytes(parameters.start), "names": "\n".join(parameters.names)}
+    return metrics | ({} if parameters.units is None else {"units": parameters.units.as_bytes})
 
 
 def decode_parameters(metrics: Mapping[str, Any], dimension: int) -> Parameters:
@@ -128,10 +128,10 @@ def decode_parameters(metrics: Mapping[str, Any], dimension: int) -> Parameters:
         raise MessageError(f"a start must hold {dimension} finite numbers, got {start.size}, and names a text")
     units = None
     if "units" in metrics:
-        told = _vector(metrics, "units")
-        if told.size != 3 * dimension:
-            raise MessageError(f"scale and bounds must hold {3 * dimension} numbers, got {told.size}")
-        units = Units(*told.reshape(3, dimension))
+        numbers = _vector(metrics, "units")
+        if numbers.size != 3 * dimension:
+            raise MessageError(f"scale and bounds must hold {3 * dimension} numbers, got {numbers.size}")
+        units = Units(*numbers.reshape(3, dimension))
     return Parameters(start, checked_names(names.split("\n") if names else None, dimension), units)
 
 

@@ -30,7 +30,7 @@ class Failure:
     step: int | None = None  # local step that failed, where one did
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """The sentence with its place."""
         return self.reason if self.step is None else f"round {self.round}, step {self.step}: {self.reason}"
 

@@ -190,7 +190,7 @@ class Coordinator:
         if stopped and self.config.on_error == "stop":
             first = min(screen(stopped, self._attempt.asked)[1], key=lambda failure: failure.slot)
             raise ObjectiveError(
-                f"client {first.client}, slot {first.slot}: {first.told}; the run stops since on-error = stop, x is"
+                f"client {first.client}, slot {first.slot}: {first.sentence}; the run stops since on-error = stop, x is"
                 " that of the round before, and it can be resumed (with another on-error, too)",
                 cause=first.cause,
                 step=first.step,
@@ -239,6 +239,6 @@ class Coordinator:
 
 
 def _reasons(failures: Sequence[Failure]) -> str:
-    distinct = list(dict.fromkeys(f"client {failure.client}: {failure.told}" for failure in failures))
+    distinct = list(dict.fromkeys(f"client {failure.client}: {failure.sentence}" for failure in failures))
     more = len(distinct) - _REASONS_SHOWN
     return "; ".join(distinct[:_REASONS_SHOWN]) + (f"; and {more} more" if more > 0 else "") or "no client answered"

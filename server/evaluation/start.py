@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.objective.agreement import difference, told_units
+from zofedht.common.objective.agreement import units_as_bytes, units_mismatch
 from zofedht.common.objective.scaling import Units
 from zofedht.common.typing import Vector
 
@@ -33,7 +33,7 @@ def agreed(starts: Mapping[str, Start]) -> Start:
                 f"the objective of client {name} has {other.dimension} parameters, that of client {first}"
                 f" {start.dimension}; all clients' objectives must have the same number of parameters"
             )
-        mine, theirs = told_units(other.units), told_units(start.units)
-        if unlike := difference(mine, theirs, f"the objective of client {name}", f"that of client {first}"):
+        mine, theirs = units_as_bytes(other.units), units_as_bytes(start.units)
+        if unlike := units_mismatch(mine, theirs, f"the objective of client {name}", f"that of client {first}"):
             raise ObjectiveError(f"{unlike}: mend the one that is wrong and start again")
     return start

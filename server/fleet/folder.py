@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from zofedht.common.errors import CheckpointError, FleetError
-from zofedht.common.objective.agreement import difference, told_units
-from zofedht.common.objective.names import names_unlike, told_names
+from zofedht.common.objective.agreement import units_as_bytes, units_mismatch
+from zofedht.common.objective.names import names_as_text, names_mismatch
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.scaling import Units
 from zofedht.server.fleet.ledger import EVALUATIONS, Ledger, RowFile, read_rows
@@ -78,9 +78,9 @@ class About:
                     f"site {name} has {now.samples[name]} samples now, and had {count} when {folder} was begun; {other}"
                     " for other data"
                 )
-        unlike = difference(told_units(now.parameters.units), told_units(self.parameters.units), here, held)
-        names = told_names(now.parameters.names), told_names(self.parameters.names)
-        if unlike := unlike or names_unlike(*names, here, held):
+        unlike = units_mismatch(units_as_bytes(now.parameters.units), units_as_bytes(self.parameters.units), here, held)
+        names = names_as_text(now.parameters.names), names_as_text(self.parameters.names)
+        if unlike := unlike or names_mismatch(*names, here, held):
             raise FleetError(f"{unlike}; {other}")
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.errors import FleetError
-from zofedht.common.objective.agreement import difference, told_units
+from zofedht.common.objective.agreement import units_as_bytes, units_mismatch
 from zofedht.common.objective.base import Bounds, Objective
 from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.objective.loading import checked_objective
-from zofedht.common.objective.names import names_unlike, told_names
+from zofedht.common.objective.names import names_as_text, names_mismatch
 from zofedht.common.objective.parameters import Parameters, parameters_of
 from zofedht.common.objective.points import evaluate_points
 from zofedht.common.typing import Matrix, Vector
@@ -100,8 +100,8 @@ def agreed_parameters(declared: Mapping[str, Parameters]) -> Parameters:
             raise FleetError(
                 f"{who} has {parameters.dim} parameters, {whom} {expected.dim}; all sites must have the same number"
             )
-        unlike = difference(told_units(parameters.units), told_units(expected.units), who, whom)
-        unlike = unlike or names_unlike(told_names(parameters.names), told_names(expected.names), who, whom)
+        unlike = units_mismatch(units_as_bytes(parameters.units), units_as_bytes(expected.units), who, whom)
+        unlike = unlike or names_mismatch(names_as_text(parameters.names), names_as_text(expected.names), who, whom)
         if unlike:
             raise FleetError(unlike)
     return expected

@@ -17,8 +17,8 @@ from flwr.common.typing import Scalar
 from zofedht.common.command_line import check_address
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import FleetError, MessageError, ZofedhtError
-from zofedht.common.objective.agreement import MOST_TOLD_UNITS, told_units
-from zofedht.common.objective.names import told_names
+from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
+from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
 from zofedht.common.tls import is_loopback, read_tls
@@ -235,7 +235,7 @@ class NetworkSites:
         rule = {"partitions": 0, "clients_hold_data": True, "black_box": True}
         if self._about is not None:
             mine, samples = self._about.parameters, self._about.samples
-            units, names = told_units(mine.units, MOST_TOLD_UNITS), told_names(mine.names)
+            units, names = units_as_bytes(mine.units, MOST_UNITS_BYTES), names_as_text(mine.names)
             return Expected(mine.dim, units=units, names=names, roll=samples, **rule)  # type: ignore[arg-type]
         for name, proxy in self._roster.connected().items():
             hello = proxy.hello

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zofedht.common.objective.agreement import difference
-from zofedht.common.objective.names import names_unlike
+from zofedht.common.objective.agreement import units_mismatch
+from zofedht.common.objective.names import names_mismatch
 from zofedht.common.replay import draw_check
 from zofedht.common.wire.messages import PROTOCOL, Hello
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
@@ -78,9 +78,9 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
             f" {way_out}"
         )
     units = hello.units if expected.units is None or not hello.dimension else expected.units
-    unlike = difference(hello.units, units, "this client's objective", "the run's")
+    unlike = units_mismatch(hello.units, units, "this client's objective", "the run's")
     if not unlike and expected.names is not None and hello.dimension:
-        unlike = names_unlike(hello.names, expected.names, "this client's objective", "the run's")
+        unlike = names_mismatch(hello.names, expected.names, "this client's objective", "the run's")
     return f"{unlike}{_settled(expected)}" if unlike else _not_on(expected.roll, hello)
 
 

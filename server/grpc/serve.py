@@ -12,7 +12,7 @@ from flwr.common import GetPropertiesIns
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
-from zofedht.common.objective.agreement import MOST_TOLD_UNITS, told_units
+from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import OWN_ROWS, Question
@@ -149,7 +149,7 @@ class _Service:
         if central is not None:
             self._settled = _Settled(central.dim)
         elif state is not None:
-            self._settled = _Settled(state.x.shape[0], told_units(state.units, MOST_TOLD_UNITS))
+            self._settled = _Settled(state.x.shape[0], units_as_bytes(state.units, MOST_UNITS_BYTES))
         self._begun = state is not None
         self._told: set[tuple[str, str]] = set()  # who was refused, and why
 

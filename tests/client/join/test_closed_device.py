@@ -98,7 +98,7 @@ def told_by(client: ResidentClient, config: RunConfig, partition: int = 0) -> st
         try:
             told.append(repr(ask(question(config, partition))))
         except ZofedhtError as error:
-            told.append(error.told)
+            told.append(error.public_text)
     _, _, metrics = client.fit([np.zeros(65)], fit_config(config, partition))
     assert metrics["status"] == "failed"
     loss, _, answers = client.evaluate([np.zeros(65)], question(config, partition))
@@ -171,7 +171,7 @@ def test_the_command_line_may_allow_a_fetch(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(DataError, match="no network here") as caught:
         client.get_parameters(question(RunConfig(num_clients=2, dataset="mnist")))
     assert fetched == [tmp_path]
-    assert str(tmp_path) not in caught.value.told
+    assert str(tmp_path) not in caught.value.public_text
 
 
 def test_an_own_files_errors_stay_on_the_device(secrets: dict[str, Path]):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zofedht.common.objective.agreement import difference, told_units
+from zofedht.common.objective.agreement import units_as_bytes, units_mismatch
 from zofedht.common.objective.scaling import Units
 
 _INF = np.inf
@@ -26,7 +26,7 @@ def test_the_differing_number_is_told_with_both_values(dimension: int, part: int
     theirs = units(2.0, -1.0, 1.0, dimension)
     name = ("scale", "lower", "upper")[part]
     getattr(theirs, name)[index] = (3.0, -5.0, 7.0)[part]
-    told = difference(told_units(mine), told_units(theirs), "mine", "yours")
+    told = units_mismatch(units_as_bytes(mine), units_as_bytes(theirs), "mine", "yours")
     here, there = (float(getattr(which, name)[index]) for which in (mine, theirs))
     word = ("scale", "lower bound", "upper bound")[part]
     assert told.startswith(
@@ -35,22 +35,22 @@ def test_the_differing_number_is_told_with_both_values(dimension: int, part: int
 
 
 def test_equal_units_agree_and_minus_zero_differs_from_zero():
-    assert difference(told_units(units(1.0)), told_units(units(1.0)), "a", "b") == ""
-    assert difference(b"", b"", "a", "b") == ""
-    signed = difference(told_units(units(1.0, 0.0, 1.0)), told_units(units(1.0, -0.0, 1.0)), "a", "b")
+    assert units_mismatch(units_as_bytes(units(1.0)), units_as_bytes(units(1.0)), "a", "b") == ""
+    assert units_mismatch(b"", b"", "a", "b") == ""
+    signed = units_mismatch(units_as_bytes(units(1.0, 0.0, 1.0)), units_as_bytes(units(1.0, -0.0, 1.0)), "a", "b")
     assert signed.startswith("a has the lower bound 0.0 for parameter 0, b has -0.0 (3 parameters differ)")
 
 
 @pytest.mark.parametrize(("mine", "theirs", "who"), [(units(1.0), None, "a"), (None, units(1.0), "b")])
 def test_a_missing_declaration_names_its_client(mine: Units | None, theirs: Units | None, who: str):
-    told = difference(told_units(mine), told_units(theirs), "a", "b")
+    told = units_mismatch(units_as_bytes(mine), units_as_bytes(theirs), "a", "b")
     assert told.startswith(f"{who} declares a scale or bounds and {'b' if who == 'a' else 'a'} does not; all clients")
 
 
 def test_long_units_are_compared_by_digest():
     long, other = units(1.0, dimension=3000), units(2.0, dimension=3000)
-    assert len(told_units(long)) == 72_000
-    assert len(told_units(long, 48 * 1024)) == 32
-    assert told_units(long, 48 * 1024) == told_units(units(1.0, dimension=3000), 48 * 1024)
-    told = difference(told_units(long, 48 * 1024), told_units(other, 48 * 1024), "a", "b")
+    assert len(units_as_bytes(long)) == 72_000
+    assert len(units_as_bytes(long, 48 * 1024)) == 32
+    assert units_as_bytes(long, 48 * 1024) == units_as_bytes(units(1.0, dimension=3000), 48 * 1024)
+    told = units_mismatch(units_as_bytes(long, 48 * 1024), units_as_bytes(other, 48 * 1024), "a", "b")
     assert told.startswith("a has another scale or other bounds than b; all clients")

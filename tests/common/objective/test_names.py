@@ -6,7 +6,7 @@ import pytest
 
 from zofedht import Objective, ObjectiveError
 from zofedht.common.objective.loading import checked_objective
-from zofedht.common.objective.names import MOST_TOLD_NAMES, checked_names, names_unlike, told_names
+from zofedht.common.objective.names import MOST_NAMES_TEXT, checked_names, names_as_text, names_mismatch
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_an_objective_is_refused_with_malformed_names() -> None:
 
 
 def test_the_first_name_that_differs_is_told() -> None:
-    mine, theirs = told_names(["a", "b"]), told_names(["a", "c"])
-    assert names_unlike(mine, mine, "I", "you") == ""
-    assert names_unlike(mine, theirs, "I", "you").startswith("I calls parameter 1 'b', you 'c'; all sites must")
-    assert names_unlike("", theirs, "I", "you").startswith("you names its parameters and I does not")
+    mine, theirs = names_as_text(["a", "b"]), names_as_text(["a", "c"])
+    assert names_mismatch(mine, mine, "I", "you") == ""
+    assert names_mismatch(mine, theirs, "I", "you").startswith("I calls parameter 1 'b', you 'c'; all sites must")
+    assert names_mismatch("", theirs, "I", "you").startswith("you names its parameters and I does not")
 
 
 def test_long_names_are_told_by_their_digest() -> None:
     names = [f"parameter number {index}" for index in range(1000)]
-    assert len(told_names(names)) < 80 < MOST_TOLD_NAMES
-    assert told_names(names) != told_names(names[::-1])
+    assert len(names_as_text(names)) < 80 < MOST_NAMES_TEXT
+    assert names_as_text(names) != names_as_text(names[::-1])

@@ -38,7 +38,7 @@ def test_points_are_in_the_users_units_in_any_wrapping() -> None:
 
 
 def test_each_failure_costs_its_own_point() -> None:
-    answers = evaluate_points(Shut(Shard("c1")), POINTS, tell=lambda error: error.told)
+    answers = evaluate_points(Shut(Shard("c1")), POINTS, error_text=lambda error: error.public_text)
     assert [answer.cause for answer in answers] == [None, "raised", "not-finite", None]
     assert answers[1].reason.startswith("the objective raised RuntimeError (pump.py")
 

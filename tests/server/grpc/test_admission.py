@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers import VALVE
 from tests.server.grpc.processes import Site
-from zofedht.common.objective.agreement import told_units
+from zofedht.common.objective.agreement import units_as_bytes
 from zofedht.common.objective.scaling import Units
 from zofedht.common.replay import draw_check
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
@@ -163,7 +163,7 @@ def test_another_num_clients_is_refused(site: Site):
 
 
 def test_a_resumed_run_refuses_other_units():
-    mine, kept = (told_units(Units(np.ones(2), np.zeros(2), np.full(2, high))) for high in (5.0, 6.0))
+    mine, kept = (units_as_bytes(Units(np.ones(2), np.zeros(2), np.full(2, high))) for high in (5.0, 6.0))
     hello = replace(HELLO, source="objective", dimension=2, units=mine)
     expected = Expected(dimension=2, partitions=0, clients_hold_data=True, black_box=True, units=kept)
     assert refusal(replace(hello, units=kept), expected) is None
