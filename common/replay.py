@@ -22,7 +22,7 @@ from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, TrailStep
 
-__all__ = ["SKETCH_SUMS", "Replay", "agrees", "draw_check", "landed", "past_round", "replay", "sketch"]
+__all__ = ["SKETCH_SUMS", "Replay", "agrees", "draw_digest", "landed", "past_round", "replay", "sketch"]
 
 SKETCH_SUMS = 4
 """Numbers of a sketch: sums over so many stretches of the coordinates."""
@@ -94,7 +94,7 @@ def agrees(told: Vector, slopes: Vector, broadcast: Broadcast, sums: Matrix) -> 
 
 
 @functools.cache
-def draw_check() -> str:
+def draw_digest() -> str:
     """Return a short digest of drawn directions; clients show it when they join, and with every move."""
     # Both kernels draw the same, and this one is there at once.
     blocks = slot_directions(DirectionLaw(dimension=64), 4, Address(2024, 7, 3), kernel="numpy")

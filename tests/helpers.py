@@ -17,7 +17,7 @@ from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.streams import Address
-from zofedht.common.replay import draw_check
+from zofedht.common.replay import draw_digest
 from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.server.core.coordinator import Coordinator
@@ -85,7 +85,7 @@ def reply(asked: Broadcast, move: Sequence[float] | None = (1.0, 2.0, 3.0), **ch
     fields = {"round": asked.round, "slot": asked.slot, "client": asked.client, "examples": examples}
     fields["evaluations"] = asked.spec.evaluations(examples)
     moved = None if move is None else np.array(move)
-    return Update(**(fields | {"move": moved, "draws": draw_check(), "loss": 0.5, "start_loss": 0.75} | changes))  # type: ignore[arg-type]
+    return Update(**(fields | {"move": moved, "draw_digest": draw_digest(), "loss": 0.5, "start_loss": 0.75} | changes))  # type: ignore[arg-type]
 
 
 class Breaks(Objective):

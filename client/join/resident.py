@@ -21,7 +21,7 @@ from zofedht.common.objective.base import Objective, Shard
 from zofedht.common.objective.loading import load_objective
 from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.scaling import in_search_units, units_of
-from zofedht.common.replay import draw_check
+from zofedht.common.replay import draw_digest
 from zofedht.common.shards import config_of_task, lone_objective, own_objective
 from zofedht.common.versions import version_of
 from zofedht.common.wire.codec import decode, encode
@@ -88,7 +88,7 @@ class ResidentClient(ZofedhtClient):
             dimension=0 if objective is None else objective.dim,
             protocol=PROTOCOL,
             version=version_of("zofedht"),
-            draws=draw_check(),
+            draw_digest=draw_digest(),
             units=b"" if objective is None else units_as_bytes(units_of(objective), MOST_UNITS_BYTES),
             names="" if objective is None else names_as_text(objective.names or ()),
         )

@@ -16,7 +16,7 @@ from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.random.kernels import runs_compiled
-from zofedht.common.replay import draw_check, sketch
+from zofedht.common.replay import draw_digest, sketch
 from zofedht.common.typing import Matrix
 from zofedht.common.wire.messages import Broadcast, Status, Update, basis_digest, rounded
 
@@ -107,7 +107,7 @@ class Worker:
             client=broadcast.client,
             move=None if slopes else rounded(result.move, broadcast.dtype),
             dtype=broadcast.dtype,
-            draws="" if slopes else draw_check(),
+            draw_digest="" if slopes else draw_digest(),
             slopes=result.slopes if slopes else None,
             sketch=sketch(result.move) if slopes else None,
             examples=len(objective),

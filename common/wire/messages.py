@@ -185,7 +185,7 @@ class Hello:
     dimension: int = wired(at_least(0))  # n; 0 while it waits
     protocol: int = wired(at_least(0))
     version: str = wired()  # of the package
-    draws: str = wired()  # digest of directions that everybody can draw
+    draw_digest: str = wired()  # digest of directions that everybody can draw
     units: bytes = b""  # scale and bounds, where its objective has some, or their digest where they are long
     names: str = ""  # of the parameters, a line each, where its objective has some, or their digest
 
@@ -212,7 +212,7 @@ class Update:
     move: Vector | None = wired(layout="array", dtype="", default=None)  # w_K - x_r: (n,)
     slopes: Vector | None = wired(shape=lambda _: (-1,), default=None)  # c_1..c_K, in the place of the move: (K,)
     dtype: str = wired(one_of(WIRE_DTYPES), default="float64")  # that the move was rounded to
-    draws: str = ""  # digest of directions that everybody can draw, where a move is sent
+    draw_digest: str = ""  # digest of directions that everybody can draw, where a move is sent
     sketch: Vector | None = wired(shape=lambda _: (-1,), default=None)  # of the move, with the slopes: (SKETCH_SUMS,)
     examples: int = wired(layout="apart", default=0)  # rows of the shard
     evaluations: int = wired(at_least(0, 2**63 - 1), default=0, sent=True)  # that the algorithm asked for

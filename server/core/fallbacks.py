@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from zofedht.common.replay import draw_check
+from zofedht.common.replay import draw_digest
 from zofedht.common.wire.messages import Member, Update
 from zofedht.server.aggregation.screening import Failure
 
@@ -41,7 +41,7 @@ class Fallbacks:
     def check(self, moves: Sequence[Update], hosts: Mapping[int, str]) -> None:
         """Note the moves along other directions, by the digest that comes with them; ``hosts`` are those of slots."""
         for update in moves:
-            if update.move is not None and update.draws != draw_check():
+            if update.move is not None and update.draw_digest != draw_digest():
                 other = Failure(update.round, update.slot, update.client, "other-directions", OTHER_NUMBERS)
                 self.add(hosts[update.slot], other)
 

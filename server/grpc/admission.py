@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from zofedht.common.objective.agreement import units_mismatch
 from zofedht.common.objective.names import names_mismatch
-from zofedht.common.replay import draw_check
+from zofedht.common.replay import draw_digest
 from zofedht.common.wire.messages import PROTOCOL, Hello
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
 
@@ -109,4 +109,4 @@ def other_draws(hello: Hello) -> str:
 
     Such a client may take part: its move is exact for any directions.
     """
-    return "" if hello.draws == draw_check() else OTHER_NUMBERS
+    return "" if hello.draw_digest == draw_digest() else OTHER_NUMBERS

@@ -13,7 +13,7 @@ from zofedht.common.directions import law
 from zofedht.common.directions.law import law_of, slot_directions, subspace_gain
 from zofedht.common.random import streams
 from zofedht.common.random.streams import stream
-from zofedht.common.replay import SKETCH_SUMS, Replay, agrees, draw_check, replay, sketch
+from zofedht.common.replay import SKETCH_SUMS, Replay, agrees, draw_digest, replay, sketch
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast
 
@@ -130,14 +130,14 @@ def test_overflowing_slopes_agree_with_nothing() -> None:
     assert not agrees(np.zeros(SKETCH_SUMS), huge, changed(_PLAIN, step_size=1e5), again.sums)
 
 
-def test_the_draw_check_is_short_and_steady() -> None:
-    assert draw_check() == draw_check()
-    assert len(draw_check()) == 16
+def test_the_draw_digest_is_short_and_steady() -> None:
+    assert draw_digest() == draw_digest()
+    assert len(draw_digest()) == 16
 
 
-def test_the_draw_check_depends_on_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = draw_check()
-    draw_check.cache_clear()
+def test_the_draw_digest_depends_on_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = draw_digest()
+    draw_digest.cache_clear()
     monkeypatch.setattr(streams, "stream", lambda seed, *rest: stream(seed + 1, *rest))
-    assert draw_check() != expected
-    draw_check.cache_clear()
+    assert draw_digest() != expected
+    draw_digest.cache_clear()

@@ -19,7 +19,7 @@ def _slot(move: np.ndarray, slopes: np.ndarray, reason: str = "") -> ClientMessa
     metrics = {
         "round": 3,
         "slopes": slopes.astype("<f8").tobytes(),
-        "draws": b"\x01\x02",
+        "draw-digest": b"\x01\x02",
         "evaluations": 40,
         "loss": 0.5,
     }
@@ -37,7 +37,7 @@ def test_a_line_holds_the_numbers_that_leave(tmp_path: Path):
     assert line["bytes"] == message.ByteSize()
     assert line["arrays"] == [move.tolist()], "every bit: JSON's numbers read back as the same float64"
     assert line["slopes"] == slopes.tolist()
-    assert (line["draws"], line["round"], line["loss"], line["examples"]) == ("0102", 3, 0.5, 8)
+    assert (line["draw-digest"], line["round"], line["loss"], line["examples"]) == ("0102", 3, 0.5, 8)
 
 
 def test_a_ledger_is_continued_and_readable_by_its_owner_alone(tmp_path: Path):

@@ -51,10 +51,10 @@ _ALONG = replace(_ISOTROPIC, version=10, rank=3, digest=basis_digest(_Q))
 _WITH_BASIS = replace(_ALONG, basis=_Q)
 _EMPTY_BASIS = replace(_ALONG, rank=0, digest=basis_digest(_Q[:, :0]), basis=_Q[:, :0])
 _DONE = Update(
-    round=11, slot=2, client="3", move=_X, draws="5d0c", examples=40, evaluations=6_400, loss=0.1,
+    round=11, slot=2, client="3", move=_X, draw_digest="5d0c", examples=40, evaluations=6_400, loss=0.1,
     start_loss=1.0 / 3.0,
 )  # fmt: skip
-_SLOPES = replace(_DONE, move=None, draws="", slopes=_X[2:], sketch=_X[:4], start_loss=5e-324)
+_SLOPES = replace(_DONE, move=None, draw_digest="", slopes=_X[2:], sketch=_X[:4], start_loss=5e-324)
 _SHARED = changed(_ISOTROPIC, uplink="slopes", direction_slot=0)
 _TRAIL = changed(
     _SHARED, x=np.empty(0), size=7, local_steps=6, x_digest="0a1b", memory=5,
@@ -70,7 +70,7 @@ _BASIS_MISSING = Update(11, 2, "3", "basis-missing", "not-held", reason="basis 1
 _QUESTION = Question("3", 5, 2**63 - 1, '{"seed": 1}', 785)
 _HELLO = Hello(
     name="plant-\u00fc 3", instance="5f2b", source="data", partition=OWN_ROWS, partitions=0, examples=40, dimension=785,
-    protocol=1, version="0.1.0", draws="5d0c",
+    protocol=1, version="0.1.0", draw_digest="5d0c",
 )  # fmt: skip
 
 MESSAGES = [

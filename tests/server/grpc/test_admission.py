@@ -11,12 +11,12 @@ from tests.helpers import VALVE
 from tests.server.grpc.processes import Site
 from zofedht.common.objective.agreement import units_as_bytes
 from zofedht.common.objective.scaling import Units
-from zofedht.common.replay import draw_check
+from zofedht.common.replay import draw_digest
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
 from zofedht.server.grpc.admission import Expected, other_draws, refusal
 
-HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", draw_check())
+HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", draw_digest())
 EXPECTED = Expected(dimension=65, partitions=3, clients_hold_data=False, black_box=False)
 
 
@@ -29,7 +29,7 @@ def test_a_fitting_client_is_admitted():
     ("changes", "reason"),
     [
         ({}, ""),
-        ({"draws": "0" * 16}, OTHER_NUMBERS),
+        ({"draw_digest": "0" * 16}, OTHER_NUMBERS),
     ],
 )
 def test_a_client_with_other_draws_is_admitted(changes: dict[str, str], reason: str):

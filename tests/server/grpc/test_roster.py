@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from zofedht.common.errors import DataError
-from zofedht.common.replay import draw_check
+from zofedht.common.replay import draw_digest
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
 from zofedht.server.core.traffic import Traffic
 from zofedht.server.grpc.conversation import Conversation, LostClient
@@ -16,7 +16,7 @@ from zofedht.server.grpc.roster import ResidentProxy, Roster
 
 
 def proxy(name: str, instance: str = "", partition: int = OWN_ROWS) -> ResidentProxy:
-    hello = Hello(name, instance or name, "partition", partition, 0, 0, 0, PROTOCOL, "0.1.0", draw_check())
+    hello = Hello(name, instance or name, "partition", partition, 0, 0, 0, PROTOCOL, "0.1.0", draw_digest())
     return ResidentProxy(hello, Conversation(1000), FitEncoder(), Traffic())
 
 

@@ -187,7 +187,7 @@ def test_a_moves_digest_is_checked_in_every_round():
     fleet, coordinator = Fleet(QUADRATICS), Coordinator(config, initial_state(config, np.zeros(12)))
 
     def otherwise(updates: list[Update]) -> list[Update]:
-        return [replace(u, draws="0" * 16) if u.client == "1" else u for u in updates]
+        return [replace(u, draw_digest="0" * 16) if u.client == "1" else u for u in updates]
 
     records = [fleet.round(coordinator, otherwise) for _ in range(3)]
     named = [[(f["client"], f["reason"]) for f in record.fallbacks] for record in records if record]
