@@ -92,8 +92,8 @@ def _round(dimension: int, slots: int, steps: int, *, shared: bool) -> tuple[dic
             client=str(slot),
             partition=slot,
             x=x,
-            version=5,
-            rank=_MEMORY,
+            basis_version=5,
+            basis_rank=_MEMORY,
         )
         for slot in range(slots)
     }

@@ -64,7 +64,7 @@ def past_round(broadcast: Broadcast, round_: int, step: TrailStep, x: Vector) ->
     """Return the broadcast of an earlier round, from the present one and the step of the trail."""
     address = replace(broadcast.address, round=round_)
     spec = replace(broadcast.spec, subspace_weight=step.subspace_weight, subspace_gain=step.subspace_gain)
-    return replace(broadcast, address=address, spec=spec, x=x, version=step.version)
+    return replace(broadcast, address=address, spec=spec, x=x, basis_version=step.basis_version)
 
 
 def landed(x: Vector, move: Vector, units: Units | None) -> tuple[Vector, Vector]:

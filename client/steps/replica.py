@@ -35,7 +35,7 @@ class Replica:
         if not broadcast.x_digest:
             return broadcast  # a server that always sends x
         if broadcast.basis is not None:
-            self._keep_basis(broadcast.version, broadcast.basis)
+            self._keep_basis(broadcast.basis_version, broadcast.basis)
         if broadcast.trail is None:
             if broadcast.x_digest != self._digest:
                 self._window = []
@@ -59,8 +59,8 @@ class Replica:
         units = units_of(replace(broadcast, x=self._x))
         with one_thread():
             for step in broadcast.trail[self._round - first :]:
-                basis = self._bases.get(step.version)
-                if step.version != NO_BASIS and basis is None:
+                basis = self._bases.get(step.basis_version)
+                if step.basis_version != NO_BASIS and basis is None:
                     return False
                 past = past_round(broadcast, self._round, step, self._x)
                 self._x, move = landed(self._x, replay(past, basis, step.lengths).move, units)

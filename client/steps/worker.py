@@ -71,7 +71,7 @@ class Worker:
         """
         if broadcast.basis is not None:
             digest = basis_digest(broadcast.basis)
-            if digest != broadcast.digest:
+            if digest != broadcast.basis_digest:
                 return _answer(broadcast, "failed", "unusable", "the basis does not have the digest that came with it")
             self._bases.add(digest, broadcast.basis)
         try:
@@ -84,7 +84,7 @@ class Worker:
         broadcast = followed
         basis = self._basis(broadcast) if broadcast.needs_basis else None
         if broadcast.needs_basis and basis is None:
-            return _answer(broadcast, "basis-missing", "not-held", f"basis {broadcast.version} is not held")
+            return _answer(broadcast, "basis-missing", "not-held", f"basis {broadcast.basis_version} is not held")
         try:
             runs_compiled(broadcast.spec.kernel)
             objective = self._objective_of(broadcast)
@@ -121,11 +121,11 @@ class Worker:
         )
 
     def _basis(self, broadcast: Broadcast) -> Matrix | None:
-        held = self._bases.get(broadcast.digest)
+        held = self._bases.get(broadcast.basis_digest)
         if held is None:
-            followed = self._replica.basis(broadcast.version)
-            if followed is not None and basis_digest(followed) == broadcast.digest:
-                self._bases.add(broadcast.digest, followed)
+            followed = self._replica.basis(broadcast.basis_version)
+            if followed is not None and basis_digest(followed) == broadcast.basis_digest:
+                self._bases.add(broadcast.basis_digest, followed)
                 return followed
         return held
 

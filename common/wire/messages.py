@@ -95,7 +95,7 @@ class TrailStep:
 
     subspace_weight: float = wired(between(0.0, 1.0))  # alpha
     subspace_gain: float = wired(at_least(0.0, math.inf))  # s
-    version: int = wired(at_least(NO_BASIS))  # of Q
+    basis_version: int = wired(at_least(NO_BASIS))  # of Q
     lengths: Vector = wired()  # mean over slots of eta c_k: (K,)
 
     @property
@@ -121,11 +121,13 @@ class Broadcast:
     # From the x that it keeps to this one, of which only the size is sent.
     trail: tuple[TrailStep, ...] | None = wired(shape=lambda it: (-1, 3 + it["spec"].slopes), default=None)
     size: int = wired(at_least(0), key="dimension", default=0)  # n, where x is empty
-    version: int = wired(at_least(NO_BASIS), key="basis-version", default=NO_BASIS, sent=True)  # refresh round of Q
-    digest: str = wired(key="basis-digest", default="")  # of Q
-    rank: int = wired(at_least(0), key="basis-rank", default=0)  # tau', columns of Q
+    basis_version: int = wired(at_least(NO_BASIS), default=NO_BASIS, sent=True)  # refresh round of Q
+    basis_digest: str = ""  # of Q
+    basis_rank: int = wired(at_least(0), default=0)  # tau', columns of Q
     # Q: (n, tau'), only to those who do not hold it
-    basis: Matrix | None = wired(shape=lambda it: (it["size"] or it["x"].shape[0], it["rank"]), dtype="", default=None)
+    basis: Matrix | None = wired(
+        shape=lambda it: (it["size"] or it["x"].shape[0], it["basis_rank"]), dtype="", default=None
+    )
 
     @property
     def round(self) -> int:
@@ -145,13 +147,13 @@ class Broadcast:
     @property
     def needs_basis(self) -> bool:
         """Whether the client must hold Q to do this work."""
-        return self.version != NO_BASIS
+        return self.basis_version != NO_BASIS
 
     def check(self) -> None:
         """Raise MessageError unless the fields fit together."""
         if (self.trail is None) != (self.size == 0) or (self.trail is None) == (self.x.size == 0):
             raise MessageError("a broadcast must hold x, or a trail and the dimension in the place of x")
-        if self.needs_basis != bool(self.digest):
+        if self.needs_basis != bool(self.basis_digest):
             raise MessageError("basis-digest must come with a basis-version, and with nothing else")
         if self.spec.slopes > MOST_DRAWN:
             raise MessageError(f"a slot may have at most {MOST_DRAWN} slopes, got {self.spec.slopes}")

@@ -51,7 +51,7 @@ class Holdings:
             if steps is not None:
                 derives = self._trail.derives_basis(host, broadcast)
                 broadcast = replace(broadcast, trail=steps, x=np.empty(0), size=broadcast.dimension)
-        holds = derives or self._bases.get(host) == broadcast.digest
+        holds = derives or self._bases.get(host) == broadcast.basis_digest
         if broadcast.needs_basis and (with_basis or not holds):
             broadcast = replace(broadcast, basis=basis)
         return broadcast
@@ -60,7 +60,7 @@ class Holdings:
         """Note what the answer to the broadcast that was sent says about its host."""
         if update.status == "ok":
             if sent.needs_basis:
-                self._bases[host] = sent.digest
+                self._bases[host] = sent.basis_digest
             if sent.x_digest:
                 self._trail.confirm(host, sent, had_x=sent.trail is None)
         elif update.status in MISSING:  # an engine without re-sends sends them next time

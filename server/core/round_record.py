@@ -70,7 +70,7 @@ def record_round(
         train_loss_source="probes" if metrics is None else "full",
         train_accuracy=None if metrics is None else metrics.get("train_accuracy"),
         step_size=steps.pop() if len(steps) == 1 else math.nan,
-        basis_version=state.version if state.rank else None,
+        basis_version=state.basis_version if state.rank else None,
         basis_rank=state.rank,
         replies=outcome.usable,
         attempts=attempt.number + 1,

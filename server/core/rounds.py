@@ -68,9 +68,9 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         units="" if state.units is None else state.units.digest,
         dtype=config.wire_dtype,
         x=rounded(state.x, config.wire_dtype),
-        version=state.version if follows else NO_BASIS,
-        digest=basis_digest(state.basis) if follows else "",
-        rank=state.rank if follows else 0,
+        basis_version=state.basis_version if follows else NO_BASIS,
+        basis_digest=basis_digest(state.basis) if follows else "",
+        basis_rank=state.rank if follows else 0,
     )
 
     def of(slot: int) -> Broadcast:
@@ -170,12 +170,12 @@ def _remember(
     """Add the move to the trajectory, and every tau rounds make Q anew; ``state`` is the next round's."""
     if config.weight == 0.0:
         return state, ()
-    window = state.window if move is None else (*state.window, move)[-config.memory :]
-    if state.round % config.memory or not window:
-        return replace(state, window=window), ()
-    basis = rounded(basis_of(window), config.wire_dtype)  # lines 5 and 6: r in {tau, 2 tau, ...}
+    trajectory = state.trajectory if move is None else (*state.trajectory, move)[-config.memory :]
+    if state.round % config.memory or not trajectory:
+        return replace(state, trajectory=trajectory), ()
+    basis = rounded(basis_of(trajectory), config.wire_dtype)  # lines 5 and 6: r in {tau, 2 tau, ...}
     rules, changes = auto.renew(state.auto, state.basis, basis, replies)
-    return replace(state, window=window, basis=basis, version=state.round, auto=rules), changes
+    return replace(state, trajectory=trajectory, basis=basis, basis_version=state.round, auto=rules), changes
 
 
 def _mean(losses: Sequence[float]) -> float:

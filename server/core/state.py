@@ -33,9 +33,9 @@ class ServerState:
 
     round: int  # r, the next round, 0-based
     x: Vector  # x_r: (n,)
-    window: tuple[Vector, ...] = ()  # Delta_{r-tau}..Delta_{r-1}, the newest last
+    trajectory: tuple[Vector, ...] = ()  # Delta_{r-tau}..Delta_{r-1}, the newest last
     basis: Matrix | None = None  # Q: (n, tau')
-    version: int = NO_BASIS  # round in which Q was made
+    basis_version: int = NO_BASIS  # round in which Q was made
     totals: Totals = field(default_factory=Totals)
     lengths: tuple[float, ...] = ()  # median lengths of moves in the latest rounds, in units of the step size
     units: Units | None = None  # of a black box that has a scale or bounds: x, moves and Q are in these

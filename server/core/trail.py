@@ -21,7 +21,7 @@ class _Held:
 
     round: int
     since: int
-    version: int  # of the Q that it used
+    basis_version: int  # of the Q that it used
 
 
 class Trail:
@@ -47,7 +47,7 @@ class Trail:
         if lengths is None:
             self._steps = {}
         else:
-            version = asked.version if asked.needs_basis else NO_BASIS
+            version = asked.basis_version if asked.needs_basis else NO_BASIS
             step = TrailStep(asked.spec.subspace_weight, asked.spec.subspace_gain, version, lengths)
             self._steps[asked.round] = step
             most = self._most(asked, step)
@@ -64,21 +64,23 @@ class Trail:
         if any(round_ not in self._steps for round_ in rounds):
             return None
         steps = tuple(self._steps[round_] for round_ in rounds)
-        known = {NO_BASIS, held.version, broadcast.version}
-        if any(s.version not in known and not _derivable(held, s.version, broadcast.memory) for s in steps):
+        known = {NO_BASIS, held.basis_version, broadcast.basis_version}
+        if any(s.basis_version not in known and not _derivable(held, s.basis_version, broadcast.memory) for s in steps):
             return None
         return steps
 
     def derives_basis(self, host: str, broadcast: Broadcast) -> bool:
         """Whether a host that is sent steps makes the Q of this round by itself."""
         held = self._held.get(host)
-        return held is not None and _derivable(held, broadcast.version, broadcast.memory)
+        return held is not None and _derivable(held, broadcast.basis_version, broadcast.memory)
 
     def confirm(self, host: str, broadcast: Broadcast, *, had_x: bool) -> None:
         """Note that a host has worked on this broadcast; ``had_x`` if x was sent in full."""
         before = self._held.get(host)
         since = broadcast.round if had_x or before is None else before.since
-        version = broadcast.version if broadcast.needs_basis else NO_BASIS if before is None else before.version
+        version = (
+            broadcast.basis_version if broadcast.needs_basis else NO_BASIS if before is None else before.basis_version
+        )
         self._held[host] = _Held(broadcast.round, since, version)
 
     def forget(self, host: str) -> None:

@@ -89,8 +89,8 @@ class ZofedhtStrategy(Strategy):
                 self._x = (broadcast.x, pack(arrays))
             parameters = self._x[1]
         if broadcast.basis is not None:
-            if self._basis[0] != broadcast.digest:
-                self._basis = (broadcast.digest, packed(broadcast.basis, broadcast.dtype))
+            if self._basis[0] != broadcast.basis_digest:
+                self._basis = (broadcast.basis_digest, packed(broadcast.basis, broadcast.dtype))
             config["basis"] = self._basis[1]
         return FitIns(parameters, config)
 

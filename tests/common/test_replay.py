@@ -29,7 +29,9 @@ def replayed(asked: Broadcast, basis: Matrix | None, slopes: Vector) -> Replay:
 
 
 def along(covariance: str) -> Broadcast:
-    return changed(_PLAIN, version=4, rank=3, subspace_weight=0.3, subspace_gain=subspace_gain(covariance, _N, 3))
+    return changed(
+        _PLAIN, basis_version=4, basis_rank=3, subspace_weight=0.3, subspace_gain=subspace_gain(covariance, _N, 3)
+    )
 
 
 CASES = [(_PLAIN, None), (along("paper"), _Q), (along("trace"), _Q), (changed(_PLAIN, direction_slot=0), None)]

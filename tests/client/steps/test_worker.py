@@ -25,7 +25,7 @@ _N = 7
 _Q = orthonormal(_N, 2)
 _SPEC = spec(step_size=0.05, local_steps=10, batch_size=8, subspace_weight=0.4, subspace_gain=_N / 2)
 _PLAIN = Broadcast(address=Address(1, 12, 3), spec=_SPEC, client="5", partition=5, x=np.full(_N, 0.5))
-_WITH_BASIS = dataclasses.replace(_PLAIN, version=10, digest=basis_digest(_Q), rank=2, basis=_Q)
+_WITH_BASIS = dataclasses.replace(_PLAIN, basis_version=10, basis_digest=basis_digest(_Q), basis_rank=2, basis=_Q)
 _WITHOUT_BASIS = dataclasses.replace(_WITH_BASIS, basis=None)
 _OBJECTIVE = model("logistic")
 
@@ -68,7 +68,7 @@ def test_a_basis_never_given_is_answered_as_missing() -> None:
 def test_an_older_basis_is_not_taken_for_the_one_asked() -> None:
     worker = _worker()
     worker.work(_WITH_BASIS)
-    newer = dataclasses.replace(_WITHOUT_BASIS, version=15, digest=basis_digest(-_Q))
+    newer = dataclasses.replace(_WITHOUT_BASIS, basis_version=15, basis_digest=basis_digest(-_Q))
     _assert_refused(worker.work(newer), "basis-missing")
 
 
@@ -82,7 +82,7 @@ def test_a_basis_that_is_not_the_one_announced_is_refused_and_not_kept() -> None
 
 def test_an_empty_basis_is_a_basis_and_walks_the_isotropic_way() -> None:
     empty = _Q[:, :0]
-    broadcast = changed(_WITH_BASIS, basis=empty, rank=0, digest=basis_digest(empty), subspace_gain=1.0)
+    broadcast = changed(_WITH_BASIS, basis=empty, basis_rank=0, basis_digest=basis_digest(empty), subspace_gain=1.0)
     np.testing.assert_array_equal(_worker().work(broadcast).move, _worker().work(_PLAIN).move)  # type: ignore[arg-type]
 
 

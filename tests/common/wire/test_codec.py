@@ -47,9 +47,9 @@ _SPEC = spec(
 _ISOTROPIC = Broadcast(
     address=Address(2**63 - 1, 11, 2), spec=_SPEC, client="client-\u00fc 3", partition=3, x=_X, task='{"seed": 1}'
 )
-_ALONG = replace(_ISOTROPIC, version=10, rank=3, digest=basis_digest(_Q))
+_ALONG = replace(_ISOTROPIC, basis_version=10, basis_rank=3, basis_digest=basis_digest(_Q))
 _WITH_BASIS = replace(_ALONG, basis=_Q)
-_EMPTY_BASIS = replace(_ALONG, rank=0, digest=basis_digest(_Q[:, :0]), basis=_Q[:, :0])
+_EMPTY_BASIS = replace(_ALONG, basis_rank=0, basis_digest=basis_digest(_Q[:, :0]), basis=_Q[:, :0])
 _DONE = Update(
     round=11, slot=2, client="3", move=_X, draw_digest="5d0c", examples=40, evaluations=6_400, loss=0.1,
     start_loss=1.0 / 3.0,
@@ -61,10 +61,10 @@ _TRAIL = changed(
     trail=(TrailStep(0.0, 1.0, NO_BASIS, _X[1:]), TrailStep(1.0 / 3.0, 7.0 / 3.0, 10, _X[:6])),
 )  # fmt: skip
 _F32, _Q32 = rounded(_X[3:6], "float32"), rounded(_Q[:3], "float32")
-_SINGLE = replace(_ALONG, x=_F32, dtype="float32", basis=_Q32, digest=basis_digest(_Q32))
+_SINGLE = replace(_ALONG, x=_F32, dtype="float32", basis=_Q32, basis_digest=basis_digest(_Q32))
 _SINGLE_MOVE = replace(_DONE, move=_F32, dtype="float32")
 _RAN_AWAY = replace(_DONE, loss=math.inf, start_loss=-math.inf)
-_EMPTY_TRAIL = replace(_TRAIL, trail=(), basis=_Q, version=10, rank=3, digest=basis_digest(_Q))
+_EMPTY_TRAIL = replace(_TRAIL, trail=(), basis=_Q, basis_version=10, basis_rank=3, basis_digest=basis_digest(_Q))
 _FAILED = Update(round=11, slot=2, client="3", status="failed", cause="not-finite", step=4, reason="NaN")
 _BASIS_MISSING = Update(11, 2, "3", "basis-missing", "not-held", reason="basis 10 is not held")
 _QUESTION = Question("3", 5, 2**63 - 1, '{"seed": 1}', 785)
@@ -390,8 +390,8 @@ def test_a_trail_of_another_length_is_refused(trail: Any) -> None:
         ([2.0, 1.0, 0.0], "subspace-weight must be in"),
         ([math.nan, 1.0, 0.0], "subspace-weight must be a finite number"),
         ([0.0, -1.0, 0.0], "subspace-gain must be at least 0.0, got -1.0"),
-        ([0.0, 1.0, 0.5], "version must be a whole number, got 0.5"),
-        ([0.0, 1.0, 1e300], "version must be a number of at most 64 bits"),
+        ([0.0, 1.0, 0.5], "basis-version must be a whole number, got 0.5"),
+        ([0.0, 1.0, 1e300], "basis-version must be a number of at most 64 bits"),
     ],
 )
 def test_a_step_of_a_trail_out_of_range_is_refused(numbers: list[float], complaint: str) -> None:

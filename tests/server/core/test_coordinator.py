@@ -191,7 +191,7 @@ def test_a_round_that_keeps_failing_stops_the_run_with_its_reasons(max_retries: 
     fleet, run = Fleet(quadratics()), coordinator(config)
     fleet.round(run)
     state = run.state
-    x, window = state.x.copy(), state.window
+    x, trajectory = state.x.copy(), state.trajectory
     for _ in range(max_retries):
         assert fleet.round(run, failing) is None
     with pytest.raises(RoundError) as caught:
@@ -201,7 +201,7 @@ def test_a_round_that_keeps_failing_stops_the_run_with_its_reasons(max_retries: 
     for client in fleet.names:
         assert f"client {client}: the valve is shut" in str(caught.value)
     assert run.state is state
-    assert state.window is window
+    assert state.trajectory is trajectory
     np.testing.assert_array_equal(state.x, x)
 
 

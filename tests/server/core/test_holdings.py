@@ -12,7 +12,7 @@ from zofedht.common.wire.messages import Broadcast, Member, basis_digest
 from zofedht.server.core.holdings import Holdings
 
 Q = np.eye(3)[:, :2]
-ASKED = broadcast(version=4, digest=basis_digest(Q), rank=2)
+ASKED = broadcast(basis_version=4, basis_digest=basis_digest(Q), basis_rank=2)
 
 
 def along_slopes() -> Holdings:
@@ -48,7 +48,7 @@ def test_another_q_is_sent_again():
     held = Holdings("x", memory=2)
     held.confirm(reply(ASKED), held.complete(ASKED, "a", Q), "a")
     other = Q[::-1]
-    assert held.complete(replace(ASKED, digest=basis_digest(other)), "a", other).basis is other
+    assert held.complete(replace(ASKED, basis_digest=basis_digest(other)), "a", other).basis is other
 
 
 @pytest.mark.parametrize("status", ["basis-missing", "x-missing"])

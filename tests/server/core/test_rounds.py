@@ -44,7 +44,7 @@ def random_moves(count: int) -> list[list[float]]:
 def test_the_basis_is_made_anew_exactly_in_rounds_tau_2tau_and_so_on(memory: int):
     config = small(memory=memory, rounds=20)
     states = play(config, start(config), random_moves(11))
-    versions = [state.version for state in states]
+    versions = [state.basis_version for state in states]
     assert versions == [NO_BASIS if r < memory else r - r % memory for r in range(12)]
 
 
@@ -58,7 +58,7 @@ def test_the_basis_spans_the_last_tau_moves():
 def test_the_window_holds_the_last_tau_moves_newest_last():
     moves = random_moves(5)
     state = play(small(memory=3), start(small(memory=3)), moves)[-1]
-    np.testing.assert_allclose(state.window, moves[2:], rtol=1e-15)
+    np.testing.assert_allclose(state.trajectory, moves[2:], rtol=1e-15)
 
 
 def test_x_moves_by_the_mean():
@@ -69,7 +69,10 @@ def test_x_moves_by_the_mean():
 def test_before_the_first_refresh_directions_are_isotropic():
     config = small(memory=3)
     for state in play(config, start(config), random_moves(2)):
-        sent = {(b.spec.subspace_weight, b.spec.subspace_gain, b.version, b.rank) for b in ask(state, config, MEMBERS)}
+        sent = {
+            (b.spec.subspace_weight, b.spec.subspace_gain, b.basis_version, b.basis_rank)
+            for b in ask(state, config, MEMBERS)
+        }
         assert sent == {(0, 1, NO_BASIS, 0)}
 
 
@@ -78,7 +81,7 @@ def test_the_gain_uses_the_rank_and_not_the_memory(covariance: str, gain: float)
     config = small(memory=2, covariance=covariance)
     state = play(config, start(config), [[1.0, 0, 0, 0, 0, 0], [-2.0, 0, 0, 0, 0, 0]])[-1]  # one line, two moves
     (slot, *_) = ask(state, config, MEMBERS)
-    assert (slot.rank, slot.spec.subspace_gain) == (1, gain)  # n/tau' = 6/1
+    assert (slot.basis_rank, slot.spec.subspace_gain) == (1, gain)  # n/tau' = 6/1
     assert slot.spec.subspace_weight == config.subspace_weight
 
 
@@ -86,21 +89,21 @@ def test_a_trajectory_without_direction_leaves_directions_isotropic():
     config = small(memory=2)
     state = play(config, start(config), [[0.0] * 6, [0.0] * 6])[-1]
     assert state.rank == 0
-    assert {(b.spec.subspace_weight, b.version) for b in ask(state, config, MEMBERS)} == {(0.0, NO_BASIS)}
+    assert {(b.spec.subspace_weight, b.basis_version) for b in ask(state, config, MEMBERS)} == {(0.0, NO_BASIS)}
 
 
 def test_ask_names_version_and_digest_and_ships_no_basis():
     config = small(memory=2)
     state = play(config, start(config), random_moves(3))[-1]
     for slot in ask(state, config, MEMBERS):
-        assert (slot.version, slot.digest, slot.basis) == (2, basis_digest(state.basis), None)
+        assert (slot.basis_version, slot.basis_digest, slot.basis) == (2, basis_digest(state.basis), None)
 
 
 @pytest.mark.parametrize("algorithm", ["zofedavg-sgd", "zofedavg-gd"])
 def test_isotropic_algorithms_keep_no_trajectory(algorithm: str):
     config = small(algorithm=algorithm)
     state = play(config, start(config), random_moves(4))[-1]
-    assert (state.window, state.basis, state.version) == ((), None, NO_BASIS)
+    assert (state.trajectory, state.basis, state.basis_version) == ((), None, NO_BASIS)
 
 
 def test_gd_asks_for_the_whole_shard():
@@ -142,7 +145,7 @@ def test_a_round_with_too_few_usable_replies_is_not_a_move(spoil: dict[str, Any]
     assert following is None
     assert outcome.usable == 2
     assert [failure.slot for failure in outcome.failures] == [bad.slot]
-    assert all(getattr(state, name) is getattr(kept, name) for name in ("x", "window", "basis", "round", "totals"))
+    assert all(getattr(state, name) is getattr(kept, name) for name in ("x", "trajectory", "basis", "round", "totals"))
 
 
 def test_moves_whose_mean_overflows_are_not_a_move():

@@ -48,7 +48,7 @@ def test_a_broadcast_is_as_long_as_its_fit_ins(dimension: int, rank: int | None,
     message = changed(broadcast(dimension=dimension), **changes)
     if rank is not None:
         basis = orthonormal(dimension, rank)
-        message = replace(message, version=2, rank=rank, digest=basis_digest(basis), basis=basis)
+        message = replace(message, basis_version=2, basis_rank=rank, basis_digest=basis_digest(basis), basis=basis)
     assert broadcast_bytes(message) == sent(message)
 
 

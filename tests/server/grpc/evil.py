@@ -53,7 +53,7 @@ class Evil(Client):
         result = self._honest.get_properties(ins)
         changes = {
             "other-n": {"dimension": 7},
-            "other-draws": {"draw_digest": "0" * 16},
+            "other-draws": {"draw-digest": "0" * 16},
             "other-protocol": {"protocol": 99},
             "ill-typed": {"name": 5},
         }

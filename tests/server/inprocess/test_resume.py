@@ -83,7 +83,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
         start(broken, config, observers=[kill_after(killed)])
     result = resume(broken)
     assert result.state.x.tobytes() == expected.state.x.tobytes()
-    assert [m.tobytes() for m in result.state.window] == [m.tobytes() for m in expected.state.window]
+    assert [m.tobytes() for m in result.state.trajectory] == [m.tobytes() for m in expected.state.trajectory]
     assert result.summary["x_sha256"] == expected.summary["x_sha256"]
     assert result.summary["initial_train_loss"] == expected.summary["initial_train_loss"]
     assert rows(broken) == rows(whole)  # each round once, with the same losses and evaluations

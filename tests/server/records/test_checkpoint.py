@@ -31,17 +31,17 @@ def state_of(round_: int, *, basis: bool = True) -> ServerState:
     return ServerState(
         round=round_,
         x=rng.standard_normal(5) * 10.0 ** rng.integers(-300, 300),
-        window=(rng.standard_normal(5), np.array([0.0, -0.0, 5e-324, 1e308, np.pi])),
+        trajectory=(rng.standard_normal(5), np.array([0.0, -0.0, 5e-324, 1e308, np.pi])),
         basis=rng.standard_normal((5, 2)) if basis else None,
-        version=2 if basis else -1,
+        basis_version=2 if basis else -1,
         totals=Totals(evaluations=2**60 + 1, bytes_up=3, bytes_down=4, seconds=0.1 + 0.2),
     )
 
 
 def assert_equal(one: ServerState, other: ServerState) -> None:
-    assert (one.round, one.version, one.totals) == (other.round, other.version, other.totals)
+    assert (one.round, one.basis_version, one.totals) == (other.round, other.basis_version, other.totals)
     assert one.x.tobytes() == other.x.tobytes()
-    assert [move.tobytes() for move in one.window] == [move.tobytes() for move in other.window]
+    assert [move.tobytes() for move in one.trajectory] == [move.tobytes() for move in other.trajectory]
     assert (one.basis is None) == (other.basis is None)
     if one.basis is not None and other.basis is not None:
         assert one.basis.tobytes() == other.basis.tobytes()
