@@ -106,7 +106,7 @@ def _clocked(spent: list[float]) -> Iterator[None]:
 
 def _client_seconds(config: RunConfig) -> float:
     """Return the seconds of one fit of our NumPyClient, from the config of the message to the metrics."""
-    client = ZofedhtClient(lambda question: objective_of(question.task, question.partition), BasisStore())
+    client = ZofedhtClient(lambda question: objective_of(question.task, question.shard_index), BasisStore())
     members = members_of(config)
     start = InProcessEngine(config).start()
     coordinator = Coordinator(config, initial_state(config, np.zeros(start.dimension), start.units))

@@ -90,7 +90,7 @@ def _round(dimension: int, slots: int, steps: int, *, shared: bool) -> tuple[dic
             address=Address(0, 7, slot, 0 if shared else None),
             spec=spec,
             client=str(slot),
-            partition=slot,
+            shard_index=slot,
             x=x,
             basis_version=5,
             basis_rank=_MEMORY,

@@ -36,7 +36,7 @@ def members_of(config: RunConfig) -> list[Member]:
     return [Member(str(index), index, str(index)) for index in range(config.num_clients)]
 
 
-def objective_of(task: str, partition: int) -> Objective:
+def objective_of(task: str, index: int) -> Objective:
     """Return the objective of one shard: the model on its rows, or an objective of the config's factory.
 
     The objectives of the latest task are kept.
@@ -45,7 +45,7 @@ def objective_of(task: str, partition: int) -> Objective:
     ----------
     task : str
         ``RunConfig.task``.
-    partition : int
+    index : int
         The number of the shard, from 0.
 
     Raises
@@ -53,17 +53,17 @@ def objective_of(task: str, partition: int) -> Objective:
     DataError, ObjectiveError
         When the data or the factory cannot be used, or there is no such shard.
     """
-    return _latest(task).objective(partition)
+    return _latest(task).objective(index)
 
 
-def lone_objective(config: RunConfig, partition: int, *, fetch: bool = True) -> Objective:
+def lone_objective(config: RunConfig, index: int, *, fetch: bool = True) -> Objective:
     """Return the model on the rows of one shard, as ``objective_of`` does, and keep these rows only.
 
     ``fetch`` allows the download of a named set. Raises DataError.
     """
-    _check_partition(config, partition)
+    _check_index(config, index)
     spec = replace(_spec(config), fetch=fetch)
-    data = load_rows(spec, lambda labels, target: _deal(config, labels, target)[partition])
+    data = load_rows(spec, lambda labels, target: _deal(config, labels, target)[index])
     return build_model(config.model, data, _options(config))
 
 
@@ -118,25 +118,24 @@ class _Task:
         self._bounds = np.concatenate([[0], np.cumsum([len(shard) for shard in shards])])
         self.train = train.take(np.concatenate(shards))
 
-    def objective(self, partition: int) -> Objective:
-        if partition not in self._made:
-            self._made[partition] = self._make(partition)
-        return self._made[partition]
+    def objective(self, index: int) -> Objective:
+        if index not in self._made:
+            self._made[index] = self._make(index)
+        return self._made[index]
 
-    def _make(self, partition: int) -> Objective:
-        _check_partition(self.config, partition)
+    def _make(self, index: int) -> Objective:
+        _check_index(self.config, index)
         if self.config.objective:
-            shard = Shard(client=str(partition), index=partition, count=self.config.num_clients, seed=self.config.seed)
+            shard = Shard(client=str(index), index=index, count=self.config.num_clients, seed=self.config.seed)
             return in_search_units(load_objective(self.config.objective, shard))
-        rows = slice(self._bounds[partition], self._bounds[partition + 1])
+        rows = slice(self._bounds[index], self._bounds[index + 1])
         return build_model(self.config.model, self.train.take(rows), self.options)
 
 
-def _check_partition(config: RunConfig, partition: int) -> None:
-    if not 0 <= partition < config.num_clients:
+def _check_index(config: RunConfig, index: int) -> None:
+    if not 0 <= index < config.num_clients:
         raise DataError.public(
-            f"there is no partition {partition}: with num-clients = {config.num_clients} they are 0 to"
-            f" {config.num_clients - 1}"
+            f"there is no shard {index}: with num-clients = {config.num_clients} they are 0 to {config.num_clients - 1}"
         )
 
 

@@ -42,7 +42,7 @@ class InProcessEngine:
         replica = Replica()  # one x serves all clients of this process
         # Workers do not refer to the engine, so that it is freed at once.
         self._workers = {
-            member.name: Worker(lambda broadcast: objective(broadcast.partition), replica=replica)
+            member.name: Worker(lambda broadcast: objective(broadcast.shard_index), replica=replica)
             for member in self._members
         }
         self._central = central_evaluator(config) if objectives is None else None
@@ -52,7 +52,7 @@ class InProcessEngine:
         """Return the first client's start. Raises ObjectiveError when another client has another n or other units."""
         own = starting_point(self._objective(0), self._config.seed)
         several = self._members if self._clients_differ else self._members[:1]
-        made = {member.name: self._objective(member.partition) for member in several}
+        made = {member.name: self._objective(member.shard_index) for member in several}
         return agreed({name: Start(one.dim, units=units_of(one)) for name, one in made.items()})._replace(own=own)
 
     def case_at(self, x: Vector) -> Case:
@@ -84,7 +84,7 @@ class InProcessEngine:
 
     def _evaluate_one(self, member: Member, x: Vector) -> Answer:
         try:
-            return full_evaluation(self._objective(member.partition), x)
+            return full_evaluation(self._objective(member.shard_index), x)
         except ZofedhtError as error:
             return error
 

@@ -74,7 +74,7 @@ def spec(**changes: Any) -> StepSpec:
 def broadcast(slot: int = 0, client: str = "0", dimension: int = 3, **changes: Any) -> Broadcast:
     """Return what a slot was asked in round 4."""
     asked = Broadcast(
-        address=Address(0, 4, slot), spec=spec(), client=client, partition=int(client), x=np.zeros(dimension)
+        address=Address(0, 4, slot), spec=spec(), client=client, shard_index=int(client), x=np.zeros(dimension)
     )
     return changed(asked, **changes)
 
@@ -122,7 +122,7 @@ class Fleet:
         self._workers[client] = self._worker(client)
 
     def _worker(self, name: str) -> Worker:
-        return Worker(lambda broadcast: self._objectives[broadcast.partition], BasisStore())
+        return Worker(lambda broadcast: self._objectives[broadcast.shard_index], BasisStore())
 
     def carry(self, broadcasts: Sequence[Broadcast]) -> list[Update]:
         """Let the clients do the work."""

@@ -20,7 +20,7 @@ _BASES = BasisStore()
 
 def client_fn(context: Context) -> Client:
     """Return the client of this process, whichever node asks."""
-    return ZofedhtClient(lambda question: objective_of(question.task, question.partition), _BASES).to_client()
+    return ZofedhtClient(lambda question: objective_of(question.task, question.shard_index), _BASES).to_client()
 
 
 app = ClientApp(client_fn)

@@ -37,7 +37,7 @@ _MOST_SECONDS = 1.0
 class ZofedhtClient(NumPyClient):
     """Serves one or many clients; each message names its client.
 
-    ``objective_of`` maps a Question, with task, client and partition, to the objective of that shard.
+    ``objective_of`` maps a Question, with task, client and shard index, to the objective of that shard.
     """
 
     def __init__(
@@ -104,4 +104,6 @@ class ZofedhtClient(NumPyClient):
 
 
 def _question(broadcast: Broadcast) -> Question:
-    return Question(broadcast.client, broadcast.partition, broadcast.address.seed, broadcast.task, broadcast.x.shape[0])
+    return Question(
+        broadcast.client, broadcast.shard_index, broadcast.address.seed, broadcast.task, broadcast.x.shape[0]
+    )

@@ -26,12 +26,12 @@ def join(args: argparse.Namespace) -> int:
     """Run the command: 0 when the run is over. Raises ZofedhtError."""
     check_address("--server", args.server)
     check_plain_text(args.server, args.insecure, args.tls_dir)
-    index, count = _partition(args.partition)
+    index, count = _shard(args.partition)
     options = JoinOptions(
         name=args.name,
         instance=uuid.uuid4().hex,
-        partition=index,
-        partitions=count,
+        shard_index=index,
+        shard_count=count,
         data=str(Path(args.data).expanduser().resolve()) if args.data else "",
         dataset=_own_set(args.dataset),
         objective=args.objective,
@@ -77,7 +77,7 @@ def _own_set(text: str) -> str:
     return str(path)
 
 
-def _partition(text: str) -> tuple[int, int]:
+def _shard(text: str) -> tuple[int, int]:
     if text == "auto":
         return OWN_ROWS, 0
     index, slash, count = text.partition("/")

@@ -38,8 +38,8 @@ class JoinOptions:
 
     name: str
     instance: str  # of this process, so that it can come back over a new connection
-    partition: int = OWN_ROWS  # I of I/N, unless the server is to give one
-    partitions: int = 0  # N of I/N
+    shard_index: int = OWN_ROWS  # I of I/N, unless the server is to give one
+    shard_count: int = 0  # N of I/N
     data: str = ""  # own file
     dataset: str = (
         ""  # what the share is of: a named set, which may then be fetched, or a file; else a named set's files
@@ -61,7 +61,7 @@ class ResidentClient(ZofedhtClient):
         super().__init__(self._objective, BasisStore(), self._told, options.bounds.check_slot)
         self._options = options
         self._report = report
-        self._asked: tuple[str, int] | None = None  # task and partition of the latest question
+        self._asked: tuple[str, int] | None = None  # task and shard of the latest question
         self._made: tuple[str, Objective] | None = None
         self._warm: set[str] = set()  # preparations that were made
         self._shown = 0.0
@@ -75,15 +75,15 @@ class ResidentClient(ZofedhtClient):
         """
         question = decode(Question, config)
         mine = self._options
-        known = mine.source != "partition" or mine.partition != OWN_ROWS
-        objective = self._objective(replace(question, partition=mine.partition)) if known else None
+        known = mine.source != "partition" or mine.shard_index != OWN_ROWS
+        objective = self._objective(replace(question, shard_index=mine.shard_index)) if known else None
         self._warm_up(question.task, objective)
         hello = Hello(
             name=mine.name,
             instance=mine.instance,
             source=mine.source,
-            partition=mine.partition,
-            partitions=mine.partitions,
+            shard_index=mine.shard_index,
+            shard_count=mine.shard_count,
             examples=0 if objective is None else len(objective),
             dimension=0 if objective is None else objective.dim,
             protocol=PROTOCOL,
@@ -127,7 +127,7 @@ class ResidentClient(ZofedhtClient):
 
         Raises ZofedhtError when the server asks for what this client's command line did not name.
         """
-        asked = question.task, question.partition
+        asked = question.task, question.shard_index
         if self._made is None or asked != self._asked:
             name = self._name(question)
             if self._made is None or name != self._made[0]:
@@ -147,7 +147,7 @@ class ResidentClient(ZofedhtClient):
                 parts = config.positive_labels, config.preprocess
                 return repr((config.model, config.hidden_units, config.mlp_bias, config.l2, *parts))
             case _:
-                return f"{_on_this_machine(config, mine).task} {question.partition}"
+                return f"{_on_this_machine(config, mine).task} {question.shard_index}"
 
     def _warm_up(self, task: str, objective: Objective | None) -> None:
         if task in self._warm:
@@ -163,7 +163,7 @@ class ResidentClient(ZofedhtClient):
         mine, config = self._options, config_of_task(question.task)
         match mine.source:
             case "objective":
-                index, count = max(mine.partition, 0), max(mine.partitions, 1)
+                index, count = max(mine.shard_index, 0), max(mine.shard_count, 1)
                 shard = Shard(mine.name, index, count, mine.data, config.seed)
                 return in_search_units(load_objective(mine.objective, shard))
             case "data":
@@ -172,17 +172,17 @@ class ResidentClient(ZofedhtClient):
                 if config.objective:
                     # The server must not be able to make this machine import a module.
                     raise DataError.public("the server trains a black box; join with --objective module:factory")
-                if mine.partition not in (OWN_ROWS, question.partition):
+                if mine.shard_index not in (OWN_ROWS, question.shard_index):
                     raise MessageError(
-                        f"this client holds partition {mine.partition} of {mine.partitions} and answers about no other,"
-                        f" got a question about {question.partition}"
+                        f"this client holds shard {mine.shard_index} of {mine.shard_count} and answers about no other,"
+                        f" got a question about {question.shard_index}"
                     )
-                return lone_objective(_on_this_machine(config, mine), question.partition, fetch=bool(mine.dataset))
+                return lone_objective(_on_this_machine(config, mine), question.shard_index, fetch=bool(mine.dataset))
 
 
 def _on_this_machine(config: RunConfig, mine: JoinOptions) -> RunConfig:
     """Return the server's config with the places of this machine: what is opened is named by its own command line."""
-    count = mine.partitions or config.num_clients
+    count = mine.shard_count or config.num_clients
     return config.replace(dataset=_own_choice(config.dataset, mine), data_dir=mine.data_dir, num_clients=count)
 
 

@@ -72,7 +72,7 @@ PROTOCOL = 1
 """Raised when the messages change so that released clients and servers cannot understand each other."""
 
 OWN_ROWS = -1
-"""The partition of a client that brings its own rows, or has not been dealt any yet."""
+"""The shard of a client that brings its own rows, or has not been dealt any yet."""
 
 MOST_DRAWN = 2**28
 """Samples that a slot may draw, K times b: 2 GB of row numbers."""
@@ -83,7 +83,7 @@ class Member:
     """A logical client that can be drawn: its name, its share of the data, and what keeps its basis."""
 
     name: str
-    partition: int = OWN_ROWS  # share of the server's data set
+    shard_index: int = OWN_ROWS  # of the server's data set
     host: str = ""  # the client itself, its connection, or a simulated node
     keeps_x: bool = True  # whether its process lives on between rounds
     moves_only: str = ""  # why its slopes cannot be taken, where its directions are not the server's
@@ -111,7 +111,7 @@ class Broadcast:
     address: Address  # seed, round and slot
     spec: StepSpec  # how the steps are taken
     client: str  # name of the logical client
-    partition: int = wired(at_least(OWN_ROWS))  # its share of the data set
+    shard_index: int = wired(at_least(OWN_ROWS))  # of the data set
     task: str = wired(default="", sent=True)  # what the client builds its objective from, as JSON
     units: str = ""  # digest of the scale and bounds that x is searched in, where the objective has some
     dtype: str = wired(one_of(WIRE_DTYPES), default="float64")  # of x, Q and the move; x and Q hold such numbers
@@ -167,7 +167,7 @@ class Question:
     """Asks a client for its starting point, or for an evaluation of x on its whole shard."""
 
     client: str
-    partition: int = wired(at_least(OWN_ROWS))
+    shard_index: int = wired(at_least(OWN_ROWS))
     seed: int = wired(at_least(0, 2**63 - 1))
     task: str = wired()
     dimension: int = wired(at_least(0), default=0, sent=True)  # n, where the server knows it
@@ -181,8 +181,8 @@ class Hello:
     name: str
     instance: str  # of the process: the same one may come back over a new connection
     source: str = wired(one_of(("partition", "data", "objective")))  # what its objective is made from
-    partition: int = wired(at_least(OWN_ROWS))  # OWN_ROWS: waits to be dealt one
-    partitions: int = wired(at_least(0))  # of how many; 0 with ``partition`` = OWN_ROWS
+    shard_index: int = wired(at_least(OWN_ROWS))  # OWN_ROWS: waits to be dealt one
+    shard_count: int = wired(at_least(0))  # of how many; 0 with ``shard_index`` = OWN_ROWS
     examples: int = wired(at_least(0))  # rows of the shard; 0 while it waits
     dimension: int = wired(at_least(0))  # n; 0 while it waits
     protocol: int = wired(at_least(0))

@@ -63,7 +63,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         address=Address(config.seed, state.round, 0, direction_slot=0 if config.directions == "shared" else None),
         spec=config.step_spec(step_size=steps[0], subspace_weight=weight, subspace_gain=gain),
         client="",
-        partition=OWN_ROWS,
+        shard_index=OWN_ROWS,
         task=config.task,
         units="" if state.units is None else state.units.digest,
         dtype=config.wire_dtype,
@@ -83,7 +83,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
 def given_to(broadcast: Broadcast, member: Member, config: RunConfig) -> Broadcast:
     """Return a slot's broadcast for this client, without the basis."""
     spec = replace(broadcast.spec, uplink="move" if member.moves_only else config.uplink)
-    return replace(broadcast, client=member.name, partition=member.partition, basis=None, spec=spec)
+    return replace(broadcast, client=member.name, shard_index=member.shard_index, basis=None, spec=spec)
 
 
 def tell(

@@ -23,8 +23,8 @@ def _as_people_sort(name: str) -> tuple[list[tuple[int, int, str]], str]:
 
 
 def in_turn(members: Sequence[Member]) -> list[Member]:
-    """Return members by partition, then by name: the order that draws count in, whoever connected first."""
-    return sorted(members, key=lambda member: (member.partition, _as_people_sort(member.name)))
+    """Return members by shard, then by name: the order that draws count in, whoever connected first."""
+    return sorted(members, key=lambda member: (member.shard_index, _as_people_sort(member.name)))
 
 
 def select(

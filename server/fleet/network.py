@@ -232,7 +232,7 @@ class NetworkSites:
 
     def _expected(self) -> Expected:
         """Return what a client must bring: what the fleet has, or the first site that has joined."""
-        rule = {"partitions": 0, "clients_hold_data": True, "black_box": True}
+        rule = {"shard_count": 0, "clients_hold_data": True, "black_box": True}
         if self._about is not None:
             mine, samples = self._about.parameters, self._about.samples
             units, names = units_as_bytes(mine.units, MOST_UNITS_BYTES), names_as_text(mine.names)

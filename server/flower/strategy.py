@@ -171,7 +171,7 @@ class ZofedhtStrategy(Strategy):
 def question(config: RunConfig, member: Member, dimension: int = 0, units: str = "") -> dict[str, Scalar]:
     """Return the config that asks one logical client for its start, or an evaluation of x in units of this digest; n
     where it is known."""
-    asked = Question(member.name, member.partition, config.seed, config.task, dimension, units)
+    asked = Question(member.name, member.shard_index, config.seed, config.task, dimension, units)
     return encode(asked).scalars
 
 

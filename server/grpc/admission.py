@@ -19,10 +19,10 @@ class Expected:
     """What a run needs of its clients."""
 
     dimension: int  # n; 0 while unknown
-    partitions: int  # num-clients; 0 for the number of joined clients at the start
+    shard_count: int  # num-clients; 0 for the number of joined clients at the start
     clients_hold_data: bool  # dataset = clients, or a black box
     black_box: bool  # the server's config names an objective
-    count_given: bool = False  # whether ``partitions`` is a num-clients of the command line
+    count_given: bool = False  # whether ``shard_count`` is a num-clients of the command line
     units: bytes | None = None  # scale and bounds as in a Hello; None while unknown
     names: str | None = None  # of the parameters as in a Hello; None while unknown
     first: str = ""  # a joined client with this n, these units and names
@@ -60,14 +60,14 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
             "the server deals its own data set; join with --partition I/N (or start the server with"
             " --set dataset=clients for clients that hold their own rows)"
         )
-    if hello.source == "partition" and hello.partition >= 0 and expected.partitions not in (0, hello.partitions):
-        return f"N of --partition I/N must be num-clients = {expected.partitions}, got {hello.partitions}"
-    if hello.source == "objective" and hello.partition >= 0 and expected.count_given:
-        count, told = expected.partitions, f"--partition {hello.partition}/{hello.partitions}"
-        if hello.partitions != count:
+    if hello.source == "partition" and hello.shard_index >= 0 and expected.shard_count not in (0, hello.shard_count):
+        return f"N of --partition I/N must be num-clients = {expected.shard_count}, got {hello.shard_count}"
+    if hello.source == "objective" and hello.shard_index >= 0 and expected.count_given:
+        count, told = expected.shard_count, f"--partition {hello.shard_index}/{hello.shard_count}"
+        if hello.shard_count != count:
             return (
                 f"N of --partition I/N must be num-clients = {count}, this client was started with {told};"
-                f" join with --partition I/{count}, or start the server with num-clients={hello.partitions}"
+                f" join with --partition I/{count}, or start the server with num-clients={hello.shard_count}"
             )
     if expected.dimension and hello.dimension and hello.dimension != expected.dimension:
         way_out = "check model, preprocess and the number of columns"

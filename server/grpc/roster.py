@@ -43,7 +43,7 @@ class ResidentProxy(ClientProxy):
         # The cid names the connection: a new connection is a new process without bases.
         super().__init__(f"{hello.name}@{hello.instance}")
         self.hello = hello
-        self.partition = hello.partition
+        self.shard_index = hello.shard_index
         self.conversation = conversation
         self._encoder = encoder
         self._traffic = traffic
@@ -84,7 +84,7 @@ def _bounded(timeout: float | None) -> float:
 
 
 class Roster(SimpleClientManager):
-    """Admits each name once, deals partitions, and lists the connected clients in the order of selection."""
+    """Admits each name once, deals shards, and lists the connected clients in the order of selection."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class Roster(SimpleClientManager):
         self._lock = threading.Lock()
         self._report = report
         self.last_change = time.monotonic()
-        self._count = 0  # partitions to deal; 0 until the run begins
+        self._count = 0  # shards to deal; 0 until the run begins
         self._dealt: dict[str, int] = {}
         self._remember: Callable[[Mapping[str, int]], None] = lambda dealt: None
 
@@ -146,10 +146,10 @@ class Roster(SimpleClientManager):
         return {name: present[name] for name in in_order(list(present))}
 
     def deal(self, count: int, kept: Mapping[str, int], remember: Callable[[Mapping[str, int]], None]) -> None:
-        """Deal a partition of ``count`` to each client without one, now and when it joins.
+        """Deal a shard of ``count`` to each client without one, now and when it joins.
 
-        A name keeps its partition for ever. A new name gets the partition that the fewest connected clients hold.
-        ``kept`` are the partitions of an earlier part of the run; ``remember`` gets all partitions after each change.
+        A name keeps its shard for ever. A new name gets the shard that the fewest connected clients hold.
+        ``kept`` are the shards of an earlier part of the run; ``remember`` gets all shards after each change.
         """
         with self._lock:
             self._dealt, self._count, self._remember = dict(kept), count, remember
@@ -158,23 +158,23 @@ class Roster(SimpleClientManager):
                 self._give(proxy)
 
     def _give(self, proxy: ResidentProxy) -> None:
-        if not self._count or proxy.hello.source != "partition" or proxy.hello.partition != OWN_ROWS:
+        if not self._count or proxy.hello.source != "partition" or proxy.hello.shard_index != OWN_ROWS:
             return
         name = proxy.hello.name
         if name not in self._dealt:
-            # A connected client holds its old partition even before it is dealt again.
-            held = [self._dealt.get(other.hello.name, other.partition) for other in self._names.values()]
+            # A connected client holds its old shard even before it is dealt again.
+            held = [self._dealt.get(other.hello.name, other.shard_index) for other in self._names.values()]
             self._dealt[name] = min(range(self._count), key=lambda index: (held.count(index), index))
             try:
                 self._remember(self._dealt)
             except DataError as error:  # a full disk: the next change is another chance
-                self._report(f"the partitions of the clients cannot be kept: {error}")
-        proxy.partition = self._dealt[name]
+                self._report(f"the shards of the clients cannot be kept: {error}")
+        proxy.shard_index = self._dealt[name]
 
     def members(self) -> dict[Member, ClientProxy]:
         """Return the clients that can be drawn now and their connections; a client with a late answer cannot."""
         return {
-            Member(name, proxy.partition, host=proxy.cid, moves_only=other_draws(proxy.hello)): proxy
+            Member(name, proxy.shard_index, host=proxy.cid, moves_only=other_draws(proxy.hello)): proxy
             for name, proxy in self.connected().items()
             if proxy.conversation.ready
         }

@@ -174,7 +174,7 @@ class _Service:
             self._settled = settled
         return Expected(
             dimension=settled.dimension,
-            partitions=self._count or next((hello.partitions for hello in hellos if hello.partitions), 0),
+            shard_count=self._count or next((hello.shard_count for hello in hellos if hello.shard_count), 0),
             clients_hold_data=self._clients_hold_data,
             black_box=bool(self._config.objective),
             count_given=self._count_given,
@@ -221,9 +221,9 @@ class _Service:
         """Fix num-clients and, if only the clients know it, n; begin the result folder."""
         expected, present = self.expected(), len(self.roster.connected())
         if expected.black_box:  # no shards of one data set: all connected clients count
-            self._count = self._count or max(expected.partitions, present, 1)
+            self._count = self._count or max(expected.shard_count, present, 1)
         else:
-            self._count = expected.partitions or max(present, 1)
+            self._count = expected.shard_count or max(present, 1)
         self._settled = _Settled(expected.dimension, expected.units, expected.first)
         self._begun = True
         self._config = self._config.replace(num_clients=self._count)
@@ -231,9 +231,9 @@ class _Service:
         return self._config
 
     def deal(self, folder: RunFolder) -> None:
-        """Deal partitions to clients without one, now and when they join; names keep their partition."""
+        """Deal shards to clients without one, now and when they join; names keep their shard."""
         if not self._clients_hold_data:
-            self.roster.deal(self._count, folder.partitions(), folder.remember_partitions)
+            self.roster.deal(self._count, folder.dealt_shards(), folder.remember_shards)
 
 
 def _finished(config: RunConfig, folder: RunFolder, state: ServerState | None) -> Result | None:

@@ -55,7 +55,7 @@ class RunFolder:
         self.picture_file = path / "loss.png"
         self._lock = FolderLock(path / "run.lock")
         self._made = False  # whether this object made the folder
-        self._writing = threading.Lock()  # partitions are dealt during the run
+        self._writing = threading.Lock()  # shards are dealt during the run
 
     def exists(self) -> bool:
         """Return whether the folder holds a run. A config alone is no run: an error before round 0 left it."""
@@ -141,14 +141,14 @@ class RunFolder:
         replace_file(self.config_file, dump_toml(config).encode())
         return config, state, self._engine()
 
-    def partitions(self) -> dict[str, int]:
-        """Return the dealt partition of each client, as remembered."""
-        kept = self._about().get("partitions", {})
+    def dealt_shards(self) -> dict[str, int]:
+        """Return the dealt shard of each client, as remembered."""
+        kept = self._about().get("shards", {})
         return {str(name): int(index) for name, index in kept.items()} if isinstance(kept, dict) else {}
 
-    def remember_partitions(self, partitions: Mapping[str, int]) -> None:
-        """Keep the dealt partition of each client: a resumed run deals the same."""
-        self._add_about(partitions=dict(partitions))
+    def remember_shards(self, shards: Mapping[str, int]) -> None:
+        """Keep the dealt shard of each client: a resumed run deals the same."""
+        self._add_about(shards=dict(shards))
 
     def _engine(self) -> str:
         # All engines give the same numbers; this one needs nothing else.

@@ -33,8 +33,8 @@ _CONFIG = RunConfig(num_clients=6, train_rows=600, partition="thirds", seed=4, l
 _X = np.linspace(-1.0, 1.0, 65)  # digits: 64 pixels and the bias
 
 
-def _linear(partition: int, config: RunConfig = _CONFIG) -> LinearObjective:
-    objective = objective_of(config.task, partition)
+def _linear(index: int, config: RunConfig = _CONFIG) -> LinearObjective:
+    objective = objective_of(config.task, index)
     assert isinstance(objective, LinearObjective)
     return objective
 
@@ -44,7 +44,7 @@ def test_clients_have_the_number_of_their_shard() -> None:
 
 
 def test_shards_hold_each_training_row_once() -> None:
-    shards = [_linear(member.partition) for member in members_of(_CONFIG)]
+    shards = [_linear(member.shard_index) for member in members_of(_CONFIG)]
     data, _ = load_dataset(DataSpec(train_rows=600, seed=4))
     dealt = np.concatenate([np.column_stack([shard.features, shard.target]) for shard in shards])
     whole = np.column_stack([data.features, data.target])
@@ -55,11 +55,11 @@ def test_shards_are_views_of_one_copy_of_the_data() -> None:
     train = train_objective(_CONFIG)
     assert isinstance(train, LinearObjective)
     for member in members_of(_CONFIG):
-        assert np.shares_memory(_linear(member.partition).features, train.features)
+        assert np.shares_memory(_linear(member.shard_index).features, train.features)
 
 
 def test_training_loss_is_the_mean_over_all_rows() -> None:
-    shards = [_linear(member.partition) for member in members_of(_CONFIG)]
+    shards = [_linear(member.shard_index) for member in members_of(_CONFIG)]
     losses = [shard.evaluate(_X)["loss"] for shard in shards]
     mean = np.average(losses, weights=[len(shard) for shard in shards])
     assert train_objective(_CONFIG).evaluate(_X)["loss"] == pytest.approx(mean, rel=1e-13)
@@ -92,7 +92,7 @@ def test_the_task_decides_the_model_and_its_options() -> None:
 @pytest.mark.parametrize("preprocess", ["bias,unit-norm", "unit-norm,bias", "bias", "none"])
 def test_the_network_starts_at_one_point_everywhere(preprocess: str) -> None:
     config = _CONFIG.replace(model="mlp", hidden_units=3, mlp_bias=True, preprocess=preprocess, partition="sorted")
-    everywhere = [objective_of(config.task, member.partition) for member in members_of(config)]
+    everywhere = [objective_of(config.task, member.shard_index) for member in members_of(config)]
     everywhere += [lone_objective(config, 2), train_objective(config), held_out_objective(config)]
     points = [starting_point(objective, config.seed) for objective in everywhere]
     assert len({point.tobytes() for point in points if point is not None}) == 1
@@ -112,10 +112,10 @@ def test_own_rows_do_not_move_the_networks_start(tmp_path: Path) -> None:
     np.testing.assert_array_equal(*points)
 
 
-@pytest.mark.parametrize("partition", [6, -1, -6, 2**40])
-def test_a_missing_shard_is_refused(partition: int) -> None:
-    with pytest.raises(DataError, match=f"there is no partition {partition}: with num-clients = 6 they are 0 to 5"):
-        objective_of(_CONFIG.task, partition)
+@pytest.mark.parametrize("index", [6, -1, -6, 2**40])
+def test_a_missing_shard_is_refused(index: int) -> None:
+    with pytest.raises(DataError, match=f"there is no shard {index}: with num-clients = 6 they are 0 to 5"):
+        objective_of(_CONFIG.task, index)
 
 
 def test_a_task_gives_its_config_back() -> None:
@@ -229,8 +229,8 @@ def test_own_rows_take_labels_and_preprocessing_from_the_config(tmp_path: Path) 
 @pytest.mark.parametrize("keys", [{}, {"partition": "thirds", "train-rows": 300, "seed": 3}, {"preprocess": "none"}])
 def test_a_shard_alone_equals_the_shard_of_the_set(keys: dict[str, Any]) -> None:
     config = RunConfig.from_mapping({"num-clients": 4} | keys)
-    for partition in range(4):
-        alone, dealt = lone_objective(config, partition), objective_of(config.task, partition)
+    for index in range(4):
+        alone, dealt = lone_objective(config, index), objective_of(config.task, index)
         assert isinstance(alone, LinearObjective)
         assert isinstance(dealt, LinearObjective)
         assert np.array_equal(alone.features, dealt.features)

@@ -139,8 +139,8 @@ def test_up_trains_to_the_end(deployment: Deployment):
     assert sorted(containers) == ["certificates", *(f"client-{i}" for i in range(1, 6)), "folders", "server"]
     assert {name: told["State"]["ExitCode"] for name, told in containers.items()} == dict.fromkeys(containers, 0)
     assert len(check_result(deployment.folder)) == 200
-    partitions = json.loads((deployment.folder / "run.json").read_text(encoding="utf-8"))["partitions"]
-    assert partitions == {f"client-{i}": i - 1 for i in range(1, 6)}
+    shards = json.loads((deployment.folder / "run.json").read_text(encoding="utf-8"))["shards"]
+    assert shards == {f"client-{i}": i - 1 for i in range(1, 6)}
     for name, told in containers.items():
         host = told["HostConfig"]
         assert host["ReadonlyRootfs"]
@@ -262,6 +262,6 @@ def test_a_run_survives_five_faults(deployment: Deployment):
     lost = {failure["client"] for row in rows for failure in row["failures"]}
     assert lost & {"client-2", "client-3"}
     about = json.loads((deployment.folder / "run.json").read_text(encoding="utf-8"))
-    assert sorted(about["partitions"]) == [f"client-{i}" for i in range(1, 8)]
+    assert sorted(about["shards"]) == [f"client-{i}" for i in range(1, 8)]
     [aside] = deployment.put_aside() - before
     assert len(check_result(aside)) == finished

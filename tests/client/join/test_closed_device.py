@@ -79,29 +79,29 @@ def secrets(tmp_path: Path) -> dict[str, Path]:
     return files
 
 
-def question(config: RunConfig, partition: int = 0) -> dict[str, Any]:
-    return encode(Question("pi", partition, config.seed, config.task)).scalars
+def question(config: RunConfig, index: int = 0) -> dict[str, Any]:
+    return encode(Question("pi", index, config.seed, config.task)).scalars
 
 
-def fit_config(config: RunConfig, partition: int = 0, dimension: int = 65) -> dict[str, Any]:
+def fit_config(config: RunConfig, index: int = 0, dimension: int = 65) -> dict[str, Any]:
     steps = spec(local_steps=3, batch_size=8, kernel="numpy")
     broadcast = Broadcast(
-        address=Address(0, 0, 0), spec=steps, client="pi", partition=partition, x=np.zeros(dimension), task=config.task
+        address=Address(0, 0, 0), spec=steps, client="pi", shard_index=index, x=np.zeros(dimension), task=config.task
     )
     return encode(broadcast).scalars
 
 
-def told_by(client: ResidentClient, config: RunConfig, partition: int = 0) -> str:
+def told_by(client: ResidentClient, config: RunConfig, index: int = 0) -> str:
     """Ask a client everything that a server can about a config, and return all that it answers in words."""
     told = []
     for ask in (client.get_parameters, client.get_properties):
         try:
-            told.append(repr(ask(question(config, partition))))
+            told.append(repr(ask(question(config, index))))
         except ZofedhtError as error:
             told.append(error.public_text)
-    _, _, metrics = client.fit([np.zeros(65)], fit_config(config, partition))
+    _, _, metrics = client.fit([np.zeros(65)], fit_config(config, index))
     assert metrics["status"] == "failed"
-    loss, _, answers = client.evaluate([np.zeros(65)], question(config, partition))
+    loss, _, answers = client.evaluate([np.zeros(65)], question(config, index))
     assert np.isnan(loss)
     return " ".join([*told, repr(metrics), repr(answers)])
 
@@ -202,19 +202,19 @@ def test_an_objectives_words_stay_on_the_device(tmp_path: Path, monkeypatch: pyt
     assert "hunter2 in /vault/rows.csv" in " ".join(heard)
 
 
-@pytest.mark.parametrize("partition", [1, -1, 2, 2**31 - 1])
-def test_a_client_answers_only_about_its_own_partition(partition: int):
+@pytest.mark.parametrize("index", [1, -1, 2, 2**31 - 1])
+def test_a_client_answers_only_about_its_own_shard(index: int):
     client = ResidentClient(JoinOptions("pi", "1", 0, 2), lambda text: None)
-    message = fit_config(RunConfig(num_clients=2), partition)
+    message = fit_config(RunConfig(num_clients=2), index)
     _, _, metrics = client.fit([np.zeros(65)], message)
     assert metrics["status"] == "failed"
-    assert "holds partition 0 of 2 and answers about no other" in str(metrics["reason"])
+    assert "holds shard 0 of 2 and answers about no other" in str(metrics["reason"])
 
 
-@pytest.mark.parametrize("partition", [-1, 2, 2**31 - 1])
-def test_a_client_without_a_partition_refuses_missing_shards(partition: int):
+@pytest.mark.parametrize("index", [-1, 2, 2**31 - 1])
+def test_a_client_without_a_shard_refuses_missing_shards(index: int):
     client = ResidentClient(JoinOptions("pi", "1"), lambda text: None)
-    _, _, metrics = client.fit([np.zeros(65)], fit_config(RunConfig(num_clients=2), partition))
+    _, _, metrics = client.fit([np.zeros(65)], fit_config(RunConfig(num_clients=2), index))
     assert "with num-clients = 2 they are 0 to 1" in str(metrics["reason"])
 
 
@@ -255,7 +255,7 @@ def test_a_client_survives_bad_questions(secrets: dict[str, Path]):
     honest = RunConfig(num_clients=2)
     path = RunConfig(num_clients=2, dataset=str(secrets["csv"]))
     x = ndarrays_to_parameters([np.zeros(65)])
-    odd = {"client": "pi", "partition": "zero", "seed": -1, "task": 5}
+    odd = {"client": "pi", "shard-index": "zero", "seed": -1, "task": 5}
     questions = [
         ServerMessage(get_properties_ins=serde.get_properties_ins_to_proto(GetPropertiesIns(question(honest)))),
         ServerMessage(get_parameters_ins=serde.get_parameters_ins_to_proto(GetParametersIns(question(path)))),

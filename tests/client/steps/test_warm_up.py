@@ -43,8 +43,8 @@ def hello_of(config: RunConfig) -> dict[str, Any]:
     return encode(Question("", OWN_ROWS, config.seed, config.preparation)).scalars
 
 
-def slot_of(config: RunConfig, partition: int, dimension: int) -> Broadcast:
-    where = {"address": Address(0, 0, 0), "client": "ada", "partition": partition, "task": config.task}
+def slot_of(config: RunConfig, index: int, dimension: int) -> Broadcast:
+    where = {"address": Address(0, 0, 0), "client": "ada", "shard_index": index, "task": config.task}
     return Broadcast(spec=config.step_spec(step_size=0.1), x=np.zeros(dimension), **where)  # type: ignore[arg-type]
 
 
@@ -78,8 +78,8 @@ def slots_compile_nothing(keys: dict[str, Any], options: dict[str, Any], dimensi
 @pytest.mark.parametrize(
     ("keys", "options", "dimension"),
     [
-        ({"num-clients": 5}, {}, 65),  # auto: the partition is not known yet
-        ({"num-clients": 5, "probe": "rademacher"}, {"partition": 0, "partitions": 5}, 65),
+        ({"num-clients": 5}, {}, 65),  # auto: the shard is not known yet
+        ({"num-clients": 5, "probe": "rademacher"}, {"shard_index": 0, "shard_count": 5}, 65),
         ({"num-clients": 5, "model": "mlp", "hidden-units": 5, "batch-size": 0}, {}, 330),
     ],
     ids=["auto", "signs", "mlp"],
@@ -97,7 +97,7 @@ def test_a_client_is_warm_before_it_says_hello(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         resident, "warm_up", lambda config, objective: seen.append((config.kernel, config.slope, objective.dim))
     )
-    client = client_of(partition=2, partitions=20)
+    client = client_of(shard_index=2, shard_count=20)
     config = CONFIG.replace(kernel="numpy", slope="forward")
     assert decode(Hello, client.get_properties(hello_of(config))).dimension == 65
     assert seen == [("numpy", "forward", 65)]

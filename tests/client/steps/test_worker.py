@@ -24,7 +24,7 @@ from zofedht.common.wire.messages import Broadcast, Update, basis_digest
 _N = 7
 _Q = orthonormal(_N, 2)
 _SPEC = spec(step_size=0.05, local_steps=10, batch_size=8, subspace_weight=0.4, subspace_gain=_N / 2)
-_PLAIN = Broadcast(address=Address(1, 12, 3), spec=_SPEC, client="5", partition=5, x=np.full(_N, 0.5))
+_PLAIN = Broadcast(address=Address(1, 12, 3), spec=_SPEC, client="5", shard_index=5, x=np.full(_N, 0.5))
 _WITH_BASIS = dataclasses.replace(_PLAIN, basis_version=10, basis_digest=basis_digest(_Q), basis_rank=2, basis=_Q)
 _WITHOUT_BASIS = dataclasses.replace(_WITH_BASIS, basis=None)
 _OBJECTIVE = model("logistic")

@@ -45,7 +45,7 @@ _SPEC = spec(
     subspace_weight=1.0 / 3.0, subspace_gain=7.0 / 3.0,
 )  # fmt: skip
 _ISOTROPIC = Broadcast(
-    address=Address(2**63 - 1, 11, 2), spec=_SPEC, client="client-\u00fc 3", partition=3, x=_X, task='{"seed": 1}'
+    address=Address(2**63 - 1, 11, 2), spec=_SPEC, client="client-\u00fc 3", shard_index=3, x=_X, task='{"seed": 1}'
 )
 _ALONG = replace(_ISOTROPIC, basis_version=10, basis_rank=3, basis_digest=basis_digest(_Q))
 _WITH_BASIS = replace(_ALONG, basis=_Q)
@@ -69,7 +69,8 @@ _FAILED = Update(round=11, slot=2, client="3", status="failed", cause="not-finit
 _BASIS_MISSING = Update(11, 2, "3", "basis-missing", "not-held", reason="basis 10 is not held")
 _QUESTION = Question("3", 5, 2**63 - 1, '{"seed": 1}', 785)
 _HELLO = Hello(
-    name="plant-\u00fc 3", instance="5f2b", source="data", partition=OWN_ROWS, partitions=0, examples=40, dimension=785,
+    name="plant-\u00fc 3", instance="5f2b", source="data", shard_index=OWN_ROWS, shard_count=0,
+    examples=40, dimension=785,
     protocol=1, version="0.1.0", draw_digest="5d0c",
 )  # fmt: skip
 
@@ -243,7 +244,7 @@ def test_a_huge_number_is_refused(message: Any, key: str) -> None:
     [
         ("round", -1, "at least 0"),
         ("round", 2**31, "at most 2147483647"),
-        ("partition", -2, "at least -1"),
+        ("shard-index", -2, "at least -1"),
         ("slot", -1, "at least 0"),
         ("seed", -1, "at least 0"),
         ("direction-slot", -1, "at least 0"),
@@ -276,10 +277,10 @@ def test_more_samples_than_fit_into_memory_are_refused() -> None:
 @pytest.mark.parametrize(
     ("message", "key", "least"),
     [
-        *((_HELLO, key, 0) for key in ("partitions", "examples", "dimension", "protocol")),
-        (_HELLO, "partition", OWN_ROWS),
+        *((_HELLO, key, 0) for key in ("shard-count", "examples", "dimension", "protocol")),
+        (_HELLO, "shard-index", OWN_ROWS),
         *((_QUESTION, key, 0) for key in ("seed", "dimension")),
-        (_QUESTION, "partition", OWN_ROWS),
+        (_QUESTION, "shard-index", OWN_ROWS),
         *((_FAILED, key, 0) for key in ("round", "slot", "step", "evaluations", "skipped")),
     ],
 )

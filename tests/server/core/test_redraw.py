@@ -44,7 +44,7 @@ def test_a_slot_never_goes_back_to_who_lost_it():
     seen = [first.client]
     while (again := run.redraw(0, MEMBERS)) is not None:
         assert again.client not in seen
-        assert again.partition == int(again.client)
+        assert again.shard_index == int(again.client)
         seen.append(again.client)
     assert sorted(seen, key=int) == [member.name for member in MEMBERS]
 
@@ -88,7 +88,7 @@ def test_the_work_of_a_slot_is_the_slots():
     (first, *_) = run.ask(MEMBERS)
     again = run.redraw(0, MEMBERS)
     assert again is not None
-    assert replace(again, client=first.client, partition=first.partition) == first
+    assert replace(again, client=first.client, shard_index=first.shard_index) == first
 
 
 def test_the_reply_of_who_took_over_counts():

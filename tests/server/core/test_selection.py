@@ -45,7 +45,7 @@ def test_the_draw_depends_on_partitions(sampling: str):
     renamed = [Member(f"plant {97 * index % 20}", index, host="one host") for index in range(20)]
     for round_ in range(10):
         drawn = select(renamed[::-1], 5, sampling, seed=3, round_=round_)
-        assert [str(member.partition) for member in drawn] == draw(sampling, round_)
+        assert [str(member.shard_index) for member in drawn] == draw(sampling, round_)
         assert all(member in renamed for member in drawn)
 
 

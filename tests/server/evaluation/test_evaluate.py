@@ -54,7 +54,7 @@ def test_a_diverged_x_is_evaluated_without_a_warning(model: str, far: float):
 def test_the_mean_over_clients_of_one_size_is_the_central_loss():
     config = small(num_clients=2, clients_per_round=2, train_rows=1000)
     x = np.random.default_rng(0).standard_normal(65)
-    answers = [objective_of(config.task, member.partition).evaluate(x) for member in members_of(config)]
+    answers = [objective_of(config.task, member.shard_index).evaluate(x) for member in members_of(config)]
     mean = mean_over_clients([{"train_loss": answer["loss"]} for answer in answers])
     assert mean["train_loss"] == pytest.approx(CentralEvaluator(config)(x)["train_loss"], rel=1e-13)
 

@@ -41,7 +41,7 @@ _one_client = threading.Lock()
 
 
 def _objective_of(question: Question) -> Objective:
-    return objective_of(question.task, question.partition)
+    return objective_of(question.task, question.shard_index)
 
 
 class Loopback(ClientProxy):

@@ -28,7 +28,7 @@ def by_id(proxies: list[Loopback]) -> dict[str, Loopback]:
 def test_every_client_lives_on_one_node(count: int):
     """The node keeps the basis of the client."""
     homes = over_nodes(MEMBERS, by_id(nodes(count)))
-    assert [(member.name, member.partition) for member in homes] == [(m.name, m.partition) for m in MEMBERS]
+    assert [(member.name, member.shard_index) for member in homes] == [(m.name, m.shard_index) for m in MEMBERS]
     assert all(member.host == proxy.cid for member, proxy in homes.items())
     lodgers = [sum(proxy.cid == home.cid for home in homes.values()) for proxy in nodes(count)]
     assert max(lodgers) - min(lodgers) <= 1
@@ -67,10 +67,10 @@ def test_a_question_names_client_partition_and_n(tmp_path: Path, monkeypatch: py
     assert isinstance(node, Asked)
     fit(config, [node], dimension=known)
     asked = [(what, decode(Question, scalars)) for what, scalars in node.asked]
-    everybody = [(member.name, member.partition) for member in members_of(config)]
+    everybody = [(member.name, member.shard_index) for member in members_of(config)]
     starts = [("start", *member, known) for member in everybody]
     evaluations = [("evaluation", *member, 6) for member in everybody]
-    got = [(what, question.client, question.partition, question.dimension) for what, question in asked]
+    got = [(what, question.client, question.shard_index, question.dimension) for what, question in asked]
     assert sorted(got) == sorted(starts + 2 * evaluations)  # at the start and at the end
     assert all((question.seed, question.task) == (config.seed, config.task) for _, question in asked)
 

@@ -156,9 +156,9 @@ class Site:
         """Start honest clients c0, c1, ... with their shares of three."""
         return [self.client(f"c{index}", "--partition", f"{index}/3") for index in range(count)]
 
-    def evil(self, deed: str, name: str = "c2", partition: str = "2/3", port: int = 0, amount: float = 0.0) -> Process:
+    def evil(self, deed: str, name: str = "c2", shard: str = "2/3", port: int = 0, amount: float = 0.0) -> Process:
         """Start a client that does the deed of ``tests.server.grpc.evil``."""
-        argv = [deed, f"127.0.0.1:{port or self.port}", name, partition, str(self.folder / f"{name}.mark"), str(amount)]
+        argv = [deed, f"127.0.0.1:{port or self.port}", name, shard, str(self.folder / f"{name}.mark"), str(amount)]
         return self._start("tests.server.grpc.evil", argv, name)
 
     def paced(self, seconds: float, count: int = 3) -> list[Process]:

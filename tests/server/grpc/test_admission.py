@@ -17,7 +17,7 @@ from zofedht.server.core.fallbacks import OTHER_NUMBERS
 from zofedht.server.grpc.admission import Expected, other_draws, refusal
 
 HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", draw_digest())
-EXPECTED = Expected(dimension=65, partitions=3, clients_hold_data=False, black_box=False)
+EXPECTED = Expected(dimension=65, shard_count=3, clients_hold_data=False, black_box=False)
 
 
 def test_a_fitting_client_is_admitted():
@@ -39,11 +39,11 @@ def test_a_client_with_other_draws_is_admitted(changes: dict[str, str], reason: 
 
 
 def test_a_client_without_a_shard_is_admitted():
-    assert refusal(replace(HELLO, partition=OWN_ROWS, partitions=0, examples=0, dimension=0), EXPECTED) is None
+    assert refusal(replace(HELLO, shard_index=OWN_ROWS, shard_count=0, examples=0, dimension=0), EXPECTED) is None
 
 
 def test_the_first_client_is_free_in_n_and_units():
-    unknown = Expected(dimension=0, partitions=0, clients_hold_data=True, black_box=True)
+    unknown = Expected(dimension=0, shard_count=0, clients_hold_data=True, black_box=True)
     assert refusal(replace(HELLO, source="objective", dimension=6), unknown) is None
 
 
@@ -53,7 +53,7 @@ def test_the_first_client_is_free_in_n_and_units():
         ({"protocol": PROTOCOL + 1}, f"speaks protocol {PROTOCOL + 1} .*the server protocol {PROTOCOL}; install"),
         ({"protocol": PROTOCOL - 1}, f"speaks protocol {PROTOCOL - 1} .*the server protocol {PROTOCOL}; install"),
         ({"dimension": 64}, "n = 65 parameters, this client's objective has 64; check model"),
-        ({"partitions": 5}, "must be num-clients = 3, got 5"),
+        ({"shard_count": 5}, "must be num-clients = 3, got 5"),
         ({"source": "data"}, "the server deals its own data set; join with --partition I/N"),
         ({"source": "objective"}, "this client brings an objective; start the server with --set objective=module:"),
         ({"name": ""}, "1 to 64 printable characters, got ''"),
@@ -144,12 +144,12 @@ def test_the_first_black_box_decides_scale_and_bounds(site: Site):
 
 
 def test_a_black_box_must_agree_on_num_clients():
-    hello = replace(HELLO, source="objective", partition=1, partitions=5)
-    expected = Expected(dimension=0, partitions=4, clients_hold_data=True, black_box=True, count_given=True)
+    hello = replace(HELLO, source="objective", shard_index=1, shard_count=5)
+    expected = Expected(dimension=0, shard_count=4, clients_hold_data=True, black_box=True, count_given=True)
     sentence = "num-clients = 4, this client was started with --partition 1/5; join with --partition I/4"
     assert sentence in str(refusal(hello, expected))
-    assert refusal(replace(hello, partitions=4), expected) is None
-    assert refusal(replace(hello, partition=OWN_ROWS, partitions=0), expected) is None
+    assert refusal(replace(hello, shard_count=4), expected) is None
+    assert refusal(replace(hello, shard_index=OWN_ROWS, shard_count=0), expected) is None
     # A count that whoever came first has told binds nobody: containers join while others are added.
     assert refusal(hello, replace(expected, count_given=False)) is None
 
@@ -165,7 +165,7 @@ def test_another_num_clients_is_refused(site: Site):
 def test_a_resumed_run_refuses_other_units():
     mine, kept = (units_as_bytes(Units(np.ones(2), np.zeros(2), np.full(2, high))) for high in (5.0, 6.0))
     hello = replace(HELLO, source="objective", dimension=2, units=mine)
-    expected = Expected(dimension=2, partitions=0, clients_hold_data=True, black_box=True, units=kept)
+    expected = Expected(dimension=2, shard_count=0, clients_hold_data=True, black_box=True, units=kept)
     assert refusal(replace(hello, units=kept), expected) is None
     assert "has the upper bound 5.0 for parameter 0, the run's has 6.0" in str(refusal(hello, expected))
     assert "all clients' objectives must have the same number" in str(refusal(replace(hello, dimension=3), expected))

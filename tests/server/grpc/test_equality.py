@@ -119,7 +119,7 @@ def test_own_csv_files_equal_in_process_on_the_same_rows(site: Site, model: dict
 def test_partition_auto_deals_the_same_on_resume(site: Site):
     server = site.server(rounds=4)
     all_end_well(server, [site.client(name) for name in ("ada", "bob", "eve")])
-    dealt = json.loads((site.out / "run.json").read_text())["partitions"]
+    dealt = json.loads((site.out / "run.json").read_text())["shards"]
     assert sorted(dealt.values()) == [0, 1, 2]
     # They come in another order, and a stranger comes first; names keep what they had.
     server = site.server("--min-clients", 4, resume=True, rounds=12)
@@ -127,10 +127,10 @@ def test_partition_auto_deals_the_same_on_resume(site: Site):
     clients[0].says("joined")
     clients += [site.client(name) for name in ("eve", "bob", "ada")]
     server.says("4 connected")
-    until(lambda: "aaa" in json.loads((site.out / "run.json").read_text())["partitions"], "a share for the stranger")
+    until(lambda: "aaa" in json.loads((site.out / "run.json").read_text())["shards"], "a share for the stranger")
     for process in (server, *clients):
         process.kill()
-    again = json.loads((site.out / "run.json").read_text())["partitions"]
+    again = json.loads((site.out / "run.json").read_text())["shards"]
     assert {name: again[name] for name in dealt} == dealt
 
 

@@ -29,7 +29,7 @@ from zofedht.server.flower.strategy import client_reply
 JOIN = "/flwr.proto.FlowerService/Join"
 GOOD = ndarrays_to_parameters([np.arange(8.0)]).tensors[0]
 SCALARS = st.booleans() | st.binary(max_size=20) | st.floats() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=20)
-KEYS = st.sampled_from(["round", "slot", "client", "status", "reason", "evaluations", "loss", "name", "partition"])
+KEYS = st.sampled_from(["round", "slot", "client", "status", "reason", "evaluations", "loss", "name", "shard-index"])
 
 
 @given(

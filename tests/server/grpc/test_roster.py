@@ -15,8 +15,8 @@ from zofedht.server.grpc.fit_encoder import FitEncoder
 from zofedht.server.grpc.roster import ResidentProxy, Roster
 
 
-def proxy(name: str, instance: str = "", partition: int = OWN_ROWS) -> ResidentProxy:
-    hello = Hello(name, instance or name, "partition", partition, 0, 0, 0, PROTOCOL, "0.1.0", draw_digest())
+def proxy(name: str, instance: str = "", shard_index: int = OWN_ROWS) -> ResidentProxy:
+    hello = Hello(name, instance or name, "partition", shard_index, 0, 0, 0, PROTOCOL, "0.1.0", draw_digest())
     return ResidentProxy(hello, Conversation(1000), FitEncoder(), Traffic())
 
 
@@ -26,7 +26,7 @@ def roster() -> Roster:
 
 
 def shares(roster: Roster) -> dict[str, int]:
-    return {name: proxy.partition for name, proxy in roster.connected().items()}
+    return {name: proxy.shard_index for name, proxy in roster.connected().items()}
 
 
 def test_partitions_are_dealt_by_name(roster: Roster):
@@ -54,7 +54,7 @@ def test_late_clients_get_the_rarest_partition(roster: Roster):
 
 
 def test_a_named_partition_is_kept(roster: Roster):
-    roster.admit(proxy("a", partition=1))
+    roster.admit(proxy("a", shard_index=1))
     roster.deal(2, {}, lambda dealt: None)
     roster.admit(proxy("b"))
     assert shares(roster) == {"a": 1, "b": 0}

@@ -130,7 +130,7 @@ class MixedFleet(Fleet):
 
     def _worker(self, name: str) -> Worker:
         kind = Strange if name in ("1", "3") else Worker
-        return kind(lambda broadcast: self._objectives[broadcast.partition])
+        return kind(lambda broadcast: self._objectives[broadcast.shard_index])
 
 
 def mixed(**changes: Any) -> tuple[Coordinator, list[RoundRecord], MixedFleet]:
