@@ -42,17 +42,18 @@ def test_an_interrupted_run_has_its_newest_x(tmp_path: Path):
         if state.round == 5:
             raise KeyboardInterrupt
 
-    folder = RunFolder(tmp_path / "run")
-    folder.begin(small(), "in-process")
+    folder, config = RunFolder(tmp_path / "run"), small(step_schedule="constant")
+    folder.begin(config, "in-process")
     with pytest.raises(KeyboardInterrupt):
-        run_in_process(small(), quadratics(), folder=folder, observers=[stop])
+        run_in_process(config, quadratics(), folder=folder, observers=[stop])
     found = load_run(tmp_path / "run")
-    assert found.x.tobytes() == run_in_process(small(rounds=4), quadratics()).state.x.tobytes()  # round 4 was not done
+    four = run_in_process(config.replace(rounds=4), quadratics())  # round 4 was not done
+    assert found.x.tobytes() == four.state.x.tobytes()
     assert found.summary == {}
 
 
 def test_a_resumed_run_has_no_stale_summary(tmp_path: Path):
-    finish(tmp_path / "run")
+    finish(tmp_path / "run", step_schedule="constant")
     folder = RunFolder(tmp_path / "run")
     config, state, _ = folder.reopen({"rounds": 9})
 
@@ -63,7 +64,7 @@ def test_a_resumed_run_has_no_stale_summary(tmp_path: Path):
     with pytest.raises(KeyboardInterrupt):
         run_in_process(config, quadratics(), folder=folder, state=state, observers=[stop])
     found = load_run(tmp_path / "run")
-    assert found.x.tobytes() == run_in_process(small(rounds=8), quadratics()).state.x.tobytes()
+    assert found.x.tobytes() == run_in_process(config.replace(rounds=8), quadratics()).state.x.tobytes()
     assert found.summary == {}
 
 

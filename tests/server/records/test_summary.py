@@ -60,7 +60,12 @@ def test_a_black_boxs_own_metrics_are_shown(tmp_path: Path, monkeypatch: pytest.
 
 def test_lost_slots_are_shown_with_reason_and_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = black_box(tmp_path, monkeypatch)
-    keys: dict[str, object] = {"objective": f"{module}:Touchy", "init": "ones", "max_retries": 50}
+    keys: dict[str, object] = {
+        "objective": f"{module}:Touchy",
+        "init": "ones",
+        "max_retries": 50,
+        "step_schedule": "constant",
+    }
     folder = RunFolder(tmp_path / "run")
     lines = finished(folder, **keys).splitlines()
     rows = read_history(folder.history_file)
@@ -81,9 +86,14 @@ def test_lost_slots_are_shown_with_reason_and_hint(tmp_path: Path, monkeypatch: 
     assert "bounds  " not in calm
 
 
-def test_a_resumed_run_counts_losses_of_all_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_counts_what_all_rounds_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = black_box(tmp_path, monkeypatch)
-    keys: dict[str, object] = {"objective": f"{module}:Touchy", "init": "ones", "max_retries": 50}
+    keys: dict[str, object] = {
+        "objective": f"{module}:Touchy",
+        "init": "ones",
+        "max_retries": 50,
+        "step_schedule": "constant",
+    }
     whole, parts = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "parts")
     finished(whole, **keys, rounds=6)
     finished(parts, **keys, rounds=3)
