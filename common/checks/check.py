@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from zofedht.common.checks.finding import Case, Finding, WorkPlan, clock_text
+from zofedht.common.checks.finding import Case, Finding, PlannedRun, clock_text
 from zofedht.common.checks.radius import check_radius
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, checked_loss
@@ -17,7 +17,7 @@ from zofedht.common.objective.loading import checked_objective, starting_point
 from zofedht.common.objective.scaling import given_start, in_search_units, units_of
 from zofedht.common.objective.user_traceback import raised, user_traceback
 
-__all__ = ["Finding", "WorkPlan", "check_objective", "failed"]
+__all__ = ["Finding", "PlannedRun", "check_objective", "failed"]
 
 
 def check_objective(
@@ -26,7 +26,7 @@ def check_objective(
     radius: float = 1e-4,
     batch_size: int = 64,
     seed: int = 0,
-    plan: WorkPlan | None = None,
+    plan: PlannedRun | None = None,
     x0: Any = None,
 ) -> list[Finding]:
     """Evaluate the objective as a run would and return the findings.
@@ -45,7 +45,7 @@ def check_objective(
         Samples of one evaluation; 0 for the whole shard.
     seed : int
         The seed of the run.
-    plan : WorkPlan, optional
+    plan : PlannedRun, optional
         The length of the run.
     x0 : array_like, shape (n,), optional
         The point to try, in the user's units; the objective's own start unless given.
@@ -77,7 +77,7 @@ def check_objective(
         # Losses that differ for the same x and batch cannot be compared; a warning of that has been given.
         if check not in (_pair, _values, _threads) or _level(findings, "repeats") == "ok":
             findings.extend(_tried(check, case))
-    findings.extend(_tried(lambda case: _time(case, plan or WorkPlan(), warm_up), case, "time"))
+    findings.extend(_tried(lambda case: _time(case, plan or PlannedRun(), warm_up), case, "time"))
     return findings
 
 
@@ -235,7 +235,7 @@ def _threads(case: Case) -> Iterator[Finding]:
         yield Finding("concurrency", "error", f"{text}, or give each evaluation its own data")
 
 
-def _time(case: Case, plan: WorkPlan, warm_up: float) -> Iterator[Finding]:
+def _time(case: Case, plan: PlannedRun, warm_up: float) -> Iterator[Finding]:
     began = time.perf_counter()
     case.objective.pair(case.x, case.v, case.radius, case.fresh_batch())
     step = time.perf_counter() - began

@@ -12,7 +12,7 @@ from zofedht.common.objective.scaling import Units, units_of
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["Case", "Finding", "WorkPlan", "clock_text"]
+__all__ = ["Case", "Finding", "PlannedRun", "clock_text"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class WorkPlan:
+class PlannedRun:
     """The run that an objective is for.
 
     Attributes

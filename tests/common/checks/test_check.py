@@ -12,7 +12,7 @@ import pytest
 from tests.common.samples import MODEL_CASES, BlackBox, model
 from tests.waiting import PATIENCE
 from zofedht.common.checks import check as objective_checks
-from zofedht.common.checks.check import Finding, WorkPlan, check_objective
+from zofedht.common.checks.check import Finding, PlannedRun, check_objective
 from zofedht.common.checks.finding import clock_text
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Indices, Matrix, Vector
@@ -228,7 +228,7 @@ def test_an_evaluation_without_a_loss_is_an_error() -> None:
 def test_the_time_of_slot_and_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter([0.0, 70.0, 100.0, 104.0])  # the first evaluation imports things; a pair takes 4 seconds
     monkeypatch.setattr(objective_checks.time, "perf_counter", lambda: next(ticks))
-    plan = WorkPlan(steps=50, rounds=90, slots=4, round_timeout=300.0)
+    plan = PlannedRun(steps=50, rounds=90, slots=4, round_timeout=300.0)
     finding = _findings(_Good(), plan=plan)["time"]
     assert finding.level == "warning"
     assert finding.text == (
@@ -241,7 +241,7 @@ def test_the_time_of_slot_and_run_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_slot_longer_than_the_round_timeout_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter([0.0, 1.0, 10.0, 20.0])
     monkeypatch.setattr(objective_checks.time, "perf_counter", lambda: next(ticks))
-    finding = _findings(_Good(), plan=WorkPlan(round_timeout=300.0))["time"]
+    finding = _findings(_Good(), plan=PlannedRun(round_timeout=300.0))["time"]
     assert finding.level == "warning"
     assert "no slot would be done within round-timeout = 300 s" in finding.text
 
