@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= runs/digits-$(shell date +%Y%m%d-%H%M%S)
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
 STUDY ?= runs/study$(if $(QUICK),-quick)
 MLP_ROUNDS = $(if $(QUICK),8,225)
 FEWER = $(if $(QUICK),--repeats 1 --etas 1 $(1))
@@ -19,8 +20,8 @@ STUDY_RUN = $(BIN)/python -m zofedht.experiments study --jobs 2 $(if $(DATA),--d
 run: .venv/.installed  ## train on digits in Flower's simulation, then show the summary and where the picture is
 	$(BIN)/zofedht-server run --engine simulation --set step-size=3 --out $(OUT)
 
-test: .venv/.installed  ## run all tests, as many at once as there are cores, up to four
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
+test: .venv/.installed  ## run all tests on one worker more than there are cores, since many wait; four at most; WORKERS=N
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 check: .venv/.installed  ## format, lint and types
 	$(BIN)/ruff format --check .

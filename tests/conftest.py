@@ -1,4 +1,4 @@
-"""What several tests share: where the large data sets are, and modules written for one test."""
+"""What several tests share: patience, one worker for what belongs together, large data sets, modules of one test."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,29 @@ settings.load_profile("patient")
 
 TEST_DATA = "ZOFEDHT_TEST_DATA"
 """The environment variable that names another folder with the large data sets."""
+
+
+# The tests of one of these run one after another on one worker: they share what takes long to start, or fill the
+# machine. The rest runs wherever there is room.
+_ONE_WORKER = {
+    "tests/docker/test_compose.py": "containers",
+    "tests/server/flower/test_flwr_run.py": "flower",
+    "tests/server/flower/test_simulation.py": "flower",
+    "tests/test_installed.py": "installed",
+    "tests/experiments/study/test_command.py": "study",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let pytest-xdist keep together what belongs together; its own groups do not work under pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _ONE_WORKER.get(nodeid.partition("::")[0], nodeid)
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from tests.waiting import run_to_end, until
 from zofedht.server.records.finished_run import load_run
 from zofedht.server.records.history import read_history
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docker")]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 ENDLESS = 10**6  # rounds; the run is cut short when all faults are over
@@ -102,7 +102,7 @@ def base_images() -> list[str]:
     return sorted(set(re.findall(r"^FROM (\S+:\S+)", text, re.MULTILINE)))
 
 
-@pytest.fixture(scope="session")  # workers of pytest-xdist may run other tests between those of this module
+@pytest.fixture(scope="module")
 def deployment() -> Iterator[Deployment]:
     reason = engine(base_images())
     if reason:

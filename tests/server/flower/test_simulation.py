@@ -16,7 +16,7 @@ from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 pytest.importorskip("ray", reason="the extra `sim` is not installed")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower")]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG = small(rounds=6, num_clients=5, step_size=1.0, uplink="slopes", directions="shared")  # memory 2, digits
