@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import conftest
 from tests.waiting import run_to_end, until
 
 
@@ -36,3 +37,8 @@ def _ended(pid: int) -> bool:
         return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+def test_files_of_one_worker_exist() -> None:
+    """A file that has moved would run on all workers without a word."""
+    assert all((Path(__file__).parents[1] / name).is_file() for name in conftest.ONE_WORKER)
