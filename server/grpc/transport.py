@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 from flwr.common import Code, GetPropertiesIns, serde
 from flwr.proto.transport_pb2 import ServerMessage
-from grpc_health.v1 import health, health_pb2_grpc
 
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.tls import TlsFiles
@@ -21,7 +20,9 @@ from zofedht.common.wire.codec import decode
 from zofedht.common.wire.messages import Hello
 from zofedht.server.grpc.admission import Expected, refusal
 from zofedht.server.grpc.conversation import Conversation, LostClient
+from zofedht.server.grpc.descriptors import most_connections, raise_descriptor_limit
 from zofedht.server.grpc.fit_encoder import FitEncoder
+from zofedht.server.grpc.places import Place, Places
 from zofedht.server.grpc.roster import ResidentProxy, Roster
 
 __all__ = ["JoinService", "start_grpc_server"]
@@ -31,6 +32,8 @@ _HELLO_SECONDS = 120.0  # a small device may read its data before it answers
 _HELLO_BYTES = 64 * 1024
 _MOST_CLIENTS = 2000
 _MOST_STRANGERS = 128  # streams before their introduction; each takes two threads
+_HANDSHAKE_SECONDS = 10.0  # of a connection that shows no certificate
+_IDLE_SECONDS = 20.0  # of a connection without a stream; a joined client has one
 _MOST_REASON = 1000  # characters; a reason travels as a header
 
 
@@ -70,27 +73,28 @@ class JoinService:
         self._most_bytes = most_bytes
         self._hello_seconds = hello_seconds
         self._refused = refused
-        self._strangers = threading.BoundedSemaphore(most_strangers)
+        self._places = Places(most_strangers)
         self._door = threading.Lock()  # one at a time: the first client may decide what is expected of the next
         self._encoder = FitEncoder()
 
     def join(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Admit or refuse the client, then yield the messages to it until its stream ends."""
-        if not self._strangers.acquire(blocking=False):
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many clients are joining at this moment")
+        conversation = Conversation(_HELLO_BYTES)
+        context.add_callback(conversation.close)
+        certified = _common_name(context)
+        place = Place(certified, _address(context), conversation.close)
+        self._places.take(place)
         try:
-            conversation = Conversation(_HELLO_BYTES)
-            context.add_callback(conversation.close)
             conversation.expect()
             threading.Thread(target=conversation.listen, args=(messages,), daemon=True, name="listen").start()
             yield _question(self._hello())
-            hello = self._introduction(conversation, context)
+            hello = self._introduction(conversation, context, place)
         finally:
-            self._strangers.release()
+            self._places.leave(place)
         proxy = ResidentProxy(hello, conversation, self._encoder, self._roster.traffic)
         conversation.most_bytes = self._most_bytes
         with self._door:
-            reason = refusal(hello, self._expected(), _common_name(context))
+            reason = refusal(hello, self._expected(), certified)
             taken = None if reason else self._roster.admit(proxy)
         if why := (reason or taken or "")[:_MOST_REASON]:
             self._refused(hello.name, why)
@@ -103,10 +107,12 @@ class JoinService:
         if conversation.complaint:
             context.abort(grpc.StatusCode.ABORTED, f"the server ended the connection: {conversation.complaint}")
 
-    def _introduction(self, conversation: Conversation, context: grpc.ServicerContext) -> Hello:
+    def _introduction(self, conversation: Conversation, context: grpc.ServicerContext, place: Place) -> Hello:
         try:
             answer = conversation.next_answer(self._hello_seconds)
         except LostClient as error:
+            if place.taken_away:
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many clients are joining at this moment")
             context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"the client did not introduce itself: {error}")
         try:
             result = serde.get_properties_res_from_proto(answer.get_properties_res)
@@ -135,6 +141,11 @@ def _common_name(context: grpc.ServicerContext) -> str | None:
     return names[0].decode(errors="replace") if names else ""
 
 
+def _address(context: grpc.ServicerContext) -> str:
+    """Return the peer's address without the port, such as ipv4:10.0.0.7."""
+    return str(context.peer()).rpartition(":")[0]
+
+
 def start_grpc_server(
     address: str, service: JoinService, *, tls: TlsFiles | None, max_message_bytes: int
 ) -> tuple[grpc.Server, int]:
@@ -148,6 +159,10 @@ def start_grpc_server(
         ("grpc.max_send_message_length", -1),
         ("grpc.max_metadata_size", 16 * 1024),
         ("grpc.max_concurrent_streams", 8),  # of one connection; a client needs one
+        # A connection is a descriptor: beyond so many they are closed at once, and what is left is the run's.
+        ("grpc.max_allowed_incoming_connections", most_connections(raise_descriptor_limit())),
+        ("grpc.server_handshake_timeout_ms", int(1e3 * _HANDSHAKE_SECONDS)),
+        ("grpc.max_connection_idle_ms", int(1e3 * _IDLE_SECONDS)),
         ("grpc.so_reuseport", 0),  # a second server on one port is an error, not a coin toss
         # A broken line is noticed within 20 seconds, in a round or between rounds.
         ("grpc.keepalive_time_ms", 10_000),
@@ -166,7 +181,6 @@ def start_grpc_server(
     # Bytes on both sides: ``Conversation`` bounds a stranger's message before it reads it.
     handler = grpc.stream_stream_rpc_method_handler(service.join)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_METHOD, {"Join": handler}),))
-    health_pb2_grpc.add_HealthServicer_to_server(health.HealthServicer(), server)
     try:
         if tls is None:
             port = server.add_insecure_port(address)

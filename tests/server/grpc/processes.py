@@ -129,13 +129,16 @@ class Site:
         self.port = 0
         self._processes: list[Process] = []
 
-    def server(self, *options: Any, resume: bool = False, port: int = 0, **keys: Any) -> Process:
-        """Start ``serve`` and wait until it listens; keys are run config keys over SMALL, None leaves one out."""
-        process = self.start_server(*options, resume=resume, port=port, **keys)
+    def server(self, *options: Any, resume: bool = False, port: int = 0, files: int = 0, **keys: Any) -> Process:
+        """Start ``serve`` and wait until it listens; keys are run config keys over SMALL, None leaves one out.
+
+        ``files`` is a limit of open files.
+        """
+        process = self.start_server(*options, resume=resume, port=port, files=files, **keys)
         self.port = int(process.says(r"listening on port (\d+)")[1])
         return process
 
-    def start_server(self, *options: Any, resume: bool = False, port: int = 0, **keys: Any) -> Process:
+    def start_server(self, *options: Any, resume: bool = False, port: int = 0, files: int = 0, **keys: Any) -> Process:
         """Start ``serve``."""
         settings = SMALL | {key.replace("_", "-"): value for key, value in keys.items()}
         argv = ["serve", "--address", f"127.0.0.1:{port}", "--out", str(self.out)]
@@ -144,7 +147,10 @@ class Site:
         argv += self._security("server")
         argv += ["--resume"] if resume else []
         argv += ["--set", *(f"{key}={json.dumps(value)}" for key, value in settings.items() if value is not None)]
-        return self._start("zofedht.server.__main__", [*argv, *map(str, options)], "server")
+        argv += map(str, options)
+        if files:
+            return self._start("tests.server.grpc.limited", [str(files), "zofedht.server.__main__", *argv], "server")
+        return self._start("zofedht.server.__main__", argv, "server")
 
     def client(self, name: str, *options: Any, server: str = "", folder: Path | None = None) -> Process:
         """Start ``join``."""

@@ -165,9 +165,6 @@ def test_silent_and_flooding_peers_are_bounded(running: tuple[Site, Process]):
             strangers += [Stranger(channel, stays=True) for _ in range(5)]  # 200 that say nothing
             if index % 10 == 0:
                 strangers.append(Stranger(channel, *flood))
-        until(lambda: any(s.stream.done() for s in strangers if s), "some to be turned away")
-        turned_away = {s.stream.code() for s in strangers if s.stream.done()}
-        assert grpc.StatusCode.RESOURCE_EXHAUSTED in turned_away
         assert threads(server) - before < 2 * 128 + 60
         goes_on(site, server)
         for stranger in strangers:

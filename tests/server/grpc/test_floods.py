@@ -1,0 +1,116 @@
+"""More connections than a server can hold, from peers that say nothing: the run goes on, and others join."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import grpc
+
+from tests.server.grpc.processes import Site
+from tests.server.grpc.test_hostile_messages import JOIN, goes_on
+from tests.waiting import PATIENCE, until
+from zofedht.client.join.transport import Connection
+from zofedht.common.tls import read_tls
+
+
+class Silent:
+    """A peer that listens and says nothing."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self._leave = threading.Event()
+        self.code: grpc.StatusCode | None = None
+        self._stream = channel.stream_stream(JOIN)(self._talk(), timeout=PATIENCE)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _talk(self) -> Iterator[bytes]:
+        self._leave.wait(PATIENCE)
+        yield from ()
+
+    def _listen(self) -> None:
+        try:
+            for _ in self._stream:
+                pass
+        except grpc.RpcError as error:
+            self.code = error.code()
+
+    def leave(self) -> None:
+        self._leave.set()
+        self._stream.cancel()
+
+
+@contextmanager
+def silent(connection: Connection, count: int) -> Iterator[list[Silent]]:
+    """Open so many streams that say nothing, five over each connection."""
+    with ExitStack() as stack:
+        peers = []
+        for _ in range(count // 5):
+            channel = stack.enter_context(connection.channel())
+            peers += [Silent(channel) for _ in range(5)]
+        yield peers
+        for peer in peers:
+            peer.leave()
+
+
+def descriptors(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def connected(port: int, count: int, stack: ExitStack) -> list[socket.socket]:
+    sockets = []
+    for _ in range(count):
+        raw = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30.0))
+        raw.setblocking(False)
+        sockets.append(raw)
+    return sockets
+
+
+def closed(raw: socket.socket) -> bool:
+    with suppress(BlockingIOError):
+        try:
+            return raw.recv(1) == b""
+        except OSError:
+            return True
+    return False
+
+
+def test_connections_without_a_certificate_end_no_run(secure_site: Site):
+    """They are more than the server has descriptors, and it writes a checkpoint each round."""
+    server = secure_site.server(files=240, rounds=100_000, checkpoint_every=1)
+    *_, last = secure_site.clients()
+    until(lambda: len(secure_site.history()) > 2, "some rounds")
+    with ExitStack() as stack:
+        sockets = connected(secure_site.port, 400, stack)
+        until(lambda: sum(map(closed, sockets)) >= 400 - 120, "the surplus to be turned away")
+        assert descriptors(server.pid) < 200
+        goes_on(secure_site, server)
+        last.kill()
+        server.says("left: c2")
+        until(lambda: all(map(closed, sockets)), "the silent to be turned away, too")
+    secure_site.client("c2", "--partition", "2/3").says("joined")
+    goes_on(secure_site, server)
+    assert {failure["client"] for failure in secure_site.failures()} <= {"c2"}
+
+
+def test_one_certificate_keeps_nobody_out(secure_site: Site):
+    server = secure_site.server()
+    assert secure_site.certificates is not None
+    tls = read_tls(secure_site.certificates / "clients" / "c0", "client")
+    with silent(Connection(f"127.0.0.1:{secure_site.port}", tls), 150) as peers:
+        until(lambda: sum(peer.code is not None for peer in peers) >= 140, "most of them to be turned away")
+        assert {peer.code for peer in peers} == {None, grpc.StatusCode.RESOURCE_EXHAUSTED}
+        for name in ("c1", "c2"):
+            secure_site.client(name, "--partition", f"{name[1]}/3").says("joined")
+    secure_site.client("c0", "--partition", "0/3")
+    assert server.ends() == 0, server.text
+
+
+def test_silent_peers_at_its_address_keep_nobody_out(site: Site):
+    server = site.server("--min-clients", 9)
+    with silent(Connection(f"127.0.0.1:{site.port}", None), 200) as peers:
+        until(lambda: any(peer.code for peer in peers), "some to be turned away")
+        site.client("c0", "--partition", "0/3").says("joined")
+    assert server.code is None
