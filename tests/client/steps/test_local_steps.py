@@ -60,7 +60,7 @@ def test_steps_are_those_of_algorithm_1(slope: str, batch_size: int) -> None:
 
 @pytest.mark.parametrize("slope", ["central", "forward"])
 @pytest.mark.parametrize("black_box", [False, True])
-def test_the_slopes_of_one_step_are_all_measured_at_its_w(slope: str, black_box: bool) -> None:
+def test_a_step_measures_all_slopes_at_its_w(slope: str, black_box: bool) -> None:
     objective = BlackBox(_quadratic()) if black_box else _quadratic()
     plan = _plan(7, slope=slope, slopes_per_step=3, local_steps=4)
     w, slopes = np.full(7, 0.5), []
@@ -82,7 +82,7 @@ def test_forward_slopes_of_a_step_share_one_value(slope: str, points: int) -> No
     assert result.slopes.shape == (15,)
 
 
-def test_a_step_that_fails_is_skipped_with_all_its_slopes() -> None:
+def test_a_failed_step_is_skipped_with_all_slopes() -> None:
     class Fails(BlackBox):
         def value(self, x: Vector, batch: Indices | slice) -> float:
             found = super().value(x, batch)
@@ -103,7 +103,7 @@ def test_the_slopes_tell_the_move(name: str, bias: bool, l2: float, kind: str) -
 
 
 @pytest.mark.parametrize("slope", ["central", "forward"])
-def test_a_black_box_walks_the_same_way_as_its_exact_twin(slope: str) -> None:
+def test_a_black_box_moves_like_its_exact_twin(slope: str) -> None:
     exact, black = model("mlp"), BlackBox(model("mlp"))
     one, other = _run(exact, slope=slope), _run(black, slope=slope)
     # A naive slope at radius 1e-4 carries rounding of some 1e-12, and the steps add it up.
@@ -112,13 +112,13 @@ def test_a_black_box_walks_the_same_way_as_its_exact_twin(slope: str) -> None:
     assert one.evaluations == other.evaluations
 
 
-def test_batch_size_0_uses_the_whole_shard_in_its_own_order() -> None:
+def test_batch_size_0_is_the_whole_shard() -> None:
     box = BlackBox(_quadratic())
     _run(box, batch_size=0)
     assert box.batches == [slice(None)] * 24
 
 
-def test_both_ends_of_a_step_see_the_same_samples_and_steps_see_others() -> None:
+def test_a_step_has_one_batch_of_its_own() -> None:
     box = BlackBox(_quadratic())
     _run(box)
     batches = [tuple(batch) for batch in box.batches]  # type: ignore[arg-type]
@@ -157,14 +157,14 @@ def test_evaluations_are_two_for_each_sample_of_each_step(
 
 @pytest.mark.parametrize("batch_size", [0, 8])
 @pytest.mark.parametrize("slope", ["central", "forward"])
-def test_evaluations_counted_are_those_a_black_box_is_asked_for(batch_size: int, slope: str) -> None:
+def test_counted_evaluations_are_those_asked_for(batch_size: int, slope: str) -> None:
     box = BlackBox(_quadratic())
     result = _run(box, batch_size=batch_size, slope=slope)
     assert result.evaluations == sum(len(np.arange(40)[batch]) for batch in box.batches)
 
 
 @pytest.mark.parametrize(("name", "bias", "l2"), MODEL_CASES)
-def test_weight_0_with_a_basis_walks_the_isotropic_way_bit_for_bit(name: str, bias: bool, l2: float) -> None:
+def test_weight_0_moves_isotropically(name: str, bias: bool, l2: float) -> None:
     objective = model(name, bias=bias, l2=l2)
     ignored = DirectionLaw(objective.dim, orthonormal(objective.dim, 2), 0.0, objective.dim / 2)
     one, other = _run(objective, law=ignored), _run(objective, law=DirectionLaw(objective.dim))
@@ -172,14 +172,14 @@ def test_weight_0_with_a_basis_walks_the_isotropic_way_bit_for_bit(name: str, bi
     np.testing.assert_array_equal(one.slopes, other.slopes)
 
 
-def test_the_blocks_in_which_directions_are_drawn_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_blocks_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _run(_quadratic())
     monkeypatch.setattr(directions, "BLOCK_BYTES", 8 * 7 * 5)
     np.testing.assert_allclose(_run(_quadratic()).move, whole.move, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["logistic", "mlp"])
-def test_steps_from_a_start_go_down_and_leave_the_start_alone(name: str) -> None:
+def test_steps_go_down_and_keep_the_start(name: str) -> None:
     objective = model(name)
     x = np.full(objective.dim, 0.5)
     plan = _plan(objective.dim, law=DirectionLaw(objective.dim), local_steps=200, batch_size=0)
@@ -203,7 +203,7 @@ _MODELS = ["logistic", "svm-hinge", "svm-squared-hinge", "mlp", "quadratic"]
 @pytest.mark.parametrize("name", _MODELS)
 @pytest.mark.parametrize("slope", ["central", "forward"])
 @pytest.mark.parametrize("batch_size", [0, 8])
-def test_the_start_loss_is_that_at_x_up_to_the_radius(
+def test_the_start_loss_is_that_at_x(
     path: Callable[[str], tuple[Objective, str]], name: str, slope: str, batch_size: int
 ) -> None:
     objective, kernel = path(name)
@@ -216,7 +216,7 @@ def test_the_start_loss_is_that_at_x_up_to_the_radius(
 
 
 @pytest.mark.parametrize("slope", ["central", "forward"])
-def test_of_a_linear_function_the_start_loss_is_that_of_the_middle_of_the_probe(slope: str) -> None:
+def test_the_start_loss_is_the_probes_middle(slope: str) -> None:
     class Linear(BlackBox):
         def value(self, x: Vector, batch: Indices | slice) -> float:
             return float(np.arange(1.0, 8.0) @ x)
@@ -229,7 +229,7 @@ def test_of_a_linear_function_the_start_loss_is_that_of_the_middle_of_the_probe(
 
 @pytest.mark.parametrize("name", _MODELS)
 @pytest.mark.parametrize("batch_size", [0, 8])
-def test_the_start_loss_knows_nothing_of_the_step_size_and_the_loss_does(
+def test_the_start_loss_ignores_the_step_size(
     path: Callable[[str], tuple[Objective, str]], name: str, batch_size: int
 ) -> None:
     objective, kernel = path(name)
@@ -241,7 +241,7 @@ def test_the_start_loss_knows_nothing_of_the_step_size_and_the_loss_does(
 
 
 @pytest.mark.parametrize("failing", [1, 2, 7])
-def test_the_start_loss_is_that_of_the_first_step_that_was_not_skipped(failing: int) -> None:
+def test_skipped_steps_give_no_start_loss(failing: int) -> None:
     class Late(BlackBox):
         def value(self, x: Vector, batch: Indices | slice) -> float:
             loss = super().value(x, batch)
@@ -271,9 +271,7 @@ def test_the_start_loss_is_that_of_the_first_step_that_was_not_skipped(failing: 
     ],
     ids=["NaN", "float32", "raising"],
 )
-def test_an_evaluation_that_fails_is_told_with_cause_and_step(
-    slope: str, how: Callable[[], Any], cause: str, complaint: str
-) -> None:
+def test_a_failed_evaluation_has_cause_and_step(slope: str, how: Callable[[], Any], cause: str, complaint: str) -> None:
     # Two evaluations a step: number 9 belongs to step 4.
     with pytest.raises(ObjectiveError, match=f"^{complaint}") as caught:
         _run(Breaks(9, how), slope=slope)

@@ -105,14 +105,14 @@ def test_a_client_is_warm_before_it_says_hello(monkeypatch: pytest.MonkeyPatch) 
     assert len(seen) == 1
 
 
-def test_a_black_box_is_not_evaluated_and_numpys_kernel_needs_nothing() -> None:
+def test_black_boxes_and_numpy_need_no_warm_up() -> None:
     assert warm_up(CONFIG.replace(objective="pump:Pump"), Untouchable()) is runs_compiled("auto")
     assert warm_up(CONFIG.replace(objective="pump:Pump"), None) is runs_compiled("auto")
     assert not warm_up(CONFIG.replace(kernel="numpy"), None)
 
 
 @pytest.mark.skipif(not runs_compiled("auto"), reason="the extra `fast` is not installed")
-def test_rows_of_both_kinds_and_the_samples_of_black_boxes_are_met(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warm_up_meets_all_kinds_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     from zofedht.client.kernels import linear as compiled_linear
     from zofedht.client.kernels.column_groups import rows_of
 
@@ -136,9 +136,7 @@ def test_a_client_that_lacks_the_loops_does_not_join(monkeypatch: pytest.MonkeyP
         client_of().get_properties(hello_of(CONFIG.replace(kernel="compiled")))
 
 
-def test_the_factory_is_called_once_though_num_clients_is_settled_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_factory_is_called_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = black_box(tmp_path, monkeypatch)
     (tmp_path / f"{module}.py").write_text(
         (tmp_path / f"{module}.py").read_text()

@@ -65,14 +65,14 @@ def test_a_basis_never_given_is_answered_as_missing() -> None:
     assert update.reason == "basis 10 is not held"
 
 
-def test_an_older_basis_is_not_taken_for_the_one_asked() -> None:
+def test_an_older_basis_does_not_count() -> None:
     worker = _worker()
     worker.work(_WITH_BASIS)
     newer = dataclasses.replace(_WITHOUT_BASIS, basis_version=15, basis_digest=basis_digest(-_Q))
     _assert_refused(worker.work(newer), "basis-missing")
 
 
-def test_a_basis_that_is_not_the_one_announced_is_refused_and_not_kept() -> None:
+def test_an_unannounced_basis_is_refused() -> None:
     worker = _worker()
     update = worker.work(dataclasses.replace(_WITH_BASIS, basis=-_Q))
     _assert_refused(update, "failed")
@@ -80,7 +80,7 @@ def test_a_basis_that_is_not_the_one_announced_is_refused_and_not_kept() -> None
     _assert_refused(worker.work(_WITHOUT_BASIS), "basis-missing")
 
 
-def test_an_empty_basis_is_a_basis_and_walks_the_isotropic_way() -> None:
+def test_an_empty_basis_moves_isotropically() -> None:
     empty = _Q[:, :0]
     broadcast = changed(_WITH_BASIS, basis=empty, basis_rank=0, basis_digest=basis_digest(empty), subspace_gain=1.0)
     np.testing.assert_array_equal(_worker().work(broadcast).move, _worker().work(_PLAIN).move)  # type: ignore[arg-type]
@@ -92,7 +92,7 @@ def test_workers_of_a_process_share_their_bases() -> None:
     assert _worker(bases=bases).work(_WITHOUT_BASIS).status == "ok"
 
 
-def test_the_store_keeps_the_newest_bases_and_drops_the_oldest() -> None:
+def test_the_store_drops_the_oldest_bases() -> None:
     store = BasisStore(keep=2)
     for digest in ("a", "b", "a", "c"):
         store.add(digest, _Q)
@@ -118,7 +118,7 @@ def test_nan_from_a_black_box_names_its_step() -> None:
     assert update.reason.startswith("the objective returned nan, not a finite number")
 
 
-def test_an_exception_of_a_black_box_is_reported_by_type_and_text() -> None:
+def test_an_exception_is_reported_by_type_and_text() -> None:
     update = _worker(Breaks(0, _offline, _N)).work(_PLAIN)
     _assert_refused(update, "failed")
     assert (update.cause, update.step) == ("raised", 0)
@@ -138,7 +138,7 @@ def test_divergence_is_answered_without_a_warning(batch_size: int) -> None:
 @pytest.mark.parametrize(
     "error", [DataError("no rows"), ConfigError(("x", "unknown key 'x'"))], ids=["shard", "task of another version"]
 )
-def test_a_shard_that_cannot_be_made_is_answered_with_the_reason(error: Exception) -> None:
+def test_a_bad_shard_is_answered_with_the_reason(error: Exception) -> None:
     def objective_of(broadcast: Broadcast) -> Objective:
         raise error
 
@@ -154,7 +154,7 @@ def test_work_does_not_change_the_broadcast() -> None:
     np.testing.assert_array_equal(_Q, q)
 
 
-def test_the_same_broadcast_gives_the_same_update_whatever_was_done_before() -> None:
+def test_an_update_ignores_earlier_work() -> None:
     worker = _worker()
     first = worker.work(_WITH_BASIS)
     worker.work(_PLAIN)

@@ -238,7 +238,7 @@ def test_the_time_of_slot_and_run_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-def test_a_slot_longer_than_the_round_timeout_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slot_beyond_round_timeout_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter([0.0, 1.0, 10.0, 20.0])
     monkeypatch.setattr(objective_checks.time, "perf_counter", lambda: next(ticks))
     finding = _findings(_Good(), plan=PlannedRun(round_timeout=300.0))["time"]

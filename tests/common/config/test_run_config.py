@@ -29,7 +29,7 @@ def test_the_defaults_are_a_valid_config() -> None:
     assert RunConfig.from_mapping({}) == RunConfig.from_mapping(_DEFAULTS) == RunConfig()
 
 
-def test_flowers_table_in_pyproject_equals_the_defaults_key_by_key() -> None:
+def test_flowers_table_in_pyproject_equals_the_defaults() -> None:
     text = (Path(__file__).resolve().parents[3] / "pyproject.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)["tool"]["flwr"]["app"]["config"]
     defaults = {dashed(field.name): field.default for field in dataclasses.fields(RunConfig)}
@@ -53,7 +53,7 @@ def test_all_problems_are_told_at_once() -> None:
     )
 
 
-def test_an_error_reads_as_one_sentence_of_all_its_problems() -> None:
+def test_one_sentence_lists_all_problems() -> None:
     with pytest.raises(ConfigError, match=r"^the run config has a problem: memory must be at least 1, got 0$"):
         RunConfig.from_mapping({"memory": 0})
     with pytest.raises(ConfigError, match=r"^the run config has problems: .*memory.*; .*seed"):
@@ -90,7 +90,7 @@ def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
         assert _problems(**{name: value}) == (f"{dashed(name)} must be {wanted}{words}, got {value!r}",)
 
 
-def test_whole_floats_are_whole_numbers_and_whole_numbers_are_floats() -> None:
+def test_whole_floats_and_integers_stand_for_each_other() -> None:
     config = RunConfig.from_mapping({"rounds": 20.0, "step-size": 2})
     assert (config.rounds, config.step_size) == (20, 2.0)
     assert (type(config.rounds), type(config.step_size)) == (int, float)
@@ -126,7 +126,7 @@ def test_whole_floats_are_whole_numbers_and_whole_numbers_are_floats() -> None:
         ("init", "one", "must be one of auto, zeros, ones, random, got 'one' (did you mean 'ones'?)"),
     ],
 )
-def test_a_value_out_of_range_is_told_with_its_rule(name: str, value: Any, rule: str) -> None:
+def test_an_error_names_the_rule_of_a_key(name: str, value: Any, rule: str) -> None:
     assert _problems(**{name: value}) == (f"{dashed(name)} {rule}",)
 
 
@@ -134,7 +134,7 @@ def test_a_value_out_of_range_is_told_with_its_rule(name: str, value: Any, rule:
     ("name", "value"),
     [("model", "x"), ("sampling", "x"), ("weighting", "x"), ("step_schedule", "x"), ("partition", "x")],
 )
-def test_a_name_far_from_any_choice_is_told_with_the_choices_alone(name: str, value: str) -> None:
+def test_an_unlike_name_gets_the_choices_alone(name: str, value: str) -> None:
     (problem,) = _problems(**{name: value})
     assert problem.startswith(f"{dashed(name)} must be one of {getattr(RunConfig, name)}, ")
     assert problem.endswith(f", got {value!r}")
@@ -170,7 +170,7 @@ def test_a_run_without_end_is_refused() -> None:
     assert RunConfig.from_mapping({"rounds": 0, "budget": 1}).budget == 1
 
 
-def test_a_memory_longer_than_there_are_parameters_is_refused_where_it_is_used() -> None:
+def test_a_memory_beyond_n_is_refused() -> None:
     config = RunConfig(memory=8)
     config.check_dimension(8)
     with pytest.raises(ConfigError, match="memory must be at most n = 7, the number of parameters, got 8"):
@@ -178,7 +178,7 @@ def test_a_memory_longer_than_there_are_parameters_is_refused_where_it_is_used()
     RunConfig(memory=8, algorithm="zofedavg-sgd").check_dimension(7)
 
 
-def test_a_fitted_config_has_no_longer_memory_than_there_are_parameters() -> None:
+def test_a_fitted_config_has_at_most_n_moves() -> None:
     config = RunConfig(memory=8)
     assert config.fitted(7) == config.replace(memory=7)
     assert config.fitted(8) is config
@@ -199,7 +199,7 @@ def test_step_sizes_follow_the_schedule() -> None:
     assert [RunConfig(step_size=6.0, step_schedule="constant").step(r) for r in (0, 3, 8)] == [6.0] * 3
 
 
-def test_a_linear_step_falls_to_one_round_s_share_in_the_last_round() -> None:
+def test_a_linear_step_ends_near_zero() -> None:
     config = RunConfig(step_size=6.0, step_schedule="linear", rounds=24)
     steps = [config.step(r, 10**9) for r in range(24)]  # without a budget evaluations are nothing to it
     assert steps[0] == 6.0
@@ -214,7 +214,7 @@ def test_without_rounds_a_linear_step_falls_by_the_budget() -> None:
 
 
 @pytest.mark.parametrize(("round_", "evaluations", "share"), [(5, 100, 0.5), (5, 700, 0.7), (5, 500, 0.5), (0, 0, 0.0)])
-def test_the_progress_of_a_run_is_that_of_what_ends_it_first(round_: int, evaluations: int, share: float) -> None:
+def test_progress_is_that_of_what_ends_first(round_: int, evaluations: int, share: float) -> None:
     config = RunConfig(rounds=10, budget=1000)
     assert config.progress(round_, evaluations) == share
     assert config.replace(budget=0).progress(round_, evaluations) == round_ / 10
@@ -227,7 +227,7 @@ def test_the_schedule_is_linear_unless_another_is_named() -> None:
     assert {RunConfig(step_size=size).step_schedule for size in (6.0, "auto")} == {"linear"}
 
 
-def test_the_step_rises_by_the_square_of_the_round_during_the_warm_up() -> None:
+def test_the_step_rises_quadratically_during_warm_up() -> None:
     config = RunConfig(step_size=6.0, step_schedule="constant", warm_up=4)
     assert [config.step(r) for r in range(6)] == [6.0 / 16, 6.0 / 4, 6.0 * 9 / 16, 6.0, 6.0, 6.0]
     linear = config.replace(step_schedule="linear", rounds=10)
@@ -247,7 +247,7 @@ def test_step_size_and_weight_may_be_auto() -> None:
     assert _problems(radius="auto") == ("radius must be a finite number, got 'auto'",)
 
 
-def test_the_step_size_is_measured_for_an_objective_of_ones_own_unless_it_is_given() -> None:
+def test_own_objectives_get_a_measured_step_size() -> None:
     own = {"objective": "valve:make"}
     assert RunConfig().first_step == RunConfig.from_mapping({"step-size": "default"}).first_step == 1.0
     for config in (RunConfig(**own), RunConfig.from_mapping(own | {"step-size": "default"})):
@@ -264,17 +264,17 @@ def test_a_config_keeps_what_was_said() -> None:
     assert RunConfig(objective="a:b").replace(objective="").first_step == 1.0
 
 
-def test_full_evaluations_of_a_black_box_are_the_first_and_the_last() -> None:
+def test_black_boxes_get_two_full_evaluations() -> None:
     assert RunConfig(evaluate_every=3).evaluates_every == 3
     assert RunConfig(evaluate_every=3, objective="a:b").evaluates_every == 0
 
 
 @pytest.mark.parametrize(("keys", "rows"), [({}, True), ({"dataset": "clients"}, False), ({"objective": "a:b"}, False)])
-def test_the_server_has_rows_unless_clients_hold_what_is_trained(keys: dict[str, str], rows: bool) -> None:
+def test_server_has_rows_unless_clients_hold_them(keys: dict[str, str], rows: bool) -> None:
     assert RunConfig(**keys).server_has_rows is rows
 
 
-def test_a_run_is_over_when_rounds_or_budget_are_used_up() -> None:
+def test_rounds_or_budget_end_a_run() -> None:
     config = RunConfig(rounds=10, budget=1000)
     assert [config.is_over(*at) for at in ((9, 999), (10, 0), (0, 1000))] == [False, True, True]
     assert not config.replace(budget=0).is_over(9, 10**9)

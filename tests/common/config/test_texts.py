@@ -52,7 +52,7 @@ def test_toml_round_trip_keeps_every_key(tmp_path: Path) -> None:
         assert _reread(config, tmp_path) == config
 
 
-def test_auto_is_read_from_an_assignment_and_kept_by_toml(tmp_path: Path) -> None:
+def test_auto_survives_assignments_and_toml(tmp_path: Path) -> None:
     read = parse_assignments(["step-size=auto", "subspace-weight=auto"])
     config = RunConfig.from_mapping(read)
     assert (config.step_size, config.subspace_weight) == ("auto", "auto")
@@ -64,7 +64,7 @@ def test_toml_round_trip_keeps_any_text(tmp_path: Path, text: str) -> None:
     assert _reread(RunConfig(out=text, data_dir=text), tmp_path).out == text
 
 
-def test_a_missing_file_and_one_that_is_not_toml_are_named(tmp_path: Path) -> None:
+def test_missing_and_malformed_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"readable TOML file, got .*absent\.toml \(No such file"):
         load_toml(tmp_path / "absent.toml")
     with pytest.raises(ConfigError, match="readable TOML file"):
@@ -105,7 +105,7 @@ def test_tables_in_a_file_are_unknown_keys(tmp_path: Path) -> None:
         ("no-such-key=1", "no-such-key", "1"),
     ],
 )
-def test_an_assignment_is_read_in_the_type_of_its_key(text: str, key: str, value: Any) -> None:
+def test_assignments_have_the_type_of_their_key(text: str, key: str, value: Any) -> None:
     read = parse_assignments([text])
     assert read == {key: value}
     assert type(read[key]) is type(value)
@@ -121,7 +121,7 @@ def test_texts_that_assign_nothing_are_told_all_at_once() -> None:
     assert caught.value.problems == tuple(f"--set takes key=value, got {text!r}" for text in ("rounds", "=3", ""))
 
 
-def test_what_was_written_with_set_is_checked_like_everything_else() -> None:
+def test_assignments_are_checked_like_other_values() -> None:
     with pytest.raises(ConfigError) as caught:
         RunConfig.from_mapping(parse_assignments(["rounds=many", "radius=nan", "mlp-bias=yes", "seed=1.5"]))
     assert caught.value.problems == (
@@ -140,7 +140,7 @@ def test_key_table_has_a_full_row_for_every_key() -> None:
         assert all(row.values()), row["key"]
 
 
-def test_key_table_shows_defaults_as_toml_and_names_the_choices() -> None:
+def test_key_table_shows_toml_defaults_and_choices() -> None:
     rows = {row["key"]: row for row in key_table()}
     shown = "\n".join(f"{key} = {row['default']}" for key, row in rows.items()) + "\n"
     assert shown == dump_toml(RunConfig())

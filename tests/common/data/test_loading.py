@@ -81,7 +81,7 @@ def _write_images(folder: Path, train_rows: int = 20, test_rows: int = 10) -> No
 
 
 @pytest.mark.parametrize("place", [".", "mnist"])
-def test_large_sets_lie_in_the_data_folder_or_a_subfolder(tmp_path: Path, place: str) -> None:
+def test_large_sets_may_lie_in_a_subfolder(tmp_path: Path, place: str) -> None:
     _write_images(tmp_path / place)
     train, test = _plain("mnist", data_dir=str(tmp_path))
     assert (len(train), len(test)) == (20, 10)

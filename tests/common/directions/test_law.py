@@ -46,7 +46,7 @@ def test_second_moment_is_the_covariance(covariance: str, weight: float, rank: i
     _assert_second_moment(_drawn(_law(weight, covariance, q), 40_000), wanted)
 
 
-def test_second_moment_depends_on_the_span_of_the_basis_alone() -> None:
+def test_second_moment_depends_on_the_span_alone() -> None:
     q, turn = orthonormal(_N, _RANK), orthonormal(_RANK, _RANK, seed=9)
     wanted = 0.6 * np.eye(_N) + 0.4 * (_N / _RANK) * (q @ q.T)
     _assert_second_moment(_drawn(_law(basis=q @ turn), 40_000), wanted)
@@ -59,7 +59,7 @@ def test_directions_have_mean_zero() -> None:
     assert np.all(np.abs(v.mean(axis=0)) <= 5.0 * v.std(axis=0) / np.sqrt(count))
 
 
-def test_trace_covariance_keeps_the_energy_of_isotropic_directions_and_paper_never_exceeds_it() -> None:
+def test_trace_keeps_the_energy_and_paper_lowers_it() -> None:
     for rank in (1, 2, 5):
         assert 0.7 * _N + 0.3 * subspace_gain("trace", _N, rank) * rank == pytest.approx(_N, rel=1e-15)
         assert subspace_gain("paper", _N, rank) == 1.0
@@ -81,12 +81,12 @@ def test_weight_1_stays_in_the_span_of_the_basis() -> None:
     [_law(0.0), _law(0.0, "paper"), DirectionLaw(_N, np.empty((_N, 0)), 0.4), DirectionLaw(_N, None, 0.4)],
     ids=["weight 0", "weight 0, paper", "empty basis", "no basis"],
 )
-def test_weight_0_or_no_basis_gives_v1_bit_for_bit(law: DirectionLaw) -> None:
+def test_weight_0_or_no_basis_gives_v1(law: DirectionLaw) -> None:
     assert not law.follows_basis
     np.testing.assert_array_equal(_drawn(law), stream(1, "directions", 2, 3).standard_normal((20, _N)))
 
 
-def test_a_direction_is_the_stated_mix_of_the_two_streams() -> None:
+def test_a_direction_mixes_the_two_streams() -> None:
     q, weight, s = orthonormal(_N, _RANK), 0.4, _N / _RANK
     v1 = stream(1, "directions", 2, 3).standard_normal((20, _N))
     v2 = stream(1, "subspace", 2, 3).standard_normal((20, _RANK))
@@ -108,7 +108,7 @@ def test_slots_that_share_directions_draw_those_of_one_slot() -> None:
     assert samples[0] != samples[1]
 
 
-def test_a_law_has_all_that_its_spec_says_of_it() -> None:
+def test_a_law_takes_the_fields_of_its_spec() -> None:
     q = orthonormal(_N, _RANK)
     given = spec(subspace_weight=0.4, subspace_gain=2.0, probe="sphere")
     assert law_of(given, _N, q) == DirectionLaw(_N, q, 0.4, 2.0, "sphere")

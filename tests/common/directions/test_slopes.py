@@ -46,7 +46,7 @@ def test_slope_of_a_linear_function_is_exact(kind: str) -> None:
     assert probe(linear, w, v, 2.0**-10, _ALL, kind).slope == gradient @ v
 
 
-def test_central_slope_of_a_quadratic_is_exact_and_the_forward_one_adds_half_the_bend() -> None:
+def test_central_slopes_of_quadratics_are_exact() -> None:
     rng = np.random.default_rng(2)
     w, v = (rng.integers(-9, 10, 4).astype(np.float64) for _ in range(2))
     root = rng.integers(-3, 4, (4, 4)).astype(np.float64)
@@ -103,7 +103,7 @@ def test_large_steps_do_not_overflow(name: str, bias: bool, l2: float, features:
 
 @pytest.mark.parametrize("kind", ENDS)
 @pytest.mark.parametrize("name", ["logistic", "svm-hinge", "svm-squared-hinge"])
-def test_exact_slopes_survive_a_radius_at_which_naive_ones_drown(name: str, kind: str) -> None:
+def test_exact_slopes_survive_a_tiny_radius(name: str, kind: str) -> None:
     objective = model(name)
     features, target = objective.features, objective.target  # type: ignore[attr-defined]
     w, v = _point(objective.dim)
@@ -127,7 +127,7 @@ def test_loss_is_the_mean_of_both_ends(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "ends"), [("central", [1.5, 0.5]), ("forward", [1.5, 1.0])])
-def test_a_black_box_is_asked_at_both_ends_on_the_same_samples(kind: str, ends: list[float]) -> None:
+def test_both_ends_have_the_same_samples(kind: str, ends: list[float]) -> None:
     box = BlackBox(_Function(1, lambda x: float(x[0])))
     batch = np.array([0, 0])
     probe(box, np.ones(1), np.ones(1), 0.5, batch, kind)
@@ -135,7 +135,7 @@ def test_a_black_box_is_asked_at_both_ends_on_the_same_samples(kind: str, ends: 
     assert all(asked is batch for asked in box.batches)
 
 
-def test_a_black_box_of_cheaper_pairs_is_asked_for_a_pair() -> None:
+def test_an_objective_with_pairs_is_asked_pairs() -> None:
     class Paired(_Function):
         def pair(self, w: Vector, v: Vector, radius: float, batch: Indices | slice) -> tuple[float, float]:
             return 5.0, 3.0

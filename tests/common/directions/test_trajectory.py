@@ -27,7 +27,7 @@ def assert_same_span(basis: np.ndarray, other: np.ndarray) -> None:
     np.testing.assert_allclose(projector(basis), projector(other), atol=1e-12)
 
 
-def test_basis_spans_the_moves_as_qr_does_at_full_rank():
+def test_basis_spans_what_qr_spans():
     assert_same_span(basis_of(MOVES), np.linalg.qr(np.stack(MOVES, axis=1))[0])
 
 
@@ -42,7 +42,7 @@ def test_basis_leaves_every_move_where_it_is():
         np.testing.assert_allclose(projector(basis) @ move, move, atol=1e-13)
 
 
-def test_basis_does_not_depend_on_the_order_or_the_lengths_of_the_moves():
+def test_order_and_lengths_leave_the_basis():
     scaled = [factor * move for factor, move in zip((1e-3, 5.0, 1.0, 70.0, 0.2), reversed(MOVES), strict=True)]
     assert_same_span(basis_of(scaled), basis_of(MOVES))
 
@@ -73,7 +73,7 @@ def test_reordered_moves_reorder_the_columns():
     np.testing.assert_allclose(basis_of([MOVES[i] for i in order]), basis_of(MOVES)[:, order], atol=1e-14)
 
 
-def test_lengths_do_not_count_and_reversed_moves_reverse_their_columns():
+def test_lengths_do_not_count_but_signs_do():
     factors = np.array([1e-3, -5.0, 1.0, -70.0, 0.2])
     scaled = [factor * move for factor, move in zip(factors, MOVES, strict=True)]
     np.testing.assert_allclose(basis_of(scaled), basis_of(MOVES) * np.sign(factors), atol=1e-14)
@@ -88,7 +88,7 @@ def test_lengths_do_not_count_and_reversed_moves_reverse_their_columns():
         pytest.param([MOVES[0], MOVES[0] + 0.1 * MOVES[1]], id="nearly parallel"),
     ],
 )
-def test_a_small_change_of_the_moves_is_a_small_change_of_the_basis(moves: list[np.ndarray], size: float):
+def test_the_basis_is_continuous_in_the_moves(moves: list[np.ndarray], size: float):
     """At most (2 / (s + s') + 1 / max(s, s')) |change| (Li, 1993), s and s' the smallest singular values."""
     changed = [move + size * change for move, change in zip(moves, reversed(MOVES), strict=False)]
     before, after = (np.stack([move / np.linalg.norm(move) for move in side], axis=1) for side in (moves, changed))
@@ -97,20 +97,20 @@ def test_a_small_change_of_the_moves_is_a_small_change_of_the_basis(moves: list[
     assert np.linalg.norm(basis_of(changed) - basis_of(moves)) <= bound + 1e-14
 
 
-def test_the_last_bits_of_moves_that_repeat_do_not_turn_the_basis():
+def test_last_bits_of_repeated_moves_keep_the_basis():
     moves = [np.eye(DIMENSION)[0], np.eye(DIMENSION)[1]] * 2
     changed = [move + 1e-16 * change for move, change in zip(moves, MOVES, strict=False)]
     np.testing.assert_allclose(basis_of(changed), basis_of(moves), atol=1e-14)
 
 
 @pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-200, 1e-20, 1e20, 1e200, 1e307])
-def test_basis_is_that_of_the_unscaled_moves_at_any_common_scale(scale: float):
+def test_a_common_scale_leaves_the_basis(scale: float):
     # Powers of two, so that scaling to a subnormal loses nothing.
     moves = [np.eye(4)[0] + np.eye(4)[1], np.eye(4)[1] + np.eye(4)[2]]
     assert_same_span(basis_of([scale * move for move in moves]), basis_of(moves))
 
 
-def test_a_move_a_million_times_shorter_is_still_a_direction():
+def test_a_very_short_move_is_still_a_direction():
     assert_same_span(basis_of([MOVES[0], 1e-6 * MOVES[1]]), basis_of(MOVES[:2]))
 
 

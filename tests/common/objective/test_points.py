@@ -51,7 +51,7 @@ def test_threads_change_no_number() -> None:
         np.testing.assert_equal(one.value, other.value)
 
 
-def test_an_objective_that_writes_values_gets_all_points_at_once() -> None:
+def test_values_gets_all_points_at_once() -> None:
     objective = Together(Shard("c1"))
     answers = evaluate_points(objective, POINTS[:3], most_seconds=0.0)
     assert [answer.value for answer in answers] == [Pump.value(objective, x, slice(None)) for x in POINTS[:3]]
@@ -112,7 +112,7 @@ def test_parameters_are_as_they_were_declared() -> None:
         assert (told.box.lower.tolist(), told.box.upper.tolist()) == ([0.0, 1.0], [1.0, 100.0])
 
 
-def test_without_a_start_it_is_the_nearest_to_zero_within_the_bounds() -> None:
+def test_the_default_start_is_nearest_to_zero() -> None:
     class Bare(Pump):
         names = None
         initial = Objective.initial

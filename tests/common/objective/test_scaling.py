@@ -112,7 +112,7 @@ def test_slopes_that_share_a_value_stay_within_the_bounds(z: list[float], v: lis
         assert np.all((x >= units.lower) & (x <= units.upper))
 
 
-def test_linear_slopes_that_share_a_value_are_exact_at_a_bound() -> None:
+def test_shared_linear_slopes_are_exact_at_bounds() -> None:
     objective = in_search_units(_Linear(bounds=[(-1.0, 1.0), (0.0, None), (None, 5.0), (-2.0, 2.0), (None, None)]))
     units = units_of(objective)
     assert units is not None

@@ -27,7 +27,7 @@ def _run(home: Path, **more: str) -> str:
 
 
 @pytest.mark.slow
-def test_code_is_kept_in_the_users_cache_under_the_digest_of_its_sources(tmp_path: Path) -> None:
+def test_code_is_cached_by_its_sources_digest(tmp_path: Path) -> None:
     first = _run(tmp_path)
     folders = list((tmp_path / ".cache" / "zofedht" / "compiled").iterdir())
     assert len(folders) == 1
@@ -39,7 +39,7 @@ def test_code_is_kept_in_the_users_cache_under_the_digest_of_its_sources(tmp_pat
 
 
 @pytest.mark.slow
-def test_without_a_folder_to_write_it_compiles_at_each_start(tmp_path: Path) -> None:
+def test_without_a_cache_folder_each_start_compiles(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     assert _run(blocked) == _run(tmp_path)

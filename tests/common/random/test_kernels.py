@@ -20,7 +20,7 @@ def test_compiled_loops_run_where_they_are_wanted_and_there(
     assert runs_compiled(kernel) == wanted
 
 
-def test_asking_for_what_is_not_installed_names_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_names_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_is_installed", lambda: False)
     with pytest.raises(ConfigError, match=r"needs numba.*pip install 'zofedht\[fast\]'"):
         runs_compiled("compiled")

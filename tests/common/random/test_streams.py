@@ -21,7 +21,7 @@ def _raw(generator: np.random.Generator, count: int = 4) -> tuple[int, ...]:
     return tuple(int(number) for number in generator.bit_generator.random_raw(count))
 
 
-def test_a_name_gives_the_same_numbers_whatever_was_drawn_before() -> None:
+def test_a_stream_ignores_what_was_drawn_before() -> None:
     first = stream(7, "directions", 3, 2).standard_normal(50)
     other = stream(7, "minibatch", 3, 2)
     other.standard_normal(1_000)
@@ -44,7 +44,7 @@ def test_new_purposes_come_last_and_are_listed_here() -> None:
 
 
 @pytest.mark.parametrize("code", range(1, len(_LAWFUL_ORDER) + 1))
-def test_a_purpose_keeps_its_code_so_that_old_runs_can_be_continued(code: int) -> None:
+def test_a_purpose_keeps_its_code(code: int) -> None:
     purpose = _PURPOSES[code - 1]
     assert purpose == _LAWFUL_ORDER[code - 1]
     wanted = np.random.SeedSequence(entropy=11, spawn_key=(code, 5, 6))
@@ -53,7 +53,7 @@ def test_a_purpose_keeps_its_code_so_that_old_runs_can_be_continued(code: int) -
 
 @pytest.mark.parametrize("seed", [0, 2**32 - 1, 2**32, 2**200 + 1])
 @pytest.mark.parametrize("slot", [0, 2**32 - 1, 2**32])
-def test_a_name_is_a_seed_and_a_spawn_key_of_numpys_whatever_their_sizes(seed: int, slot: int) -> None:
+def test_a_stream_is_numpys_seed_and_spawn_key(seed: int, slot: int) -> None:
     wanted = np.random.SeedSequence(entropy=seed, spawn_key=(3, 2**33, slot))
     numbers = tuple(int(n) for n in np.random.PCG64DXSM(wanted).random_raw(4))
     assert _raw(stream(seed, "minibatch", 2**33, slot)) == numbers

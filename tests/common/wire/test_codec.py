@@ -135,7 +135,7 @@ def test_every_field_of_a_spec_crosses_the_wire(data: st.DataObject) -> None:
     assert read(message).spec == message.spec
 
 
-def test_a_spec_takes_each_key_of_its_name_from_the_config() -> None:
+def test_a_spec_takes_its_keys_from_the_config() -> None:
     keys = {"slope": "forward", "probe": "sphere", "kernel": "numpy", "uplink": "slopes", "on_error": "skip-step"}
     config = RunConfig.from_mapping({"radius": 0.5, "local-steps": 7, "batch-size": 9}).replace(**keys)
     of_the_round = {"step_size": 0.25, "subspace_weight": 0.5, "subspace_gain": 2.0}
@@ -176,7 +176,7 @@ def test_every_whole_number_that_is_sent_has_a_bound() -> None:
 
 
 @pytest.mark.parametrize("layout", [np.asfortranarray(_Q), np.hstack([_Q, _Q])[:, :3], _Q.astype(">f8")])
-def test_the_basis_is_sent_row_by_row_whatever_its_layout_in_memory(layout: np.ndarray) -> None:
+def test_the_basis_is_sent_row_by_row(layout: np.ndarray) -> None:
     assert basis_digest(layout) == basis_digest(_Q)
     np.testing.assert_array_equal(read(replace(_WITH_BASIS, basis=layout)).basis, _Q)
 
@@ -395,12 +395,12 @@ def test_a_trail_of_another_length_is_refused(trail: Any) -> None:
         ([0.0, 1.0, 1e300], "basis-version must be a number of at most 64 bits"),
     ],
 )
-def test_a_step_of_a_trail_out_of_range_is_refused(numbers: list[float], complaint: str) -> None:
+def test_trail_steps_out_of_range_are_refused(numbers: list[float], complaint: str) -> None:
     with pytest.raises(MessageError, match=f"^{complaint}"):
         read(_TRAIL, {"trail": np.array([*numbers, *_X[:6]]).tobytes()})
 
 
-def test_single_precision_halves_what_is_sent_and_is_told_from_double() -> None:
+def test_single_precision_halves_messages() -> None:
     arrays, scalars = encode(_SINGLE)
     assert arrays[0].dtype == np.float32
     assert len(scalars["basis"]) == 4 * _Q32.size  # type: ignore[arg-type]
@@ -411,11 +411,11 @@ def test_single_precision_halves_what_is_sent_and_is_told_from_double() -> None:
         read(_SINGLE_MOVE, without="dtype")
 
 
-def test_what_is_too_large_for_the_type_is_infinite_and_no_warning() -> None:
+def test_overflow_becomes_infinite_without_a_warning() -> None:
     np.testing.assert_array_equal(rounded(np.array([1e39, -1e39, 0.5]), "float32"), [np.inf, -np.inf, 0.5])
 
 
-def test_a_cause_in_the_place_of_metrics_is_the_clients_error() -> None:
+def test_a_cause_without_metrics_is_an_error() -> None:
     with pytest.raises(ObjectiveError, match="the sensor is gone") as caught:
         decode_metrics(encode_no_metrics("raised", "the sensor is gone"))
     assert caught.value.cause == "raised"

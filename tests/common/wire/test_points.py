@@ -124,7 +124,7 @@ def test_a_client_answers_about_points_and_parameters() -> None:
     assert decode_parameters(ask(parameters_question()), 2).names == ("valve", "pause")
 
 
-def test_a_client_refuses_what_is_no_question_about_its_points() -> None:
+def test_a_client_refuses_malformed_points() -> None:
     assert "points must be 1 to" in ask({"points": bytes(24)})["reason"]
     assert "within the bounds" in ask(encode_points(POINTS + 100.0))["reason"]
     assert (

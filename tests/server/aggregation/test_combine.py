@@ -65,7 +65,7 @@ def test_outliers_are_summed_by_client():
 
 
 @pytest.mark.parametrize("rule", AGGREGATIONS)
-def test_slopes_along_shared_directions_and_moves_come_to_the_same(rule: str):
+def test_shared_slopes_and_moves_combine_alike(rule: str):
     """A rule on slopes is not the rule on moves, but for the mean; both keep the honest direction."""
     keys = {"aggregation": rule, "num_clients": 6, "clients_per_round": 6, "sampling": "without-replacement"}
     shared = small(**keys, directions="shared", local_steps=30, dataset="digits", train_rows=300)

@@ -66,7 +66,7 @@ def test_the_trimmed_mean_without_trimming_is_the_mean():
     np.testing.assert_allclose(robust_mean("trimmed-mean", _HONEST, 0.0, 0), _HONEST.mean(axis=0), rtol=1e-14)
 
 
-def test_the_trimmed_mean_of_all_but_the_middle_is_the_median():
+def test_the_most_trimmed_mean_is_the_median():
     rows = _HONEST[:7]
     np.testing.assert_array_equal(robust_mean("trimmed-mean", rows, 0.0, 3), np.median(rows, axis=0))
 
@@ -118,7 +118,7 @@ def mean(replies: Sequence[Update], weighting: str) -> Vector:
     return mean_move([(slot_weight(each, weighting), each.move) for each in replies if each.move is not None])
 
 
-def test_the_mean_is_the_same_bit_for_bit_in_any_order_of_arrival():
+def test_the_mean_ignores_the_order_of_arrival():
     rng = np.random.default_rng(0)
     asked = {slot: broadcast(slot) for slot in range(4)}
     replies = [reply(asked[slot], move=rng.standard_normal(3) * 10.0**slot) for slot in asked]
@@ -126,7 +126,7 @@ def test_the_mean_is_the_same_bit_for_bit_in_any_order_of_arrival():
     assert len(means) == 1
 
 
-def test_uniform_weighs_slots_equally_so_a_client_drawn_twice_counts_twice():
+def test_uniform_weighs_slots_not_clients():
     moves = [[3.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 6.0]]
     replies = [reply(ASKED[slot], move=move, examples=10**slot) for slot, move in enumerate(moves)]
     np.testing.assert_array_equal(mean(replies, "uniform"), [1.0, 3.0, 2.0])  # slots 0 and 2 are client 2's

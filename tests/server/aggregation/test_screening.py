@@ -46,7 +46,7 @@ ASKED = {slot: broadcast(slot, client) for slot, client in enumerate(["2", "0", 
         ({"evaluations": 0}, "malformed", "evaluations must be 4, as many as were asked for, got 0"),
     ],
 )
-def test_a_reply_that_cannot_be_used_is_left_out_with_its_cause(changes: dict[str, Any], cause: str, reason: str):
+def test_an_unusable_reply_fails_with_a_cause(changes: dict[str, Any], cause: str, reason: str):
     good = reply(ASKED[0])
     bad = reply(ASKED[1], **changes)
     usable, failures = screen([bad, good], ASKED)
@@ -66,7 +66,7 @@ def test_a_reply_that_cannot_be_used_is_left_out_with_its_cause(changes: dict[st
         ({"slopes": None, "sketch": None, "move": np.zeros(3)}, "asked for its slopes, it sent a move"),
     ],
 )
-def test_slopes_that_cannot_be_used_are_left_out_with_the_reason(changes: dict[str, Any], reason: str):
+def test_unusable_slopes_fail_with_a_reason(changes: dict[str, Any], reason: str):
     asked = {0: broadcast(0, "2", uplink="slopes")}
     good = reply(asked[0], **{"move": None, "slopes": np.zeros(2), "sketch": np.zeros(4)})
     assert screen([good], asked) == ([good], [])
@@ -76,7 +76,7 @@ def test_slopes_that_cannot_be_used_are_left_out_with_the_reason(changes: dict[s
 
 
 @pytest.mark.parametrize("losses", [{"loss": np.inf}, {"start_loss": np.nan}, {"loss": np.nan, "start_loss": -np.inf}])
-def test_losses_that_are_not_finite_do_not_cost_a_slot_its_move(losses: dict[str, float]):
+def test_infinite_losses_keep_the_move(losses: dict[str, float]):
     strange = reply(ASKED[0], **losses)
     [usable], failures = screen([strange], ASKED)
     assert (usable.slot, failures) == (strange.slot, [])
@@ -95,14 +95,14 @@ def test_a_second_reply_for_a_slot_is_left_out():
     assert [failure.reason for failure in failures] == ["a second reply for the same slot"]
 
 
-def test_a_bad_reply_does_not_take_the_place_of_a_good_one():
+def test_a_bad_reply_replaces_no_good_one():
     good = reply(ASKED[1])
     usable, failures = screen([reply(ASKED[1], move=np.full(3, np.nan)), good], ASKED)
     assert usable == [good]
     assert len(failures) == 1
 
 
-def test_usable_replies_come_in_slot_order_whatever_order_they_arrived_in():
+def test_usable_replies_come_in_slot_order():
     replies = [reply(ASKED[slot]) for slot in ASKED]
     for arrived in itertools.permutations(replies):
         usable, failures = screen(arrived, ASKED)

@@ -153,7 +153,7 @@ def test_a_fifth_of_the_answers_lost_costs_little(evaluations: int, most: float)
     assert gaps[1] < {600: 1e-2, 2500: 1e-3}[evaluations]  # it ends where sites differ more than candidates do
 
 
-def test_without_any_answer_the_state_advances_and_the_mean_stays() -> None:
+def test_without_answers_the_mean_stays() -> None:
     run = Run(quadratics(), change=lambda table, asked: table * np.nan)
     state = run.until(500)
     assert state.generation == len(run.asked) > 3

@@ -9,7 +9,7 @@ from zofedht.server.cma.tables import read, whole
 NAN = np.nan
 
 
-def test_a_gap_is_filled_by_its_site_and_its_candidate() -> None:
+def test_gaps_are_filled_by_site_and_candidate() -> None:
     levels, effects = np.array([1.0, 10.0, -3.0]), np.array([0.0, 2.0, 5.0, 7.0])
     table = levels[:, None] + effects
     torn = table.copy()

@@ -79,7 +79,7 @@ def test_clients_of_one_host_share_what_it_holds():
     assert with_basis(fleet.sent, 3) == []
 
 
-def test_a_lost_basis_is_sent_again_within_the_round_to_those_who_lost_it():
+def test_a_lost_basis_is_sent_within_the_round():
     config = small(memory=2, rounds=4, **EVERYBODY)
     calm, disturbed = Fleet(quadratics()), Fleet(quadratics())
     expected, run = coordinator(config), coordinator(config)
@@ -96,7 +96,7 @@ def test_a_lost_basis_is_sent_again_within_the_round_to_those_who_lost_it():
     assert run.state.x.tobytes() == expected.state.x.tobytes()
 
 
-def test_a_lost_basis_is_sent_again_once_to_a_client_and_slot_and_then_the_slot_is_lost():
+def test_a_basis_lost_twice_loses_the_slot():
     config = small(memory=2, rounds=4, **EVERYBODY)
     fleet, run = Fleet(quadratics()), coordinator(config)
     for _ in range(3):
@@ -114,7 +114,7 @@ def test_a_lost_basis_is_sent_again_once_to_a_client_and_slot_and_then_the_slot_
     assert [(f["client"], f["reason"]) for f in record.failures] == [("1", "basis 2 is not held")]
 
 
-def test_each_slot_of_a_client_is_sent_its_basis_again():
+def test_each_slot_gets_its_basis_again():
     config = small(memory=2, clients_per_round=3, num_clients=1)
     fleet, run = Fleet(quadratics(1)), coordinator(config)
     for _ in range(3):
@@ -125,7 +125,7 @@ def test_each_slot_of_a_client_is_sent_its_basis_again():
     assert run.resend(updates) == []
 
 
-def test_the_next_attempt_may_send_a_basis_again_as_well():
+def test_the_next_attempt_may_resend_a_basis():
     config = small(memory=2, rounds=4, min_replies=4, **EVERYBODY)
     fleet, run = Fleet(quadratics()), coordinator(config)
     for _ in range(3):
@@ -138,7 +138,7 @@ def test_the_next_attempt_may_send_a_basis_again_as_well():
         assert run.tell([*failing(updates[:1]), *updates[1:], *fleet.carry(again)]) is None
 
 
-def test_an_engine_without_resends_sends_a_lost_basis_in_the_next_round():
+def test_without_resends_the_next_round_sends_it():
     config = small(memory=3, rounds=6, **EVERYBODY)
     fleet, run = Fleet(quadratics()), coordinator(config)
     for _ in range(4):
@@ -172,7 +172,7 @@ def test_bytes_are_those_of_every_message_both_ways():
     assert record.bytes_up == sum(map(update_bytes, replies))
 
 
-def test_a_failed_attempt_is_retried_with_other_clients_and_leaves_the_state_alone():
+def test_a_failed_attempt_leaves_the_state():
     config = small(num_clients=12, max_retries=2)
     fleet, run = Fleet(quadratics(12)), coordinator(config)
     state = run.state
@@ -186,7 +186,7 @@ def test_a_failed_attempt_is_retried_with_other_clients_and_leaves_the_state_alo
 
 
 @pytest.mark.parametrize("max_retries", [0, 1, 3])
-def test_a_round_that_keeps_failing_stops_the_run_with_its_reasons(max_retries: int):
+def test_failing_rounds_stop_the_run_with_reasons(max_retries: int):
     config = small(max_retries=max_retries, **EVERYBODY)
     fleet, run = Fleet(quadratics()), coordinator(config)
     fleet.round(run)
@@ -246,7 +246,7 @@ def test_a_budget_alone_stops_a_run():
 
 
 @pytest.mark.parametrize(("every", "full"), [(1, [0, 1, 2, 3, 4, 5, 6]), (3, [2, 5, 6]), (0, [6])])
-def test_full_evaluations_come_every_so_many_rounds_and_at_the_end(every: int, full: list[int]):
+def test_full_evaluations_come_regularly_and_last(every: int, full: list[int]):
     config = small(evaluate_every=every)
     run = Coordinator(
         config, initial_state(config, np.zeros(12)), evaluate=lambda x: FullEvaluation({"train_loss": 7.0})
@@ -256,7 +256,7 @@ def test_full_evaluations_come_every_so_many_rounds_and_at_the_end(every: int, f
     assert all((r.train_loss == 7.0) == (r.train_loss_source == "full") for r in records)
 
 
-def test_where_nobody_can_evaluate_the_probes_stand_and_the_record_says_who():
+def test_without_evaluations_the_probes_stand():
     gone = FullEvaluation({}, missing=(Unevaluated("1", "no-answer", "gone"),))
     config = small(evaluate_every=1)
     records = run_all(Coordinator(config, initial_state(config, np.zeros(12)), evaluate=lambda x: gone))
@@ -265,7 +265,7 @@ def test_where_nobody_can_evaluate_the_probes_stand_and_the_record_says_who():
     assert all(r.unevaluated == [{"client": "1", "cause": "no-answer", "reason": "gone"}] for r in records)
 
 
-def test_a_record_tells_step_size_and_basis_of_its_own_round():
+def test_a_record_has_its_own_rounds_numbers():
     records = run_all(coordinator(small(memory=3, step_schedule="inverse-sqrt")))
     assert [(r.basis_version, r.basis_rank) for r in records] == [(None, 0)] * 3 + [(3, 3)] * 3 + [(6, 3)]
     np.testing.assert_allclose([r.step_size for r in records], 0.05 / np.sqrt(np.arange(1, 8)), rtol=1e-15)
@@ -278,7 +278,7 @@ def test_seconds_are_those_of_the_run_so_far():
     assert [record.seconds for record in run_all(run)] == [2.0 * r for r in range(1, 8)]
 
 
-def test_a_round_that_could_not_be_evaluated_is_not_done():
+def test_a_round_without_evaluation_is_not_done():
     def evaluate(x: Vector) -> FullEvaluation:
         raise ObjectiveError("the simulator is gone")
 

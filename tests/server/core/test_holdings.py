@@ -64,7 +64,7 @@ def test_isotropic_rounds_send_no_q():
     assert Holdings("x", memory=2).complete(broadcast(), "a", None, with_basis=True).basis is None
 
 
-def test_the_trail_replaces_x_for_who_confirmed_an_earlier_x():
+def test_who_confirmed_an_x_gets_the_trail():
     held = along_slopes()
     asked = broadcast(uplink="slopes", direction_slot=0)
     sent = held.complete(asked, "a", None)
@@ -78,7 +78,7 @@ def test_the_trail_replaces_x_for_who_confirmed_an_earlier_x():
     assert held.complete(later, "b", None).trail is None
 
 
-def test_the_trail_breaks_where_x_moved_by_more_than_slopes():
+def test_a_move_without_slopes_breaks_the_trail():
     held = along_slopes()
     asked = broadcast(uplink="slopes", direction_slot=0)
     sent = held.complete(asked, "a", None)

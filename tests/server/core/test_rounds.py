@@ -41,7 +41,7 @@ def random_moves(count: int) -> list[list[float]]:
 
 
 @pytest.mark.parametrize("memory", [1, 2, 3, 5])
-def test_the_basis_is_made_anew_exactly_in_rounds_tau_2tau_and_so_on(memory: int):
+def test_the_basis_is_renewed_every_tau_rounds(memory: int):
     config = small(memory=memory, rounds=20)
     states = play(config, start(config), random_moves(11))
     versions = [state.basis_version for state in states]
@@ -117,7 +117,7 @@ def test_step_sizes_fall_with_the_root_of_the_round():
     np.testing.assert_allclose(sizes, [0.3, 0.15, 0.1], rtol=1e-15)
 
 
-def test_a_linear_step_falls_with_the_evaluations_that_replies_have_cost():
+def test_a_linear_step_falls_with_the_budget():
     config = small(step_schedule="linear", step_size=0.5, rounds=0, budget=120)
     states = play(config, start(config), random_moves(3))
     assert [state.totals.evaluations for state in states] == [0, 24, 48, 72]  # 3 replies of 8
@@ -133,7 +133,7 @@ def test_a_linear_step_falls_with_the_evaluations_that_replies_have_cost():
         pytest.param({"round": 99}, id="stale"),
     ],
 )
-def test_a_round_with_too_few_usable_replies_is_not_a_move(spoil: dict[str, Any]):
+def test_too_few_replies_make_no_move(spoil: dict[str, Any]):
     config = small(min_replies=3)
     state = play(config, start(config), random_moves(3))[-1]
     kept = replace(state)
@@ -164,7 +164,7 @@ def test_evaluations_of_the_usable_replies_are_counted():
     assert following.totals.evaluations == 3 * 8
 
 
-def test_the_start_loss_of_a_round_is_the_mean_of_its_usable_slots():
+def test_start_loss_is_the_mean_of_slots():
     config = small()
     asked = {b.slot: b for b in ask(start(config), config, MEMBERS)}
     first, second, third = asked.values()
@@ -185,9 +185,7 @@ def test_the_start_loss_of_a_round_is_the_mean_of_its_usable_slots():
         ({"loss": 0.5, "start_loss": -np.inf}, (np.inf, np.inf)),
     ],
 )
-def test_the_rule_of_the_step_is_told_the_start_loss_and_a_loss_without_end_is_a_slot_that_diverged(
-    losses: dict[str, float], told: tuple[float, float]
-):
+def test_the_step_rule_gets_start_losses(losses: dict[str, float], told: tuple[float, float]):
     config = small(step_size="auto", clients_per_round=1, local_steps=5)
     asked = {b.slot: b for b in ask(start(config), config, MEMBERS)}
     state, _ = tell(start(config), [reply(b, [1.0] * 6, **losses) for b in asked.values()], asked, config)
@@ -209,7 +207,7 @@ def test_x_starts_where_init_says():
     np.testing.assert_array_equal(initial_vector(small(init="ones"), 4, own), np.ones(4))
 
 
-def test_a_random_start_is_a_function_of_the_seed_with_length_near_one():
+def test_a_random_start_has_length_near_one():
     x = initial_vector(small(init="random"), 10_000, None)
     np.testing.assert_array_equal(x, initial_vector(small(init="random"), 10_000, None))
     assert not np.array_equal(x, initial_vector(small(init="random", seed=12), 10_000, None))

@@ -18,7 +18,7 @@ def test_the_central_evaluation_is_that_of_the_training_rows():
     assert CentralEvaluator(config)(x) == {"train_loss": expected["loss"], "train_accuracy": expected["accuracy"]}
 
 
-def test_at_zero_the_logistic_loss_is_log_2_on_both_sets():
+def test_the_logistic_loss_of_zero_is_log_2():
     evaluate = CentralEvaluator(small())
     x = np.zeros(evaluate.dim)
     assert evaluate(x)["train_loss"] == pytest.approx(np.log(2), rel=1e-14)
@@ -51,7 +51,7 @@ def test_a_diverged_x_is_evaluated_without_a_warning(model: str, far: float):
     assert not np.isfinite(evaluate(np.full(evaluate.dim, far))["train_loss"]) or far < 1e308
 
 
-def test_the_mean_over_clients_of_one_size_is_the_central_loss():
+def test_equal_shards_give_the_central_loss():
     config = small(num_clients=2, clients_per_round=2, train_rows=1000)
     x = np.random.default_rng(0).standard_normal(65)
     answers = [objective_of(config.task, member.shard_index).evaluate(x) for member in members_of(config)]
@@ -59,6 +59,6 @@ def test_the_mean_over_clients_of_one_size_is_the_central_loss():
     assert mean["train_loss"] == pytest.approx(CentralEvaluator(config)(x)["train_loss"], rel=1e-13)
 
 
-def test_clients_count_equally_and_only_metrics_of_all_are_given():
+def test_the_mean_holds_metrics_of_all_clients():
     answers = [{"train_loss": 1.0, "train_accuracy": 0.5}, {"train_loss": 2.0}, {"train_loss": 6.0}]
     assert mean_over_clients(answers) == {"train_loss": 3.0}

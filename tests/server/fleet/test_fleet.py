@@ -78,7 +78,7 @@ def test_what_sites_declare_is_the_fleets() -> None:
         assert fleet.x0.tolist() == [0.5, 7.0]
 
 
-def test_a_lost_answer_is_nan_and_the_mean_is_the_others(tmp_path: Path) -> None:
+def test_a_lost_answer_is_nan_and_left_out(tmp_path: Path) -> None:
     with pumps(Shut, folder=tmp_path, max_retries=1) as fleet, pumps() as whole:
         table = fleet.table([[0.95, 50.0], [0.05, 50.0]])
         assert np.isnan(table).tolist() == [[False] * 2, [True] * 2, [False] * 2]
@@ -96,7 +96,7 @@ def test_all_sites_lost_is_nan() -> None:
         assert np.isnan(fleet([0.0]))
 
 
-def test_on_error_stop_raises_and_asks_again_the_next_time(tmp_path: Path) -> None:
+def test_on_error_stop_raises_and_asks_again(tmp_path: Path) -> None:
     broken = True
 
     def site(x: np.ndarray) -> float:
@@ -115,7 +115,7 @@ def test_on_error_stop_raises_and_asks_again_the_next_time(tmp_path: Path) -> No
         assert fleet([0.0]) == 1.0
 
 
-def test_a_program_that_is_killed_ends_in_the_same_x(tmp_path: Path) -> None:
+def test_a_killed_program_ends_in_the_same_x(tmp_path: Path) -> None:
     def run(folder: str, *kill_at: str) -> subprocess.CompletedProcess[str]:
         words = [sys.executable, "-m", "tests.server.fleet.program", "local", str(tmp_path / folder), *kill_at]
         return run_to_end(words, ROOT)
@@ -282,7 +282,7 @@ def test_wrong_options_are_refused_in_a_sentence(options: dict[str, Any], reason
         pumps(**options)
 
 
-def test_a_torn_line_is_cut_and_a_damaged_one_named(tmp_path: Path) -> None:
+def test_torn_lines_are_cut_and_damaged_ones_named(tmp_path: Path) -> None:
     with pumps(folder=tmp_path) as fleet:
         fleet.many([FAR, [0.5, 50.0]])
     file = tmp_path / "evaluations.csv"
@@ -302,7 +302,7 @@ def test_a_torn_line_is_cut_and_a_damaged_one_named(tmp_path: Path) -> None:
         pumps(folder=tmp_path)
 
 
-def test_the_table_of_the_sites_tells_gain_noise_and_losses(tmp_path: Path) -> None:
+def test_the_sites_table_has_gain_noise_and_lost(tmp_path: Path) -> None:
     with pumps(Shut, folder=tmp_path, max_retries=0) as fleet:
         fleet.many([fleet.x0, [0.5, 45.0], [0.95, 50.0]])
         fleet.table([fleet.x0])

@@ -26,7 +26,7 @@ class Batches:
         return place[0].ask(place[1], np.array(x, dtype=float))
 
 
-def test_calls_are_one_batch_in_the_order_of_the_items() -> None:
+def test_calls_are_one_batch_in_order() -> None:
     batches = Batches()
     assert gathered_map(batches, batches.one, [[3.0], [1.0], [2.0]]) == [3.0, 1.0, 2.0]
     assert batches.seen == [[[3.0], [1.0], [2.0]]]

@@ -15,7 +15,7 @@ import pytest
 from tests.server.fleet.program import search
 from tests.server.fleet.pump import Pump
 from tests.server.grpc.processes import Process, Site
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from zofedht import BudgetError, Fleet, FleetError, ObjectiveError, Shard
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -91,7 +91,7 @@ def test_a_lost_answer_can_stop_the_program(site: Site):
         fleet.many([[0.5, 50.0], [0.95, 50.0]])
 
 
-def test_a_site_that_is_killed_and_comes_back_takes_part_again(site: Site):
+def test_a_killed_site_may_come_back(site: Site):
     fleet = listening(site)
     [join(site, f"c{index}", "Paced") for index in (0, 2)]
     second = join(site, "c1", "Paced")
@@ -104,7 +104,7 @@ def test_a_site_that_is_killed_and_comes_back_takes_part_again(site: Site):
     assert [row for row in ledger(site) if row[6]] == []
 
 
-def test_a_point_that_ends_a_site_is_asked_again_and_costs_no_other(site: Site):
+def test_a_deadly_point_costs_no_other_point(site: Site):
     fleet = listening(site)
     [join(site, f"c{index}") for index in (0, 2)]
     first = join(site, "c1", "Crashing")
@@ -119,7 +119,7 @@ def test_a_point_that_ends_a_site_is_asked_again_and_costs_no_other(site: Site):
     assert (site.folder / "crashed").exists()
 
 
-def test_a_site_that_stays_away_is_absent_and_costs_no_budget(site: Site):
+def test_an_absent_site_costs_no_budget(site: Site):
     fleet = listening(site, rejoin=0.5, budget=6)
     clients = [join(site, f"c{index}") for index in range(3)]
     with fleet:
@@ -131,7 +131,7 @@ def test_a_site_that_stays_away_is_absent_and_costs_no_budget(site: Site):
     assert [row[6] for row in ledger(site) if row[6]] == ["absent"]
 
 
-def test_a_fleet_that_is_closed_keeps_no_losses_of_that(site: Site):
+def test_closing_a_fleet_notes_no_lost_answer(site: Site):
     fleet = listening(site)
     [join(site, f"c{index}") for index in (0, 2)]
     join(site, "c1", "Hanging")
@@ -140,11 +140,11 @@ def test_a_fleet_that_is_closed_keeps_no_losses_of_that(site: Site):
         asked = beside.submit(fleet.table, [[1.0, 50.0]])
         until((site.folder / "hangs").exists, "the site to hang")
         fleet.close(over=False)
-        assert isinstance(asked.exception(timeout=20.0), FleetError)
+        assert isinstance(asked.exception(timeout=PATIENCE), FleetError)
     assert [row[6] for row in ledger(site)] == [""] * len(ledger(site))
 
 
-def test_a_late_answer_is_lost_and_the_site_is_not(site: Site):
+def test_a_late_answer_does_not_lose_the_site(site: Site):
     fleet = listening(site, timeout=3.0, rejoin=0.1, max_retries=0)
     [join(site, f"c{index}") for index in (0, 2)]
     join(site, "c1", "Hanging")
@@ -197,7 +197,7 @@ def test_sites_must_call_their_parameters_the_same(site: Site):
     fleet.close()
 
 
-def test_the_budget_ends_the_search_and_sends_the_sites_home(site: Site):
+def test_the_budget_ends_search_and_sites(site: Site):
     fleet = listening(site, budget=7)
     clients = [join(site, f"c{index}") for index in range(3)]
     wanted = "the budget of 7 site evaluations has 1 left, and 1 x 3 are wanted"

@@ -62,7 +62,7 @@ def test_what_is_lost_is_asked_again() -> None:
     assert asked.evaluations == 10
 
 
-def test_an_absent_site_is_not_asked_again_and_costs_nothing() -> None:
+def test_an_absent_site_costs_nothing() -> None:
     asked = questions(lambda name, count: Answer.lost("absent", "gone") if name == "b" else Answer(1.0))
     table = asked.table(POINTS, ["a", "b"])
     assert np.isnan(table.values).tolist() == [[False] * 4, [True] * 4]

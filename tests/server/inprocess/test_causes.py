@@ -89,7 +89,7 @@ def test_steps_on_trial_may_fail_either_way(fails: Callable[[], float]):
     assert end < 0.2 * start
 
 
-def test_an_exception_at_the_servers_x_says_nothing_about_steps():
+def test_an_exception_at_x_blames_no_step():
     with pytest.raises(RoundError, match="out of range"):
         run_in_process(
             small(step_size="auto", local_steps=20), [Ranged(i, raising(WORDINGS[0]), 1e-7) for i in range(4)]
