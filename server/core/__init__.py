@@ -1,7 +1,7 @@
 """The algorithm on the server's side: pure functions of a frozen state, and the coordinator of their retries.
 
 Others use ``coordinator`` (Coordinator: what an engine drives), ``rounds`` (ask, tell), ``state`` (ServerState),
-``round_record`` (RoundRecord: the fields of a line of the history), ``selection`` (who is drawn, and who takes over a
+``round_record`` (RoundRecord: what the history records of a round), ``selection`` (who is drawn, and who takes over a
 lost slot), ``fallbacks`` (clients along other directions) and ``traffic`` (bytes). Inside, attempt is one try at a
 round, and holdings and trail know which host holds Q and x.
 """
