@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from zofedht.common.command_line import guarded
 from zofedht.experiments.cli import parser
 from zofedht.experiments.study.cells import Grid
-from zofedht.experiments.study.presets import ALPHAS, EPOCHS, ETAS, FINE_ETAS, PRESETS, QUICK
+from zofedht.experiments.study.presets import ALPHAS, EPOCHS, ETAS, PRESETS, QUICK
 
 __all__ = ["main"]
 
@@ -42,14 +42,13 @@ def _study(args: argparse.Namespace) -> int:
     from zofedht.experiments.study.command import run_study
 
     quick = QUICK if args.quick else None
-    etas = args.etas or ETAS
     grid = Grid(
         preset=PRESETS[args.preset],
         datasets=args.dataset or (quick.datasets if quick else ("mnist", "fashion-mnist", "rcv1")),
         models=args.model or (quick.models if quick else ("logistic", "svm", "mlp")),
         partitions=args.partition or ("iid", "non-iid"),
         algorithms=args.algorithms or ("zofedht", "zofedavg-sgd", "zofedavg-gd"),
-        etas=sorted({*etas, *(FINE_ETAS if args.fine else ())}),
+        etas=sorted(set(args.etas or ETAS)),
         alphas=args.alphas or (quick.alphas if quick else ALPHAS),
         repeats=args.repeats or (quick.repeats if quick else 3),
         rounds=args.rounds or 0,

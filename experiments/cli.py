@@ -68,7 +68,6 @@ def _study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     study.add_argument("--algorithms", nargs="+", choices=tuple(ALGORITHMS), default=None)
     study.add_argument("--etas", metavar="ETA", nargs="+", type=_positive, help="eta_0 to try (0.1 1 10)")
     study.add_argument("--alphas", metavar="ALPHA", nargs="+", type=_share, help="alpha to try (.1 .3 .5 .7 .9)")
-    study.add_argument("--fine", action="store_true", help="adds eta_0 in .03 .3 3 30")
     study.add_argument("--repeats", metavar="N", type=_at_least(1), default=None, help="runs of a cell (3)")
     study.add_argument("--repeat-all", action="store_true", help="repeat all cells, not only the tuned ones")
     length = study.add_mutually_exclusive_group()

@@ -57,7 +57,7 @@ def step_rows(results: Sequence[AutoResult]) -> list[list[str]]:
             shown = "isotropic" if algorithm == "zofedavg-sgd" else f"weight {START_WEIGHT:g}"
             verdict = "yes" if excess <= STEP_GOAL else "**no**"
             rows.append(
-                [_name(panel), shown, f"{best[0]:.4f}", f"{best[1]:g}", f"{auto:.4f}", f"{excess:+.1%}", verdict]
+                [panel.title, shown, f"{best[0]:.4f}", f"{best[1]:g}", f"{auto:.4f}", f"{excess:+.1%}", verdict]
             )
     return rows
 
@@ -76,7 +76,7 @@ def weight_rows(results: Sequence[AutoResult]) -> list[list[str]]:
         both = _mean(results, panel, "zofedht", AUTO, AUTO)
         rows.append(
             [
-                _name(panel),
+                panel.title,
                 *(f"{loss:.4f} ({step:g})" for loss, step in (plain, fixed, auto)),
                 f"{excess:+.1%}",
                 "yes" if excess <= WEIGHT_GOAL else "**no**",
@@ -89,10 +89,6 @@ def weight_rows(results: Sequence[AutoResult]) -> list[list[str]]:
 
 def _panels(results: Sequence[AutoResult]) -> list[Panel]:
     return list(dict.fromkeys(result.panel for result in results))
-
-
-def _name(panel: Panel) -> str:
-    return f"{panel.dataset} {panel.model} {panel.partition}"
 
 
 def _mean(

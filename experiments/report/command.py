@@ -1,4 +1,4 @@
-"""The report on studies: pictures, tables and claims, as Markdown and as one HTML page."""
+"""The report on studies: pictures, tables and claims, as Markdown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from zofedht.experiments.report.claims import TIE, judge, winner
-from zofedht.experiments.report.markdown import page, table
+from zofedht.experiments.report.markdown import table
 from zofedht.experiments.report.pictures import draw_panels, save_figure
 from zofedht.experiments.study.cells import Panel
 from zofedht.experiments.study.published import PUBLISHED, PUBLISHED_ROWS
@@ -20,11 +20,9 @@ __all__ = ["write_report"]
 
 _DIVERGED = 1e3  # no starting point scores as much: what ends above it was on its way out
 
-_TITLE = "ZOFedHT: reproduction of the paper's section IV"
-
 
 def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
-    """Write report.md, report.html and the pictures (png and pdf) into ``out``; return the paths of all files.
+    """Write report.md and the pictures (png and pdf) into ``out``; return the paths of all files.
 
     The report includes the files that ``table1 --out`` and ``theory --out`` have left in ``out``.
 
@@ -34,16 +32,13 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     studies = [read_study(folder) for folder in folders]
     make_folder(out)
     written: list[Path] = []
-    blocks = [f"# {_TITLE}", "## Claims", _claims(studies)]
+    blocks = ["# ZOFedHT: reproduction of the paper's section IV", "## Claims", _claims(studies)]
     for study in studies:
         blocks += _study_blocks(study, out, written)
     blocks += _other_commands(out)
     text = "\n\n".join(block.strip() for block in blocks) + "\n"
-    pictures = {path.name: path.read_bytes() for path in out.glob("*.png")}
-    for name, content in (("report.md", text), ("report.html", page(_TITLE, text, pictures))):
-        replace_file(out / name, content.encode())
-        written.append(out / name)
-    return written
+    replace_file(out / "report.md", text.encode())
+    return [*written, out / "report.md"]
 
 
 def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
@@ -88,7 +83,7 @@ def _kernels(study: Study) -> str:
     compiled = sorted({o.cell.panel for o, kernel in zip(study.outcomes, kernels, strict=True) if kernel == "compiled"})
     if len(set(kernels)) == 1:
         return f"Kernel: {kernels[0]}."
-    names = ", ".join(f"{panel.dataset} {panel.model} {panel.partition}" for panel in compiled)
+    names = ", ".join(panel.title for panel in compiled)
     return f"Kernel: compiled in {kernels.count('compiled')} runs ({names}), numpy in the others."
 
 
@@ -129,7 +124,7 @@ def _tuned(study: Study, panels: Sequence[Panel]) -> str:
             }
             rows.append(
                 [
-                    f"{panel.dataset} {panel.model} {panel.partition}",
+                    panel.title,
                     chosen.algorithm,
                     f"{chosen.eta:g}{_place(chosen.eta, etas)}",
                     "-" if chosen.alpha is None else f"{chosen.alpha:g}",
@@ -165,7 +160,7 @@ def _winners(study: Study, panels: Sequence[Panel]) -> str:
             continue
         rows.append(
             [
-                f"{panel.dataset} {panel.model} {panel.partition}",
+                panel.title,
                 f"**{found.first.algorithm}**",
                 _loss(found.first.value(study.preset.selection)),
                 found.second.algorithm,
@@ -184,7 +179,7 @@ def _weights(study: Study, panels: Sequence[Panel]) -> str:
         return ""
     rows = []
     for panel in panels:
-        row = [f"{panel.dataset} {panel.model} {panel.partition}"]
+        row = [panel.title]
         for alpha in alphas:
             losses = [found.loss for found in first if found.cell.panel == panel and found.cell.alpha == alpha]
             row.append(_loss(min(losses, default=math.nan)))
@@ -205,7 +200,7 @@ def _published(study: Study, panels: Sequence[Panel]) -> str:
             share = max(finite, default=0) / (500 * PUBLISHED_ROWS)
             rows.append(
                 [
-                    f"{panel.dataset} {panel.model} {panel.partition}",
+                    panel.title,
                     chosen.algorithm,
                     f"{published:.4f}",
                     _loss(chosen.best),
@@ -228,7 +223,7 @@ def _missing(study: Study, panels: Sequence[Panel]) -> str:
         for model in ("logistic", study.preset.svm, "mlp")
         for partition in ("iid", study.preset.non_iid)
     ]
-    names = [f"{p.dataset} {p.model} {p.partition}" for p in wanted if p not in panels]
+    names = [panel.title for panel in wanted if panel not in panels]
     return ", ".join(names) + "." if names else ""
 
 

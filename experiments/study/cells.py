@@ -29,6 +29,11 @@ class Panel:
     model: str
     partition: str
 
+    @property
+    def title(self) -> str:
+        """The panel in tables."""
+        return f"{self.dataset} {self.model} {self.partition}"
+
 
 @dataclass(frozen=True)
 class Cell:

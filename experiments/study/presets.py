@@ -17,7 +17,6 @@ __all__ = [
     "COMMON",
     "EPOCHS",
     "ETAS",
-    "FINE_ETAS",
     "PRESETS",
     "QUICK",
     "TRAIN_ROWS",
@@ -29,9 +28,6 @@ __all__ = [
 Selection = Literal["best", "mean"]
 
 ETAS = (0.1, 1.0, 10.0)
-FINE_ETAS = (0.03, 0.3, 3.0, 30.0)
-"""What ``--fine`` adds: much of a gap between two methods can be the grid of step sizes."""
-
 ALPHAS = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 EPOCHS = 500

@@ -112,7 +112,7 @@ def test_a_study_is_tuned_run_and_reported(tmp_path: Path):
     assert max(evaluations.values()) <= 1.05 * min(evaluations.values())  # the same budget
     assert all(found.loss < 0.66 for found in read.outcomes)
     assert main(["report", str(out)]) == 0
-    assert (out / "report.html").exists()
+    assert (out / "report.md").exists()
 
 
 def test_a_run_that_diverges_is_a_result(tmp_path: Path):
