@@ -72,7 +72,7 @@ class Evil(Client):
 
     def evaluate(self, ins: EvaluateIns) -> EvaluateRes:
         result = self._honest.evaluate(ins)
-        if self._deed == "no-metrics":
+        if self._deed == "false-loss":
             result.metrics = {"loss": "none of your business"}
         return result
 

@@ -137,7 +137,7 @@ def test_a_missing_loss_does_not_stop_the_run(site: Site):
     file = site.folder / "rows.csv"
     file.write_text("label,a,b\n" + "".join(f"{i % 2},{i},{i * i % 5}\n" for i in range(12)))
     for index in range(3):
-        site.evil("no-metrics" if index == 2 else "paced", f"c{index}", f"data:{file}")
+        site.evil("false-loss" if index == 2 else "paced", f"c{index}", f"data:{file}")
     ends_complete(site, server, 3)
     assert site.summary()["final_train_loss"] < site.summary()["initial_train_loss"]
 
