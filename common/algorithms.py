@@ -19,10 +19,19 @@ class Algorithm:
     """One row: where directions come from, what data a step sees, and what can cross the wire."""
 
     name: str
-    law: Literal["isotropic", "trajectory"]
+    law: Literal["isotropic", "trajectory", "shrunk"]
     data: Literal["minibatch", "shard"]
     summary: str
     uplinks: tuple[str, ...] = UPLINKS
+    slope: str = "central"  # this and what follows: unless the key of this name says otherwise
+    slopes_per_step: int = 1
+    local_steps: int = 50
+    warm_up: float = 0.0  # part of the rounds
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether directions shrink along what objectives name as stiff."""
+        return self.law == "shrunk"
 
     @property
     def follows_trajectory(self) -> bool:
@@ -35,6 +44,16 @@ ALGORITHMS = {
     for row in (
         Algorithm("zofedht", "trajectory", "minibatch", "directions stretched along the last moves (Algorithm 1)"),
         Algorithm("zofedavg-sgd", "isotropic", "minibatch", "isotropic directions, minibatch slopes"),
+        Algorithm(
+            "zofed-shrink",
+            "shrunk",
+            "minibatch",
+            "forward slopes on one value, shrunk along the stiff directions that objectives name",
+            slope="forward",
+            slopes_per_step=9,
+            local_steps=10,
+            warm_up=0.09,
+        ),
         Algorithm("zofedavg-gd", "isotropic", "shard", "isotropic directions, slopes on the whole shard"),
     )
 }

@@ -63,7 +63,8 @@ def replay(broadcast: Broadcast, basis: Matrix | None, lengths: Vector) -> Repla
 def past_round(broadcast: Broadcast, round_: int, step: TrailStep, x: Vector) -> Broadcast:
     """Return the broadcast of an earlier round, from the present one and the step of the trail."""
     address = replace(broadcast.address, round=round_)
-    spec = replace(broadcast.spec, subspace_weight=step.subspace_weight, subspace_gain=step.subspace_gain)
+    law = {name: getattr(step, name) for name in ("subspace_weight", "subspace_gain", "shrink")}
+    spec = replace(broadcast.spec, **law)
     return replace(broadcast, address=address, spec=spec, x=x, basis_version=step.basis_version)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from zofedht.common.choices import AUTO, parse_labels, parse_transforms
+from zofedht.common.choices import AUTO, UNSAID, parse_labels, parse_transforms
 from zofedht.common.errors import DataError
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "auto_or",
     "between",
     "choices_of",
+    "default_or",
     "labels",
     "one_of",
     "positive",
@@ -34,7 +35,7 @@ MOST = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class _AutoOr:
+class _WordOr:
     """The value is one of the words, or a number that keeps the rule."""
 
     rule: Rule
@@ -46,7 +47,7 @@ class _AutoOr:
 
 def words_of(rule: Rule | None) -> tuple[str, ...]:
     """Return the words that may stand in the place of a number."""
-    return rule.words if isinstance(rule, _AutoOr) else ()
+    return rule.words if isinstance(rule, _WordOr) else ()
 
 
 def choices_of(rule: Rule | None) -> tuple[str, ...]:
@@ -54,9 +55,14 @@ def choices_of(rule: Rule | None) -> tuple[str, ...]:
     return rule.choices if isinstance(rule, _OneOf) else ()
 
 
+def default_or(rule: Rule) -> Rule:
+    """The value is ``default``, or a number that keeps the rule."""
+    return _WordOr(rule, (UNSAID,))
+
+
 def auto_or(rule: Rule, *words: str) -> Rule:
     """The value is ``auto``, another of the words, or a number that keeps the rule."""
-    return _AutoOr(rule, (AUTO, *words))
+    return _WordOr(rule, (AUTO, *words))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
+from zofedht.common.choices import UNSAID
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.partition import split
@@ -94,7 +95,7 @@ class ZOFedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         clients_per_round: int = 5,
         algorithm: str = "zofedht",
         rounds: int = 50,
-        local_steps: int = 50,
+        local_steps: int | str = UNSAID,
         batch_size: int = 64,
         step_size: float | str | None = None,
         radius: float = 1e-4,

@@ -15,6 +15,7 @@ from zofedht.common.errors import Cause, ObjectiveError, ZofedhtError
 from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import units_of
+from zofedht.common.objective.stiff import stiff_directions
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.replay import draw_digest, sketch
 from zofedht.common.typing import Matrix
@@ -96,6 +97,7 @@ class Worker:
         try:
             # Slopes that are not finite are reported by name.
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+                stiff = stiff_directions(objective, broadcast.x) if broadcast.spec.tells_stiff else None
                 result = local_steps(objective, broadcast.x, plan)
         except ObjectiveError as error:
             status: Status = "stopped" if broadcast.spec.on_error == "stop" else "failed"
@@ -117,6 +119,8 @@ class Worker:
             cause=None if result.error is None else result.error.cause,
             step=None if result.error is None else result.error.step,
             reason="" if result.error is None else self._error_text(result.error),
+            stiff=stiff,
+            stiff_rank=0 if stiff is None else stiff.shape[1],
             skipped=result.skipped,
         )
 

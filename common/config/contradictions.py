@@ -80,13 +80,13 @@ def _of_aggregation(config: RunConfig) -> Iterator[Problem]:
 
 
 def _of_auto_steps(config: RunConfig) -> Iterator[Problem]:
-    if config.local_steps < _LEAST_LOCAL_STEPS:
+    if config.steps_of_slot < _LEAST_LOCAL_STEPS:
         yield Problem(
             "local-steps",
             f"local-steps must be at least {_LEAST_LOCAL_STEPS} when step-size is auto, which sees how a slot's loss"
-            f" falls, got {config.local_steps} (or give step-size as a number)",
+            f" falls, got {config.steps_of_slot} (or give step-size as a number)",
         )
-    if config.warm_up:
+    if not isinstance(config.warm_up, str) and config.warm_up:
         yield Problem(
             "warm-up",
             f"warm-up must be 0 when step-size is auto, which begins with short steps by itself, got {config.warm_up}",

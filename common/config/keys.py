@@ -32,6 +32,7 @@ from zofedht.common.rules import (
     at_least,
     auto_or,
     between,
+    default_or,
     labels,
     one_of,
     positive,
@@ -44,10 +45,21 @@ __all__ = ["Keys", "Scalar", "dashed", "kind_of"]
 Scalar = str | int | float | bool
 
 
-def _key(default: Any, meaning: str, *, symbol: str = "-", unit: str = "-", rule: Rule | None = None) -> Any:
-    """A config field; the metadata feeds the checks, the table of docs/config.md and pyproject.toml's test."""
+def _key(
+    default: Any,
+    meaning: str,
+    *,
+    symbol: str = "-",
+    unit: str = "-",
+    rule: Rule | None = None,
+    kind: type | None = None,
+) -> Any:
+    """A config field; ``kind`` is the type of its numbers where the default is a word.
+
+    The metadata feeds the checks, the table of docs/config.md and pyproject.toml's test.
+    """
     return dataclasses.field(
-        default=default, metadata={"meaning": meaning, "symbol": symbol, "unit": unit, "rule": rule}
+        default=default, metadata={"meaning": meaning, "symbol": symbol, "unit": unit, "rule": rule, "kind": kind}
     )
 
 
@@ -92,6 +104,12 @@ class Keys:
         symbol="alpha",
         rule=auto_or(between(0.0, 1.0, "0 ignores the trajectory")),
     )
+    shrink: float = _key(
+        0.1,
+        "factor of directions along the stiff ones that objectives name (zofed-shrink); 1 shrinks nothing",
+        symbol="f",
+        rule=between(0.0, 1.0),
+    )
     memory: int = _key(
         5,
         "moves in the trajectory, and rounds between refreshes; at most n, the number of parameters, is used",
@@ -100,17 +118,20 @@ class Keys:
         rule=at_least(1, 10**4),
     )
     slope: str = _key(
-        "central",
-        "ends of a probe: w + mu v and w - mu v (central), or w + mu v and w (forward)",
+        UNSAID,
+        "ends of a probe: w + mu v and w - mu v (central), or w + mu v and w (forward); default: the algorithm's,"
+        " central but for zofed-shrink",
         symbol="c",
-        rule=one_of(SLOPES),
+        rule=one_of((UNSAID, *SLOPES)),
     )
-    slopes_per_step: int = _key(
-        1,
-        "slopes of a step, all at the same w and on the same samples; w moves by their sum",
+    slopes_per_step: int | str = _key(
+        UNSAID,
+        "slopes of a step, all at the same w and on the same samples; w moves by their sum; default: the algorithm's,"
+        " 1, or 9 for zofed-shrink",
         symbol="q",
         unit="slopes",
-        rule=at_least(1, 10**4),
+        rule=default_or(at_least(1, 10**4)),
+        kind=int,
     )
     probe: str = _key(
         "gaussian",
@@ -132,13 +153,22 @@ class Keys:
         symbol="eta_r",
         rule=one_of(STEP_SCHEDULES),
     )
-    warm_up: int = _key(
-        0,
-        "first rounds, in which the step size rises to that of the schedule: times ((r+1)/warm-up)^2",
+    warm_up: int | str = _key(
+        UNSAID,
+        "first rounds, in which the step size rises to that of the schedule: times ((r+1)/warm-up)^2; default: the"
+        " algorithm's, 0, or 9% of the rounds for zofed-shrink",
         unit="rounds",
-        rule=at_least(0),
+        rule=default_or(at_least(0)),
+        kind=int,
     )
-    local_steps: int = _key(50, "steps of a slot", symbol="K", unit="steps", rule=at_least(1, 10**7))
+    local_steps: int | str = _key(
+        UNSAID,
+        "steps of a slot; default: the algorithm's, 50, or 10 for zofed-shrink",
+        symbol="K",
+        unit="steps",
+        rule=default_or(at_least(1, 10**7)),
+        kind=int,
+    )
     batch_size: int = _key(
         64,
         "samples of a step, drawn with replacement; 0: the whole shard",
@@ -242,7 +272,9 @@ def kind_of(key: str) -> type | None:
     fields = {dashed(field.name): field for field in dataclasses.fields(Keys)}
     if key not in fields:
         return None
-    return float if words_of(fields[key].metadata["rule"]) else type(fields[key].default)
+    field = fields[key]
+    kind: type = field.metadata["kind"] or (float if words_of(field.metadata["rule"]) else type(field.default))
+    return kind
 
 
 def dashed(name: str) -> str:

@@ -153,7 +153,7 @@ class RunConfig(Keys):
 
         Raises ValueError where step-size is auto.
         """
-        step = self.first_step * min(1.0, (round_ + 1) / max(1, self.warm_up)) ** 2
+        step = self.first_step * min(1.0, (round_ + 1) / max(1, self.warm_up_rounds)) ** 2
         match self.step_schedule:
             case "inverse-sqrt":
                 return step / math.sqrt(round_ + 1)
@@ -163,10 +163,46 @@ class RunConfig(Keys):
                 return step
 
     def step_spec(self, **of_the_round: float) -> StepSpec:
-        """Return how steps are taken; a round adds ``step_size`` and, with Q, subspace weight and gain."""
+        """Return how steps are taken; a round adds ``step_size`` and, with a guide, how directions follow it."""
         mine, wanted = ({field.name for field in dataclasses.fields(kind)} for kind in (Keys, StepSpec))
-        own = {name: getattr(self, name) for name in mine & wanted} | {"batch_size": self.batch, "subspace_weight": 0.0}
-        return StepSpec(**own | of_the_round)
+        follow_from_others = {
+            "batch_size": self.batch,
+            "local_steps": self.steps_of_slot,
+            "slopes_per_step": self.slopes_of_step,
+            "slope": self.slope_kind,
+            "subspace_weight": 0.0,
+            "shrink": 1.0,
+        }
+        return StepSpec(**{name: getattr(self, name) for name in mine & wanted} | follow_from_others | of_the_round)
+
+    @property
+    def steps_of_slot(self) -> int:
+        """K."""
+        return self.row.local_steps if isinstance(self.local_steps, str) else self.local_steps
+
+    @property
+    def slopes_of_step(self) -> int:
+        """q."""
+        return self.row.slopes_per_step if isinstance(self.slopes_per_step, str) else self.slopes_per_step
+
+    @property
+    def slope_kind(self) -> str:
+        """Central or forward."""
+        return self.row.slope if self.slope == UNSAID else self.slope
+
+    @property
+    def warm_up_rounds(self) -> int:
+        """The rounds of the warm-up: as ``warm-up`` says, else the algorithm's part of the rounds.
+
+        Where only a budget ends the run, its rounds are those that it pays for with minibatches; with whole shards
+        nobody knows them, and there is no warm-up.
+        """
+        if not isinstance(self.warm_up, str):
+            return self.warm_up
+        of_round = self.step_spec(step_size=0.0).evaluations(self.batch) * self.clients_per_round
+        paid = math.ceil(self.budget / of_round) if of_round else 0
+        rounds = min((count for count in (self.rounds, paid) if count), default=0)
+        return math.ceil(self.row.warm_up * rounds)
 
     @property
     def evaluates_every(self) -> int:

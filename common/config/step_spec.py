@@ -7,8 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from zofedht.common.choices import SLOPES
 from zofedht.common.config.keys import Keys
-from zofedht.common.rules import at_least, between
+from zofedht.common.rules import at_least, between, one_of
 
 __all__ = ["StepSpec"]
 
@@ -31,10 +32,16 @@ class StepSpec:
     step_size: float = dataclasses.field(metadata={"rule": at_least(0.0, math.inf)})  # eta_r
     subspace_weight: float = dataclasses.field(default=0.0, metadata={"rule": between(0.0, 1.0), "sent": True})  # alpha
     subspace_gain: float = dataclasses.field(default=1.0, metadata={"rule": at_least(0.0, math.inf), "sent": True})  # s
+    shrink: float = dataclasses.field(
+        default=1.0, metadata={"rule": between(0.0, 1.0), "sent": True}
+    )  # f, along the guide
+    tells_stiff: bool = dataclasses.field(
+        default=False, metadata={"rule": between(0, 1)}
+    )  # whether the answer is to name the objective's stiff directions
     radius: float = _as("radius")  # mu
     local_steps: int = _as("local_steps")  # K
     batch_size: int = _as("batch_size")  # b; 0: the whole shard
-    slope: str = _as("slope")
+    slope: str = dataclasses.field(metadata={"rule": one_of(SLOPES)})
     slopes_per_step: int = _as("slopes_per_step", default=1)  # q
     probe: str = _as("probe")
     kernel: str = _as("kernel")

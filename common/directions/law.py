@@ -30,10 +30,12 @@ def subspace_gain(covariance: str, dimension: int, rank: int) -> float:
 
 @dataclass(frozen=True)
 class DirectionLaw:
-    """v = sqrt(1-a) v1 + sqrt(a s) Q v2, E[v1 v1^T] = I_n, E[v2 v2^T] = I_k  (paper eq. 9 with s = 1).
+    """Directions that are stretched or shrunk along the guide, the orthonormal columns of Q.
 
-    v1 and v2 are independent and follow the probe's law, N(0, I) in the paper. E[v v^T] = (1-a) I + a s Q Q^T.
-    Without a basis, or with weight 0, v = v1 exactly.
+    Stretched: v = sqrt(1-a) v1 + sqrt(a s) Q v2, E[v1 v1^T] = I_n, E[v2 v2^T] = I_k (paper eq. 9 with s = 1). v1 and v2
+    are independent and follow the probe's law, N(0, I) in the paper. E[v v^T] = (1-a) I + a s Q Q^T.
+    Shrunk: v = v1 - (1-f) Q Q^T v1, so that E[v v^T] = I - (1-f^2) Q Q^T.
+    Without a guide, or with weight 0 and f = 1, v = v1 exactly.
     """
 
     dimension: int  # n
@@ -41,17 +43,28 @@ class DirectionLaw:
     subspace_weight: float = 0.0  # a, alpha in the paper
     subspace_gain: float = 1.0  # s
     probe: str = "gaussian"  # law of v1 and v2
+    shrink: float = 1.0  # f
 
     @property
     def follows_basis(self) -> bool:
-        """Whether any probe energy goes into span(Q)."""
-        return self.basis is not None and self.basis.shape[1] > 0 and self.subspace_weight > 0.0
+        """Whether the guide matters."""
+        bent = self.subspace_weight > 0.0 or self.shrink < 1.0
+        return self.basis is not None and self.basis.shape[1] > 0 and bent
+
+    @property
+    def draws_inside(self) -> bool:
+        """Whether coefficients inside span(Q) are drawn."""
+        return self.follows_basis and self.subspace_weight > 0.0
 
     def block(self, source: Source, coefficients: Source, steps: int) -> Matrix:
         """Draw ``steps`` directions as the rows of a (steps, n) array."""
         draw = LAWS[self.probe]
         v = draw(source, steps, self.dimension)
         if not self.follows_basis or self.basis is None:
+            return v
+        if self.shrink < 1.0:
+            v -= ((1.0 - self.shrink) * (v @ self.basis)) @ self.basis.T
+        if not self.draws_inside:
             return v
         v *= math.sqrt(1.0 - self.subspace_weight)
         inside = draw(coefficients, steps, self.basis.shape[1])
@@ -81,7 +94,7 @@ def slot_directions(
     """
     source = Source(address.directions.stream("directions"), kernel)
     # Making a source costs as much as a step: none is made where nothing will be drawn from it.
-    coefficients = Source(address.directions.stream("subspace"), kernel) if law.follows_basis else source
+    coefficients = Source(address.directions.stream("subspace"), kernel) if law.draws_inside else source
     most = max(1, (block_bytes or BLOCK_BYTES) // (8 * law.dimension * together)) * together
     for start in range(0, count, most):
         yield law.block(source, coefficients, min(most, count - start))

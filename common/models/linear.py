@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 from scipy import sparse
 
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.models.losses import ScoreLoss
 from zofedht.common.models.score import ScoreObjective
-from zofedht.common.typing import Features, Vector
+from zofedht.common.typing import Features, Matrix, Vector
 
 __all__ = ["LinearObjective"]
 
@@ -22,6 +23,10 @@ class LinearObjective(ScoreObjective):
 
     def scores(self, x: Vector, rows: Features) -> Vector:
         return rows @ x
+
+    def stiff(self, x: Vector) -> Matrix:
+        """Return the mean row, (1, n): rows have nothing in common as much as it, a column of ones above all."""
+        return np.asarray(self.features.mean(axis=0), dtype=np.float64).reshape(1, -1)
 
     def score_ends(self, w: Vector, v: Vector, upper: float, lower: float, rows: Features) -> tuple[Vector, Vector]:
         along = rows @ v

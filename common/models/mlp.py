@@ -45,6 +45,12 @@ class MlpObjective(ScoreObjective):
         u[:] = rng.standard_normal(u.shape) * self.hidden**-0.5
         return x
 
+    def stiff(self, x: Vector) -> Matrix:
+        """Return what all output weights have in common, (1, n): hidden units are near one half and move together."""
+        direction = self.zeros()
+        self._layers(direction)[2][:] = 1.0
+        return direction[None]
+
     def _layers(self, w: Vector) -> tuple[Matrix, Vector | float, Vector, float]:
         """Return W, b, u and d as views of w."""
         first = self._columns * self.hidden

@@ -2,6 +2,6 @@
 
 Others use ``base`` (Objective, ExactObjective, Shard), ``function`` (a function as an Objective), ``loading``
 (load_objective), ``scaling`` (Units: scale and bounds), ``names`` and ``parameters`` (what an objective says of its
-parameters), ``points`` (evaluate_points), ``agreement`` (whether two clients train the same) and ``user_traceback``
-(the user's own line in an error).
+parameters), ``points`` (evaluate_points), ``agreement`` (whether two clients train the same), ``stiff`` (the
+directions along which F bends most) and ``user_traceback`` (the user's own line in an error).
 """

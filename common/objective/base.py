@@ -116,6 +116,14 @@ class Objective(ABC):
         """Return a starting point, (n,), or None for zeros."""
         return None
 
+    def stiff(self, x: Vector) -> Matrix | None:
+        """Return directions along which F bends far more than along others, (k, n), or None where none are known.
+
+        ``zofed-shrink`` probes less along them, since most of the noise of slopes comes from there. Their lengths do
+        not matter. They are sent to the server as they are.
+        """
+        return None
+
     def zeros(self) -> Vector:
         """Return the origin, (n,)."""
         return np.zeros(self.dim)

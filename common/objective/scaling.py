@@ -227,6 +227,10 @@ class _Searched(Objective):
             )
         return self.units.to_search(x)
 
+    def stiff(self, x: Vector) -> Matrix | None:
+        found = self.inner.stiff(self.units.to_user(x))
+        return None if found is None else np.atleast_2d(found) * self.units.scale  # as a slope: along scale d
+
     def evaluate(self, x: Vector) -> dict[str, float]:
         return self.inner.evaluate(self.units.to_user(x))
 

@@ -13,6 +13,7 @@ from zofedht.common.choices import WIRE_DTYPES
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import CAUSES, Cause, MessageError
 from zofedht.common.objective.agreement import DIGEST_BYTES
+from zofedht.common.objective.stiff import MOST_STIFF
 from zofedht.common.random.streams import Address
 from zofedht.common.rules import at_least, between, one_of
 from zofedht.common.typing import Matrix, Vector
@@ -95,13 +96,14 @@ class TrailStep:
 
     subspace_weight: float = wired(between(0.0, 1.0))  # alpha
     subspace_gain: float = wired(at_least(0.0, math.inf))  # s
+    shrink: float = wired(between(0.0, 1.0))  # f
     basis_version: int = wired(at_least(NO_BASIS))  # of Q
     lengths: Vector = wired()  # mean over slots of eta c_k: (K,)
 
     @property
     def size(self) -> int:
         """Its bytes on the wire."""
-        return 8 * (3 + len(self.lengths))
+        return 8 * (4 + len(self.lengths))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +121,7 @@ class Broadcast:
     x_digest: str = ""  # of x, where the client is to keep it
     memory: int = wired(at_least(0, 10**4), default=0)  # tau, where it is then to make Q by itself
     # From the x that it keeps to this one, of which only the size is sent.
-    trail: tuple[TrailStep, ...] | None = wired(shape=lambda it: (-1, 3 + it["spec"].slopes), default=None)
+    trail: tuple[TrailStep, ...] | None = wired(shape=lambda it: (-1, 4 + it["spec"].slopes), default=None)
     size: int = wired(at_least(0), key="dimension", default=0)  # n, where x is empty
     basis_version: int = wired(at_least(NO_BASIS), default=NO_BASIS, sent=True)  # refresh round of Q
     basis_digest: str = ""  # of Q
@@ -220,6 +222,9 @@ class Update:
     evaluations: int = wired(at_least(0, 2**63 - 1), default=0, sent=True)  # that the algorithm asked for
     loss: float = wired(default=math.nan, sent=True)  # mean loss of all probes of the slot, which its steps lower
     start_loss: float = wired(default=math.nan, sent=True)  # of the first probe: that at x_r, up to the radius
+    # the objective's stiff directions at x_r, where they were asked for and there are any: (n, directions)
+    stiff: Matrix | None = wired(shape=lambda it: (-1, max(1, it["stiff_rank"])), default=None)
+    stiff_rank: int = wired(at_least(0, MOST_STIFF), default=0)  # how many
     skipped: int = wired(at_least(0), default=0)  # steps that failed under on-error = skip-step: their slope is 0
 
     def check(self) -> None:

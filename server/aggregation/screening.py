@@ -10,7 +10,7 @@ import numpy as np
 
 from zofedht.common.errors import EVALUATION_FAILED, Cause
 from zofedht.common.replay import SKETCH_SUMS
-from zofedht.common.typing import Vector
+from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
 
 __all__ = ["Failure", "Skipped", "diverged", "screen", "skipped_steps"]
@@ -87,6 +87,8 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
         complaint = complaint or _not_finite("the sketch", update.sketch, (SKETCH_SUMS,))
     else:
         complaint = _not_finite("the move", update.move, broadcast.x.shape)
+    if complaint is None and update.stiff is not None:
+        complaint = _stiff_complaint(update.stiff, broadcast)
     if complaint is not None:
         return complaint
     if update.examples < 1:
@@ -97,6 +99,15 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
     if update.evaluations != (expected := spec.evaluations(update.examples)):
         return "malformed", f"evaluations must be {expected}, as many as were asked for, got {update.evaluations}"
     return None
+
+
+def _stiff_complaint(stiff: Matrix, broadcast: Broadcast) -> tuple[Cause, str] | None:
+    if not broadcast.spec.tells_stiff:
+        return "malformed", "it told stiff directions, which were not asked for"
+    complaint = _not_finite("the stiff directions", stiff, (broadcast.dimension, stiff.shape[1]))
+    if complaint is None and not np.allclose(np.linalg.norm(stiff, axis=0), 1.0, atol=1e-3):
+        return "malformed", "its stiff directions are not of unit length"
+    return complaint
 
 
 def _bounded(loss: float) -> float:

@@ -123,7 +123,7 @@ def _ends_too_low(usable: Sequence[Rung], last: Rung, state: StepState, config: 
     # What slopes explain is told by the length of the move. In few dimensions that is longer than K steps on their own
     # are: all K lie along much the same slope, which makes it 1 + (K + 1)/n times as much.
     assert state.best_x is not None  # the x of the search
-    kept = _KEPT / (1.0 + (config.local_steps + 1) / state.best_x.shape[0])
+    kept = _KEPT / (1.0 + (config.steps_of_slot + 1) / state.best_x.shape[0])
     return last.explained < noise or level - last.loss > kept * last.explained
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.law import subspace_gain
 from zofedht.common.directions.trajectory import basis_of
+from zofedht.common.objective.stiff import stiff_guide
 from zofedht.common.random.streams import Address
 from zofedht.common.replay import landed
 from zofedht.common.typing import Vector
@@ -57,11 +58,18 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
     )
     steps = auto.steps(state.auto, now, len(chosen))  # eta_r
     weight = auto.weight(state.auto, now)  # alpha of C_r, line 10
-    follows = weight > 0.0
-    gain = subspace_gain(config.covariance, state.x.shape[0], state.rank) if follows else 1.0  # s
+    shrinks = config.row.shrinks and state.basis is not None
+    follows = weight > 0.0 or shrinks
+    gain = subspace_gain(config.covariance, state.x.shape[0], state.rank) if weight > 0.0 else 1.0  # s
     common = Broadcast(  # lines 4 and 7
         address=Address(config.seed, state.round, 0, direction_slot=0 if config.directions == "shared" else None),
-        spec=config.step_spec(step_size=steps[0], subspace_weight=weight, subspace_gain=gain),
+        spec=config.step_spec(
+            step_size=steps[0],
+            subspace_weight=weight,
+            subspace_gain=gain,
+            shrink=config.shrink if shrinks else 1.0,
+            tells_stiff=_asks_stiff(state, config),
+        ),
         client="",
         shard_index=OWN_ROWS,
         task=config.task,
@@ -127,6 +135,8 @@ def tell(
         lengths=combined.medians,
     )
     following, changes = _remember(following, move if learnt.travels else None, config, replies)
+    if _asks_stiff(state, config):
+        following = _with_stiff_guide(following, usable, config)
     return following, Outcome(
         usable=len(usable),
         failures=tuple(failures),
@@ -176,6 +186,22 @@ def _remember(
     basis = rounded(basis_of(trajectory), config.wire_dtype)  # lines 5 and 6: r in {tau, 2 tau, ...}
     rules, changes = auto.renew(state.auto, state.basis, basis, replies)
     return replace(state, trajectory=trajectory, basis=basis, basis_version=state.round, auto=rules), changes
+
+
+def _asks_stiff(state: ServerState, config: RunConfig) -> bool:
+    """Whether the round ends the warm-up of a run that shrinks, or is a later one and no client knew a direction yet.
+
+    What is shrunk is hardly travelled, so the way along stiff directions is made before.
+    """
+    return config.row.shrinks and state.basis is None and state.round + 1 >= config.warm_up_rounds
+
+
+def _with_stiff_guide(state: ServerState, usable: Sequence[Update], config: RunConfig) -> ServerState:
+    told = [update.stiff for update in usable if update.stiff is not None]
+    guide = stiff_guide(told) if told else None
+    if guide is None or guide.shape[1] == 0:
+        return state
+    return replace(state, basis=rounded(guide, config.wire_dtype), basis_version=state.round)
 
 
 def _mean(losses: Sequence[float]) -> float:

@@ -48,7 +48,7 @@ class Trail:
             self._steps = {}
         else:
             version = asked.basis_version if asked.needs_basis else NO_BASIS
-            step = TrailStep(asked.spec.subspace_weight, asked.spec.subspace_gain, version, lengths)
+            step = TrailStep(asked.spec.subspace_weight, asked.spec.subspace_gain, asked.spec.shrink, version, lengths)
             self._steps[asked.round] = step
             most = self._most(asked, step)
             while len(self._steps) > most:
@@ -94,4 +94,4 @@ class Trail:
 
 
 def _derivable(held: _Held, version: int, memory: int) -> bool:
-    return version - memory >= held.since
+    return memory > 0 and version - memory >= held.since

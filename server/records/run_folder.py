@@ -200,7 +200,7 @@ class RunFolder:
             "interventions": count_interventions(rows),
             "fallbacks": count_fallbacks(rows),
             "outliers": summed_outliers(rows),
-            "lost": count_lost(rows, config.local_steps),
+            "lost": count_lost(rows, config.steps_of_slot),
             "at_bounds": _at_bounds(state),
             "x_sha256": sha256_of_x(state.user_x),
             "engine": self._engine(),

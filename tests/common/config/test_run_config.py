@@ -78,8 +78,9 @@ def test_an_unknown_key_comes_with_the_nearest_name(key: str, meant: str | None)
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(RunConfig)])
 def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
-    words = {"step_size": " or auto or default", "subspace_weight": " or auto"}.get(name, "")
-    default = 1.0 if words else getattr(RunConfig, name)
+    whole = dict.fromkeys(("local_steps", "slopes_per_step", "warm_up"), " or default")
+    words = ({"step_size": " or auto or default", "subspace_weight": " or auto"} | whole).get(name, "")
+    default = 1 if name in whole else 1.0 if words else getattr(RunConfig, name)
     wanted, wrong = {
         bool: ("true or false", (1, 0.0, "true", None)),
         int: ("a whole number", (True, 1.5, "1", None, math.inf, math.nan, [1])),
@@ -120,9 +121,9 @@ def test_whole_floats_and_integers_stand_for_each_other() -> None:
         ("round_timeout", 0.0, "must be greater than 0, got 0.0"),
         ("evaluate_every", -1, "must be at least 0, got -1"),
         ("checkpoint_every", 0, "must be at least 1, got 0"),
-        ("algorithm", "x", "must be one of zofedht, zofedavg-sgd, zofedavg-gd, got 'x'"),
+        ("algorithm", "x", "must be one of zofedht, zofedavg-sgd, zofed-shrink, zofedavg-gd, got 'x'"),
         ("covariance", "tracy", "must be one of trace, paper, got 'tracy' (did you mean 'trace'?)"),
-        ("slope", "both", "must be one of central, forward, got 'both'"),
+        ("slope", "both", "must be one of default, central, forward, got 'both'"),
         ("init", "one", "must be one of auto, zeros, ones, random, got 'one' (did you mean 'ones'?)"),
     ],
 )

@@ -11,6 +11,7 @@ from tests.common.samples import orthonormal
 from tests.helpers import spec
 from zofedht.common.directions import law as directions
 from zofedht.common.directions.law import DirectionLaw, law_of, slot_directions, subspace_gain
+from zofedht.common.directions.probes import LAWS
 from zofedht.common.random.streams import Address, stream
 from zofedht.common.typing import Matrix
 
@@ -135,3 +136,23 @@ def test_basis_is_left_unchanged() -> None:
     before = q.copy()
     _drawn(_law(basis=q))
     np.testing.assert_array_equal(q, before)
+
+
+@pytest.mark.parametrize("probe", sorted(LAWS))
+def test_a_shrunk_direction_is_the_isotropic_one_but_for_its_part_along_the_guide(probe: str) -> None:
+    guide = orthonormal(7, 2)
+    plain, shrunk = (
+        np.concatenate(list(slot_directions(law, 30, Address(1, 2, 3))))
+        for law in (DirectionLaw(7, probe=probe), DirectionLaw(7, guide, probe=probe, shrink=0.2))
+    )
+    np.testing.assert_allclose(shrunk @ guide, 0.2 * plain @ guide, atol=1e-12)
+    beside = np.eye(7) - guide @ guide.T
+    np.testing.assert_allclose(shrunk @ beside, plain @ beside, atol=1e-12)
+
+
+def test_a_shrink_of_one_changes_nothing() -> None:
+    one, other = (
+        np.concatenate(list(slot_directions(law, 30, Address(1, 2, 3))))
+        for law in (DirectionLaw(7), DirectionLaw(7, orthonormal(7, 2), shrink=1.0))
+    )
+    assert one.tobytes() == other.tobytes()

@@ -42,7 +42,7 @@ _X = np.array([-0.0, 5e-324, 1.7976931348623157e308, 0.1, -1.0 / 3.0, 2.0**-1022
 _Q = orthonormal(7, 3)
 _SPEC = spec(
     local_steps=50, batch_size=0, slope="forward", probe="sphere", kernel="numpy",
-    subspace_weight=1.0 / 3.0, subspace_gain=7.0 / 3.0,
+    subspace_weight=1.0 / 3.0, subspace_gain=7.0 / 3.0, shrink=0.1,
 )  # fmt: skip
 _ISOTROPIC = Broadcast(
     address=Address(2**63 - 1, 11, 2), spec=_SPEC, client="client-\u00fc 3", shard_index=3, x=_X, task='{"seed": 1}'
@@ -58,7 +58,7 @@ _SLOPES = replace(_DONE, move=None, draw_digest="", slopes=_X[2:], sketch=_X[:4]
 _SHARED = changed(_ISOTROPIC, uplink="slopes", direction_slot=0)
 _TRAIL = changed(
     _SHARED, x=np.empty(0), size=7, local_steps=6, x_digest="0a1b", memory=5,
-    trail=(TrailStep(0.0, 1.0, NO_BASIS, _X[1:]), TrailStep(1.0 / 3.0, 7.0 / 3.0, 10, _X[:6])),
+    trail=(TrailStep(0.0, 1.0, 1.0, NO_BASIS, _X[1:]), TrailStep(1.0 / 3.0, 7.0 / 3.0, 0.1, 10, _X[:6])),
 )  # fmt: skip
 _F32, _Q32 = rounded(_X[3:6], "float32"), rounded(_Q[:3], "float32")
 _SINGLE = replace(_ALONG, x=_F32, dtype="float32", basis=_Q32, basis_digest=basis_digest(_Q32))
@@ -129,8 +129,8 @@ def test_every_field_of_a_spec_crosses_the_wire(data: st.DataObject) -> None:
     drawn = {}
     for field in fields_of(StepSpec):
         assert field.rule is not None
-        whole = st.integers(1, 1000)
-        drawn[field.name] = data.draw(whole if field.kind is int else _of(field.rule), label=field.name)
+        kinds = {int: st.integers(1, 1000), bool: st.booleans()}
+        drawn[field.name] = data.draw(kinds[field.kind] if field.kind in kinds else _of(field.rule), label=field.name)
     message = replace(_ISOTROPIC, spec=StepSpec(**drawn))
     assert read(message).spec == message.spec
 
@@ -138,13 +138,14 @@ def test_every_field_of_a_spec_crosses_the_wire(data: st.DataObject) -> None:
 def test_a_spec_takes_its_keys_from_the_config() -> None:
     keys = {"slope": "forward", "probe": "sphere", "kernel": "numpy", "uplink": "slopes", "on_error": "skip-step"}
     config = RunConfig.from_mapping({"radius": 0.5, "local-steps": 7, "batch-size": 9}).replace(**keys)
-    of_the_round = {"step_size": 0.25, "subspace_weight": 0.5, "subspace_gain": 2.0}
+    of_the_round = {"step_size": 0.25, "subspace_weight": 0.5, "subspace_gain": 2.0, "shrink": 0.5, "tells_stiff": True}
     made = config.step_spec(**of_the_round)
     assert made == spec(**of_the_round, radius=0.5, local_steps=7, batch_size=9, **keys)
     assert config.step_spec(step_size=0.25).subspace_weight == 0.0  # until there is a basis
     assert config.replace(algorithm="zofedavg-gd").step_spec(step_size=0.25).batch_size == 0
     names = {field.name for field in dataclasses.fields(StepSpec)}
-    assert names - {field.name for field in dataclasses.fields(Keys)} == {"subspace_gain"}  # a round's own
+    of_a_round = {"subspace_gain", "tells_stiff"}
+    assert names - {field.name for field in dataclasses.fields(Keys)} == of_a_round
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -381,18 +382,19 @@ def test_a_trail_goes_in_the_place_of_x() -> None:
 
 @pytest.mark.parametrize("trail", [b"1234567", "text", bytes(73)])
 def test_a_trail_of_another_length_is_refused(trail: Any) -> None:
-    with pytest.raises(MessageError, match="trail must hold any number x 9 float64 numbers = 72 bytes each, got"):
+    with pytest.raises(MessageError, match="trail must hold any number x 10 float64 numbers = 80 bytes each, got"):
         read(_TRAIL, {"trail": trail})
 
 
 @pytest.mark.parametrize(
     ("numbers", "complaint"),
     [
-        ([2.0, 1.0, 0.0], "subspace-weight must be in"),
-        ([math.nan, 1.0, 0.0], "subspace-weight must be a finite number"),
-        ([0.0, -1.0, 0.0], "subspace-gain must be at least 0.0, got -1.0"),
-        ([0.0, 1.0, 0.5], "basis-version must be a whole number, got 0.5"),
-        ([0.0, 1.0, 1e300], "basis-version must be a number of at most 64 bits"),
+        ([2.0, 1.0, 1.0, 0.0], "subspace-weight must be in"),
+        ([math.nan, 1.0, 1.0, 0.0], "subspace-weight must be a finite number"),
+        ([0.0, -1.0, 1.0, 0.0], "subspace-gain must be at least 0.0, got -1.0"),
+        ([0.0, 1.0, 1.5, 0.0], "shrink must be in"),
+        ([0.0, 1.0, 1.0, 0.5], "basis-version must be a whole number, got 0.5"),
+        ([0.0, 1.0, 1.0, 1e300], "basis-version must be a number of at most 64 bits"),
     ],
 )
 def test_trail_steps_out_of_range_are_refused(numbers: list[float], complaint: str) -> None:

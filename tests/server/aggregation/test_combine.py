@@ -90,7 +90,7 @@ def test_what_does_not_go_together_is_refused(changes: dict[str, Any], problem: 
 
 
 def test_a_resumed_run_remembers_the_usual_length():
-    config = small(aggregation="clipped", dataset="digits", train_rows=200)
+    config = small(aggregation="clipped", dataset="digits", train_rows=200, step_schedule="constant")
     whole = run_in_process(config).state
     part = run_in_process(config.replace(rounds=3)).state
     assert part.lengths

@@ -404,7 +404,7 @@ def test_a_small_rise_is_no_throw_wherever_losses_are_counted_from(offset: float
 def test_a_ladder_that_has_gone_up_goes_on_while_slots_gain_as_their_slopes_say(dimension: int) -> None:
     """A move of K steps along one slope is sqrt(K) times as long as one of K steps that share nothing."""
     config = CONFIG.replace(clients_per_round=5)
-    along = 1.0 + (config.local_steps + 1) / dimension
+    along = 1.0 + (config.steps_of_slot + 1) / dimension
 
     def slot(step: float, _: int) -> Trial:
         told = parabola(1e-9)(step, 0)

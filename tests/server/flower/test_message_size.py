@@ -17,7 +17,7 @@ from zofedht.common.wire.messages import Broadcast, TrailStep, Update, basis_dig
 
 TRAIL = {
     "x": np.empty(0), "size": 3000, "x_digest": "ab" * 16, "memory": 5,
-    "trail": (TrailStep(0.3, 1.0, 5, np.ones(50)),) * 3, "local_steps": 50,
+    "trail": (TrailStep(0.3, 1.0, 1.0, 5, np.ones(50)),) * 3, "local_steps": 50,
 }  # fmt: skip
 
 
