@@ -73,6 +73,19 @@ def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--most-steps", type=int, default=0, metavar="K", help="refuse slots of more steps; 0: no bound (0)"
     )
     command.add_argument(
+        "--privacy-key",
+        type=Path,
+        metavar="FILE",
+        help="file of the secret that this device draws noise from under privacy = local; made when first used",
+    )
+    command.add_argument(
+        "--least-noise",
+        type=float,
+        default=0.0,
+        metavar="Z",
+        help="refuse to tell anything but slopes with at least this noise-multiplier; 0: no bound (0)",
+    )
+    command.add_argument(
         "--ledger", type=Path, metavar="FILE", help="file that receives every message in plain numbers before it leaves"
     )
     command.add_argument("--data-dir", default="", metavar="DIR", help="folder of the large sets on this machine")

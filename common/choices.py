@@ -23,6 +23,7 @@ __all__ = [
     "ON_ERROR",
     "PARTITIONS",
     "PREPROCESS",
+    "PRIVACIES",
     "PROBE_LAWS",
     "SAMPLINGS",
     "SLOPES",
@@ -60,6 +61,7 @@ UPLINKS = ("move", "slopes")
 DIRECTIONS = ("per-slot", "shared")
 DOWNLINKS = ("x", "slopes")
 WIRE_DTYPES = ("float64", "float32")
+PRIVACIES = ("none", "local", "central")
 ON_ERROR = ("drop-slot", "skip-step", "stop")
 
 _NO_TRANSFORM = "none"

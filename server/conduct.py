@@ -17,6 +17,7 @@ from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics, who_is_missing
 from zofedht.server.evaluation.start import Start
+from zofedht.server.privacy import new_secret
 from zofedht.server.records.checkpoint import check_dimension, check_units
 from zofedht.server.records.progress import progress
 from zofedht.server.records.run_folder import RunFolder
@@ -106,6 +107,7 @@ def conduct(
     fitted = config.fitted(dimension)  # the folder keeps the given config
     if state is None:
         state = initial_state(fitted, initial_vector(fitted, dimension, own), units)
+    state = state if state.secret else replace(state, secret=new_secret(config))
     check_dimension(state, dimension)
     check_units(state, units)
     changes = _changes(config, fitted, dimension) if state.round == 0 else []

@@ -16,6 +16,7 @@ from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import full_evaluation, starting_point
 from zofedht.common.objective.scaling import in_search_units, units_of
+from zofedht.common.private_draws import simulated_secret
 from zofedht.common.shards import members_of, objective_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Member, Update
@@ -42,7 +43,7 @@ class InProcessEngine:
         replica = Replica()  # one x serves all clients of this process
         # Workers do not refer to the engine, so that it is freed at once.
         self._workers = {
-            member.name: Worker(lambda broadcast: objective(broadcast.shard_index), replica=replica)
+            member.name: Worker(lambda broadcast: objective(broadcast.shard_index), replica=replica, secret_of=_secret)
             for member in self._members
         }
         self._central = central_evaluator(config) if objectives is None else None
@@ -90,6 +91,10 @@ class InProcessEngine:
 
     def test(self, x: Vector) -> Metrics:
         return self._central.test(x) if self._central else {}
+
+
+def _secret(broadcast: Broadcast) -> bytes:
+    return simulated_secret(broadcast.address.seed, broadcast.client)
 
 
 def _by_partition(config: RunConfig, objectives: Sequence[Objective] | None) -> Callable[[int], Objective]:

@@ -193,6 +193,8 @@ def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
         return f"the loss went from {before:g} to {after:g}{step}; {way_out} usually cures this", False
     if spent:
         return f"the budget of {config.budget:,} evaluations is spent", True
+    if 0 < rounds < config.rounds:
+        return f"another round would spend more than epsilon = {config.epsilon:g}; {rounds} rounds are done", True
     return f"all {config.rounds} rounds are done", True
 
 

@@ -5,13 +5,20 @@ A simulation makes a new NumPyClient for each message, in any process. So the pr
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from flwr.app import Context
 from flwr.client import Client
 from flwr.clientapp import ClientApp
 
 from zofedht.client.flower.numpy_client import ZofedhtClient
-from zofedht.client.steps.worker import BasisStore
-from zofedht.common.shards import objective_of
+from zofedht.client.steps.secret_file import secret_of_file
+from zofedht.client.steps.worker import BasisStore, no_secret
+from zofedht.common.objective.base import Objective
+from zofedht.common.private_draws import simulated_secret
+from zofedht.common.shards import config_of_task, objective_of
+from zofedht.common.wire.messages import Broadcast, Question
 
 __all__ = ["app", "client_fn"]
 
@@ -20,7 +27,24 @@ _BASES = BasisStore()
 
 def client_fn(context: Context) -> Client:
     """Return the client of this process, whichever node asks."""
-    return ZofedhtClient(lambda question: objective_of(question.task, question.shard_index), _BASES).to_client()
+
+    def objective(question: Question) -> Objective:
+        return objective_of(question.task, question.shard_index)
+
+    return ZofedhtClient(objective, _BASES, secret_of=_secret_of).to_client()
+
+
+def _secret_of(broadcast: Broadcast) -> bytes:
+    """Return a client's secret: from the file that ZOFEDHT_PRIVACY_KEY names, or a simulated one for the server's rows.
+
+    Raises DataError where a black box, whose rows the server may lack, has no such file.
+    """
+    path = os.environ.get("ZOFEDHT_PRIVACY_KEY")
+    if path:
+        return secret_of_file(Path(path), broadcast.client)
+    if config_of_task(broadcast.task).server_has_rows:
+        return simulated_secret(broadcast.address.seed, broadcast.client)
+    return no_secret(broadcast)
 
 
 app = ClientApp(client_fn)

@@ -10,7 +10,8 @@ from flwr.client import NumPyClient
 from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
-from zofedht.client.steps.worker import BasisStore, Worker
+from zofedht.client.steps.worker import BasisStore, Worker, no_secret
+from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
@@ -45,13 +46,18 @@ class ZofedhtClient(NumPyClient):
         objective_of: Callable[[Question], Objective],
         bases: BasisStore,
         error_text: Callable[[ZofedhtError], str] = str,
-        permit: Callable[[int, int], None] = lambda samples, steps: None,
+        permit: Callable[[StepSpec, int], None] = lambda spec, shard: None,
+        secret_of: Callable[[Broadcast], bytes] = no_secret,
     ) -> None:
         """``error_text`` makes the text for the server: ``str`` unless the server belongs to somebody else."""
         self._objective_of = objective_of
         self._error_text = error_text
         self._worker = Worker(
-            lambda broadcast: objective_of(_question(broadcast)), bases, error_text=error_text, permit=permit
+            lambda broadcast: objective_of(_question(broadcast)),
+            bases,
+            error_text=error_text,
+            permit=permit,
+            secret_of=secret_of,
         )
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import ConfigError, DataError
 
 __all__ = ["OwnBounds"]
@@ -19,6 +21,9 @@ class OwnBounds:
         Fewest samples whose mean loss may leave the device; 1 allows all.
     most_steps : int
         Most slopes of a slot, one for each step unless ``slopes-per-step`` says more; 0 for no bound.
+    least_noise : float
+        Smallest noise-multiplier of slopes that may leave the device, and then nothing but such slopes may; 0 allows
+        slopes without noise, and losses.
 
     Raises
     ------
@@ -28,12 +33,15 @@ class OwnBounds:
 
     least_batch: int = 1
     most_steps: int = 0
+    least_noise: float = 0.0
 
     def __post_init__(self) -> None:
         if self.least_batch < 1:
             raise ConfigError([f"--least-batch must be at least 1, got {self.least_batch} (1 allows every batch)"])
         if self.most_steps < 0:
             raise ConfigError([f"--most-steps must be at least 0, got {self.most_steps} (0 sets no bound)"])
+        if not 0.0 <= self.least_noise < math.inf:
+            raise ConfigError([f"--least-noise must be at least 0, got {self.least_noise} (0 sets no bound)"])
 
     def check_shard(self, samples: int) -> None:
         """Raise DataError where even the whole shard has fewer samples than may be told about."""
@@ -42,8 +50,9 @@ class OwnBounds:
                 f"the client's shard has {samples} samples, fewer than its own --least-batch {self.least_batch}"
             )
 
-    def check_slot(self, samples: int, slopes: int) -> None:
-        """Raise DataError where a slot's slopes are on fewer samples, or are more, than the owner allows."""
+    def check_slot(self, spec: StepSpec, shard: int) -> None:
+        """Raise DataError where a slot's slopes are on fewer samples, are more, or have less noise than allowed."""
+        samples, slopes = spec.samples(shard), spec.slopes
         if samples < self.least_batch:
             raise DataError.public(
                 f"the client's own --least-batch {self.least_batch} does not allow steps on {samples} samples; a larger"
@@ -53,4 +62,17 @@ class OwnBounds:
             raise DataError.public(
                 f"the client's own --most-steps {self.most_steps} does not allow a slot of {slopes} slopes"
                 " (local-steps times slopes-per-step)"
+            )
+        noise = spec.noise_multiplier if spec.privacy == "local" else 0.0
+        if noise < self.least_noise:
+            raise DataError.public(
+                f"the client's own --least-noise {self.least_noise:g} does not allow a slot of noise {noise:g};"
+                " privacy = local with such a noise-multiplier does"
+            )
+
+    def check_evaluation(self) -> None:
+        """Raise DataError where losses without noise are asked for and only noisy slopes may leave the device."""
+        if self.least_noise:
+            raise DataError.public(
+                f"the client's own --least-noise {self.least_noise:g} allows no losses, which have no noise, to be told"
             )

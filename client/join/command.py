@@ -13,6 +13,7 @@ from zofedht.client.join.health import Health
 from zofedht.client.join.ledger import Ledger
 from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
+from zofedht.client.steps.secret_file import secret_of_file
 from zofedht.common.command_line import check_address
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import ConfigError
@@ -36,7 +37,8 @@ def join(args: argparse.Namespace) -> int:
         dataset=_own_set(args.dataset),
         objective=args.objective,
         data_dir=args.data_dir,
-        bounds=OwnBounds(args.least_batch, args.most_steps),
+        privacy_key=_own_key(args.privacy_key, args.name, args.least_noise),
+        bounds=OwnBounds(args.least_batch, args.most_steps, args.least_noise),
     )
     connection = Connection(
         address=args.server,
@@ -62,6 +64,17 @@ def join(args: argparse.Namespace) -> int:
     stay_joined(connection, client.to_client(), report=_say, connected=connected, sent=sent)
     _say("the run is over")
     return 0
+
+
+def _own_key(path: Path | None, name: str, least_noise: float) -> str:
+    """Return the full path of the privacy key, which is read once now: a wrong file is told before joining."""
+    if path is None:
+        if least_noise:
+            raise ConfigError(["--least-noise needs --privacy-key FILE, which the noise is drawn from"])
+        return ""
+    resolved = path.expanduser().resolve()
+    secret_of_file(resolved, name)
+    return str(resolved)
 
 
 def _say(text: str) -> None:

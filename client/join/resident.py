@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
 from zofedht.client.flower.numpy_client import ZofedhtClient
 from zofedht.client.join.bounds import OwnBounds
+from zofedht.client.steps.secret_file import secret_of_file
 from zofedht.client.steps.warm_up import warm_up
-from zofedht.client.steps.worker import BasisStore
+from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import DataError, MessageError, ZofedhtError
@@ -24,8 +27,9 @@ from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.replay import draw_digest
 from zofedht.common.shards import config_of_task, lone_objective, own_objective
 from zofedht.common.versions import version_of
-from zofedht.common.wire.codec import decode, encode
-from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello, Question, Update
+from zofedht.common.wire.codec import decode, encode, encode_no_metrics
+from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Broadcast, Hello, Question, Update
+from zofedht.common.wire.points import asks_for_parameters
 
 __all__ = ["JoinOptions", "ResidentClient"]
 
@@ -46,6 +50,7 @@ class JoinOptions:
     )
     objective: str = ""  # own module:factory
     data_dir: str = ""  # folder of the large sets on this machine
+    privacy_key: str = ""  # file of the secret that noise is drawn from
     bounds: OwnBounds = field(default_factory=OwnBounds)  # what its owner allows a server to ask
 
     @property
@@ -58,7 +63,8 @@ class ResidentClient(ZofedhtClient):
     """The NumPyClient of ``zofedht-client join``."""
 
     def __init__(self, options: JoinOptions, report: Callable[[str], None]) -> None:
-        super().__init__(self._objective, BasisStore(), self._told, options.bounds.check_slot)
+        secret = self._secret_of if options.privacy_key else no_secret
+        super().__init__(self._objective, BasisStore(), self._told, options.bounds.check_slot, secret)
         self._options = options
         self._report = report
         self._asked: tuple[str, int] | None = None  # task and shard of the latest question
@@ -106,6 +112,8 @@ class ResidentClient(ZofedhtClient):
             self._report(f"{place}{at}: {self._error or update.reason}")
         elif update.skipped:
             self._report(f"{place}: {update.skipped} steps skipped, the first{at}: {self._error}")
+        elif self._error:
+            self._report(f"{place}: a slope counts as 0, and the server is not told: {self._error}")
         elif now - self._shown > _SECONDS_BETWEEN_LINES and update.status == "ok":
             self._shown = now
             self._report(f"{place}  loss of my probes {update.loss:.4f}")
@@ -113,10 +121,18 @@ class ResidentClient(ZofedhtClient):
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
         """Evaluate x, and tell where that fails."""
         self._error = ""
+        if not asks_for_parameters(config):
+            try:
+                self._options.bounds.check_evaluation()
+            except DataError as error:
+                return math.nan, 0, encode_no_metrics(error.cause, self._told(error))
         loss, examples, metrics = super().evaluate(parameters, config)
         if self._error:
             self._report(f"x could not be evaluated on all samples: {self._error}")
         return loss, examples, metrics
+
+    def _secret_of(self, broadcast: Broadcast) -> bytes:
+        return secret_of_file(Path(self._options.privacy_key), self._options.name)
 
     def _told(self, error: ZofedhtError) -> str:
         self._error = str(error)

@@ -1,5 +1,6 @@
 """The local steps of one slot, and what a client keeps between rounds.
 
 Others use ``worker`` (Worker: a Broadcast to its Update, BasisStore), ``replica`` (Replica: x followed by slopes),
-``local_steps`` (the loop) and ``warm_up`` (compiling before there is a clock).
+``local_steps`` (the loop), ``secret_file`` (what a device draws noise from) and ``warm_up`` (compiling before there is
+a clock). ``private_steps`` is the loop under differential privacy.
 """

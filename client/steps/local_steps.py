@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from zofedht.client.plan import Plan
 from zofedht.client.steps.linear_steps import linear_steps, pays_off
+from zofedht.client.steps.slot_result import SlotResult
 from zofedht.common.directions.slopes import Probes, probes
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.linear import LinearObjective
@@ -18,23 +18,7 @@ from zofedht.common.objective.user_traceback import raised_by_objective
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["SlotResult", "local_steps"]
-
-
-@dataclass(frozen=True)
-class SlotResult:
-    """move: w_K - x_r, (n,). slopes: c_1..c_Kq, (K q,), 0 in a skipped step. loss: mean loss of the probes.
-
-    start_loss: of the first probe that was not skipped, the mean of its two ends; until then w is still x_r.
-    """
-
-    move: Vector
-    slopes: Vector
-    loss: float
-    start_loss: float
-    evaluations: int
-    skipped: int = 0
-    error: ObjectiveError | None = None  # why the first skipped step was
+__all__ = ["local_steps"]
 
 
 def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:

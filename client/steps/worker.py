@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 
 import numpy as np
 
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import local_steps
+from zofedht.client.steps.private_steps import private_steps
 from zofedht.client.steps.replica import Replica
 from zofedht.common.blas import one_thread
+from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.law import law_of
-from zofedht.common.errors import Cause, ObjectiveError, ZofedhtError
+from zofedht.common.errors import Cause, DataError, ObjectiveError, ZofedhtError
 from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.objective.stiff import stiff_directions
+from zofedht.common.private_draws import PrivateDraws
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.replay import draw_digest, sketch
 from zofedht.common.typing import Matrix
 from zofedht.common.wire.messages import Broadcast, Status, Update, basis_digest, rounded
 
-__all__ = ["BasisStore", "Worker"]
+__all__ = ["BasisStore", "Worker", "no_secret"]
+
+
+def no_secret(broadcast: Broadcast) -> bytes:
+    """Raise DataError: noise from what the server knows would be none."""
+    raise DataError.public(
+        "this client has no secret to draw noise from; join with --privacy-key FILE, or set"
+        " ZOFEDHT_PRIVACY_KEY=FILE for a SuperNode"
+    )
 
 
 class BasisStore:
@@ -52,13 +65,15 @@ class Worker:
         bases: BasisStore | None = None,
         replica: Replica | None = None,
         error_text: Callable[[ZofedhtError], str] = str,
-        permit: Callable[[int, int], None] = lambda samples, steps: None,
+        permit: Callable[[StepSpec, int], None] = lambda spec, shard: None,
+        secret_of: Callable[[Broadcast], bytes] = no_secret,
     ) -> None:
         """``error_text`` says what of an error goes into the answer: all of it, unless the server is somebody else's.
 
-        ``permit(samples of a step, slopes)`` raises ZofedhtError where this device's owner does not allow a slot.
+        ``permit(spec, samples of the shard)`` raises ZofedhtError where this device's owner does not allow a slot.
+        ``secret_of`` returns what the noise of a client is drawn from under local privacy.
         """
-        self._error_text, self._permit = error_text, permit
+        self._error_text, self._permit, self._secret_of = error_text, permit, secret_of
         self._objective_of = objective_of
         self._bases = bases or BasisStore()
         self._replica = replica or Replica()
@@ -91,17 +106,25 @@ class Worker:
             objective = self._objective_of(broadcast)
             check_fits(objective, broadcast.x.shape[0], broadcast.units)
             plan = Plan(broadcast.spec, law_of(broadcast.spec, objective.dim, basis), broadcast.address)
-            self._permit(broadcast.spec.samples(len(objective)), broadcast.spec.slopes)
+            self._permit(broadcast.spec, len(objective))
+            draws = self._draws(broadcast, len(objective))
         except ZofedhtError as error:
             return _answer(broadcast, "failed", "unusable", self._error_text(error))
         try:
             # Slopes that are not finite are reported by name.
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
                 stiff = stiff_directions(objective, broadcast.x) if broadcast.spec.tells_stiff else None
-                result = local_steps(objective, broadcast.x, plan)
+                if draws is None:
+                    result = local_steps(objective, broadcast.x, plan)
+                else:
+                    result = private_steps(objective, broadcast.x, plan, draws)
         except ObjectiveError as error:
             status: Status = "stopped" if broadcast.spec.on_error == "stop" else "failed"
             return _answer(broadcast, status, error.cause, self._error_text(error), error.step)
+        told = result.error
+        if told is not None and draws is not None:
+            self._error_text(told)  # to the device's own log: that an evaluation failed tells about the rows
+            told = None
         slopes = broadcast.spec.uplink == "slopes"
         return Update(
             round=broadcast.round,
@@ -116,13 +139,34 @@ class Worker:
             evaluations=result.evaluations,
             loss=result.loss,
             start_loss=result.start_loss,
-            cause=None if result.error is None else result.error.cause,
-            step=None if result.error is None else result.error.step,
-            reason="" if result.error is None else self._error_text(result.error),
+            cause=None if told is None else told.cause,
+            step=None if told is None else told.step,
+            reason="" if told is None else self._error_text(told),
             stiff=stiff,
             stiff_rank=0 if stiff is None else stiff.shape[1],
             skipped=result.skipped,
         )
+
+    def _draws(self, broadcast: Broadcast, shard: int) -> PrivateDraws | None:
+        """Return the private draws of a slot, or None where its slopes are sent as they are.
+
+        Raises DataError where the slot cannot be private.
+        """
+        spec = broadcast.spec
+        if spec.privacy == "none":
+            return None
+        if spec.uplink != "slopes":
+            raise DataError.public(f"uplink must be slopes where privacy is {spec.privacy}, got {spec.uplink!r}")
+        if spec.tells_stiff:
+            raise DataError.public(
+                f"stiff directions cannot be told where privacy is {spec.privacy}: they hold no noise"
+            )
+        if shard < spec.least_samples:
+            raise DataError.public(f"the client's shard has {shard} samples, fewer than least-samples")
+        secret = self._secret_of(broadcast) if spec.privacy == "local" else b""
+        parts = asdict(broadcast.address), asdict(spec), broadcast.client, broadcast.task, broadcast.units
+        asked = json.dumps((*parts, broadcast.basis_digest), sort_keys=True).encode()
+        return PrivateDraws(secret, asked, np.ascontiguousarray(broadcast.x, dtype="<f8").tobytes())
 
     def _basis(self, broadcast: Broadcast) -> Matrix | None:
         held = self._bases.get(broadcast.basis_digest)

@@ -51,10 +51,77 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
         )
     if config.aggregation != "mean":
         yield from _of_aggregation(config)
+    yield from _of_privacy(config)
     if config.step_is_auto:
         yield from _of_auto_steps(config)
     if config.weight_is_auto:
         yield from _of_auto_weight(config)
+
+
+def _of_privacy(config: RunConfig) -> Iterator[Problem]:
+    if config.privacy == "none":
+        if config.epsilon:
+            yield Problem(
+                "epsilon",
+                f"epsilon must be 0 when privacy is none, got {config.epsilon:g} (local and central add noise)",
+            )
+        return
+    which = f"when privacy is {config.privacy}"
+    if config.uplink != "slopes":
+        yield Problem(
+            "uplink",
+            f"uplink must be slopes {which}, since noise is added to K slopes and a move would need it in n numbers,"
+            f" got {config.uplink!r}",
+        )
+    if config.sampling != "without-replacement":
+        yield Problem(
+            "sampling",
+            f"sampling must be without-replacement {which}, which counts one slot of a client in a round, got"
+            f" {config.sampling!r}",
+        )
+    if config.row.shrinks:
+        yield Problem(
+            "algorithm",
+            f"algorithm must not be {config.algorithm} {which}: the stiff directions that clients name hold no noise",
+        )
+    if config.step_is_auto:
+        yield Problem(
+            "step-size", f"step-size must be a number {which}, since auto learns from losses, which hold no noise"
+        )
+    if config.on_error != "drop-slot":
+        yield Problem(
+            "on-error",
+            f"on-error must be drop-slot {which}, got {config.on_error!r}: that an evaluation failed tells about the"
+            " rows, so its slope counts as 0 and nobody is told",
+        )
+    if config.privacy == "central":
+        yield from _of_central_privacy(config)
+
+
+def _of_central_privacy(config: RunConfig) -> Iterator[Problem]:
+    wanted = {
+        "directions": (
+            "shared",
+            "noise is added to the mean of the slopes, and only along shared directions there is one",
+        ),
+        "aggregation": ("mean", "nobody has bounded what one client changes under another rule"),
+        "weighting": ("uniform", "a client must not change the mean by its number of rows"),
+    }
+    given = config.to_mapping()
+    for key, (value, why) in wanted.items():
+        if given[key] != value:
+            yield Problem(key, f"{key} must be {value} when privacy is central, got {given[key]!r}: {why}")
+    if config.weight_is_auto:
+        yield Problem(
+            "subspace-weight",
+            "subspace-weight must be a number when privacy is central, since auto learns from slopes without noise",
+        )
+    if config.least_samples:
+        yield Problem(
+            "least-samples",
+            "least-samples must be 0 when privacy is central, which protects clients and not single rows, got"
+            f" {config.least_samples}",
+        )
 
 
 def _of_aggregation(config: RunConfig) -> Iterator[Problem]:

@@ -18,6 +18,7 @@ from zofedht.common.choices import (
     MODELS,
     ON_ERROR,
     PARTITIONS,
+    PRIVACIES,
     PROBE_LAWS,
     SAMPLINGS,
     SLOPES,
@@ -240,6 +241,40 @@ class Keys:
         "float64",
         "type in which x, Q and moves are sent; float32 halves them and rounds them",
         rule=one_of(WIRE_DTYPES),
+    )
+    # privacy
+    privacy: str = _key(
+        "none",
+        "who adds noise to the slopes: nobody, each client (local), or the server to the mean of a round (central)",
+        rule=one_of(PRIVACIES),
+    )
+    clip: float = _key(
+        1.0,
+        "largest slope of one sample, or of a batch where F has no values of samples",
+        symbol="C",
+        rule=positive(),
+    )
+    noise_multiplier: float = _key(
+        1.0,
+        "standard deviation of the noise, in units of what one row (local) or one client (central) can change",
+        symbol="z",
+        rule=positive(),
+    )
+    epsilon: float = _key(
+        0.0,
+        "privacy loss that ends the run before it is exceeded; 0: only told",
+        symbol="epsilon",
+        rule=at_least(0.0, math.inf),
+    )
+    delta: float = _key(
+        1e-5, "probability with which the privacy loss may exceed epsilon", symbol="delta", rule=between(1e-300, 0.5)
+    )
+    least_samples: int = _key(
+        0,
+        "fewest samples of a shard that may answer; the accountant takes batch-size of so many as the sampling rate; 0:"
+        " any shard, and no sampling is counted",
+        unit="samples",
+        rule=at_least(0),
     )
     # robustness
     on_error: str = _key(

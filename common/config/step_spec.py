@@ -47,9 +47,18 @@ class StepSpec:
     kernel: str = _as("kernel")
     uplink: str = _as("uplink")
     on_error: str = _as("on_error", default="drop-slot")
+    privacy: str = _as("privacy", default="none")
+    clip: float = _as("clip", default=1.0)  # C
+    noise_multiplier: float = _as("noise_multiplier", default=1.0)  # z
+    least_samples: int = _as("least_samples", default=0)
 
     def samples(self, shard: int) -> int:
-        """Return how many samples a step is measured on: of a shard of one sample there is only the whole."""
+        """Return how many samples a step is measured on: of a shard of one sample there is only the whole.
+
+        Under local privacy this is the mean number, since each sample is in a batch or not by its own draw.
+        """
+        if self.privacy == "local":
+            return min(self.batch_size or shard, shard)
         return shard if shard == 1 else self.batch_size or shard
 
     def evaluations(self, shard: int) -> int:

@@ -48,3 +48,11 @@ class QuadraticObjective(ExactObjective):
         if self.l2:
             change += penalty_difference(w, v, upper, lower, self.l2)[0]
         return change, self._value(w + lower * v, centre, batch)
+
+    def differences(self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice) -> Vector:
+        bent, middle = self.curvature * v, 0.5 * (upper + lower)
+        towards: Vector = float(bent @ w) + middle * float(bent @ v) - np.asarray(self.centres[batch] @ bent)
+        return (upper - lower) * towards
+
+    def penalty(self, w: Vector, v: Vector, upper: float, lower: float) -> float:
+        return penalty_difference(w, v, upper, lower, self.l2)[0] if self.l2 else 0.0

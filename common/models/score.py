@@ -67,6 +67,13 @@ class ScoreObjective(ExactObjective):
             return change + extra, low + extra_low
         return change, low
 
+    def differences(self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice) -> Vector:
+        scores, delta = self.score_ends(w, v, upper, lower, self.features[batch])
+        return self.loss.difference(scores, delta, self.target[batch])
+
+    def penalty(self, w: Vector, v: Vector, upper: float, lower: float) -> float:
+        return penalty_difference(w, v, upper, lower, self.l2)[0] if self.l2 else 0.0
+
     def evaluate(self, x: Vector) -> dict[str, float]:
         """Return the loss, and the accuracy: the share of rows whose score has the sign of their label."""
         scores = self.scores(x, self.features)

@@ -104,6 +104,15 @@ class Objective(ABC):
         """Return F at each row of ``ws``, (rows,) float64; override it where many points together are cheaper."""
         return np.array([checked_loss(value) for value in self._at_once(list(ws), batch)], dtype=np.float64)
 
+    def differences(self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice) -> Vector | None:
+        """Return F(w + upper v) - F(w + lower v) of each sample of the batch, (b,); None where F has no such values.
+
+        ``privacy = local`` then bounds what one sample changes; else it bounds what all of them change together.
+        F must be the mean of these values, but for a part that depends on no sample. A sample that cannot be evaluated
+        has NaN: an exception would let one sample decide about the others.
+        """
+        return None
+
     def _at_once(self, points: Sequence[Vector], batch: Indices | slice) -> list[float]:
         if self.concurrency == 1:
             return [self.value(point, batch) for point in points]
@@ -146,6 +155,10 @@ class ExactObjective(Objective):
         self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice
     ) -> tuple[float, float]:
         """Return F(w + upper v) - F(w + lower v), and F(w + lower v)."""
+
+    def penalty(self, w: Vector, v: Vector, upper: float, lower: float) -> float:
+        """Return the part of ``difference`` that depends on no sample, which ``differences`` lacks."""
+        return 0.0
 
     def evaluate(self, x: Vector) -> dict[str, float]:
         return {"loss": self.value(x, slice(None))}

@@ -212,6 +212,10 @@ class _Searched(Objective):
         middle, along = self.units.ends(w, directions, radius, 0.0)
         return self.inner.base_and_ends(middle, along, radius, batch)
 
+    def differences(self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice) -> Vector | None:
+        middle, along = self.units.ends(w, v, upper, lower)
+        return self.inner.differences(middle, along, upper, lower, batch)
+
     def values(self, ws: Matrix, batch: Indices | slice) -> Vector:
         return self.inner.values(self.units.to_user(ws), batch)
 

@@ -17,6 +17,7 @@ from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.means import OUTLIER, lengths_of, robust_mean, usual_length
 from zofedht.server.aggregation.replays import Contribution, Replays
+from zofedht.server.privacy import with_noise
 
 __all__ = ["Combined", "Outlier", "combine", "summed_outliers"]
 
@@ -46,6 +47,8 @@ def combine(
     replays: Replays,
     basis: Matrix | None,
     medians: tuple[float, ...],
+    *,
+    secret: str = "",
 ) -> Combined:
     """Return what the updates that count come to (Algorithm 1, line 20, or another rule in its place).
 
@@ -63,6 +66,8 @@ def combine(
         Q of the round.
     medians : tuple of floats
         Median lengths of the rounds before.
+    secret : str
+        What the noise of the mean is drawn from, under central privacy.
     """
     if not updates:
         return Combined([], (), medians)
@@ -73,9 +78,13 @@ def combine(
         for update, length in zip(updates, lengths, strict=True)
         if length > OUTLIER * usual > 0.0
     )
+    first = updates[0]
+    if config.privacy == "central":  # the config has shared directions, slopes up and the mean with equal weights
+        rows = np.stack([u.slopes for u in updates if u.slopes is not None])
+        noised = replace(first, slopes=with_noise(config, secret, first.round, rows))
+        return Combined(replays.contributions([noised], asked, basis, config.weighting), outliers, medians)
     if config.aggregation == "mean" or len(updates) == 1:
         return Combined(replays.contributions(updates, asked, basis, config.weighting), outliers, medians)
-    first = updates[0]
     eta, dimension = asked[first.slot].spec.step_size, asked[first.slot].dimension
     if all(u.slopes is not None for u in updates) and len({asked[u.slot].address.directions for u in updates}) == 1:
         # Along shared directions the slopes are the move: one row of them is replayed.

@@ -30,6 +30,7 @@ from zofedht.server.core.selection import redraw
 from zofedht.server.core.state import ServerState, Totals
 from zofedht.server.core.traffic import Traffic
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
+from zofedht.server.privacy import Account, drawing_seed
 
 __all__ = ["Coordinator"]
 
@@ -59,6 +60,7 @@ class Coordinator:
         self._attempt = Attempt()
         self._failures: list[Failure] = []  # of the earlier attempts at this round
         self._holdings = Holdings(config.downlink, config.memory if config.weight else 0)
+        self._account = Account(config)
         self._traffic, self._metered = Traffic(), False
         self._mark = clock()
         self.evaluation: FullEvaluation | None = None
@@ -74,14 +76,17 @@ class Coordinator:
         return self._finished(self.state)
 
     def _finished(self, state: ServerState) -> bool:
-        return self.config.is_over(state.round, state.totals.evaluations)
+        if self.config.is_over(state.round, state.totals.evaluations):
+            return True
+        return not self._account.allows_round(state.exposure)
 
     def ask(self, members: Sequence[Member]) -> list[Broadcast]:
         """Return this attempt's broadcasts, each as its client must be sent it.
 
         Raises RoundError when there is nobody to ask.
         """
-        members = [self._holdings.fallbacks.known(member) for member in members]
+        members = [self._known(member) for member in members]
+        self._expose_round(len(members))
         broadcasts = ask(self.state, self.config, members, self._attempt.number)
         by_name = {member.name: member for member in members}
         self._attempt = Attempt(self._attempt.number)
@@ -98,13 +103,20 @@ class Coordinator:
         if slot not in self._attempt.asked:
             return None
         lost = self._attempt.lose(slot)
-        others = [member for member in members if member.name not in lost]
+        free = [one for one in members if self._account.allows_slot(self.state.exposure, one.name)]
+        others = [member for member in free if member.name not in lost]
         if len(lost) > self.config.max_retries:
             return None
-        chosen = redraw(others, seed=self.config.seed, round_=self.state.round, slot=slot, lost=len(lost))
+        chosen = redraw(
+            others,
+            seed=drawing_seed(self.config, self.state.secret),
+            round_=self.state.round,
+            slot=slot,
+            lost=len(lost),
+        )
         if chosen is None:
             return None
-        chosen = self._holdings.fallbacks.known(chosen)
+        chosen = self._known(chosen)
         broadcast = given_to(self._attempt.asked[slot], chosen, self.config)
         self._give(broadcast, chosen)
         return self._send(broadcast)
@@ -124,8 +136,8 @@ class Coordinator:
 
     @property
     def rechecks(self) -> bool:
-        """Whether replies may be slopes, whose directions are to be checked."""
-        return self.config.uplink == "slopes"
+        """Whether replies may be slopes, and a move is taken where their directions are not the server's."""
+        return self.config.uplink == "slopes" and self.config.privacy == "none"
 
     def recheck(self, updates: Sequence[Update]) -> list[Broadcast]:
         """Return the broadcasts that ask for the move, where a client's slopes are not along the server's directions.
@@ -173,7 +185,27 @@ class Coordinator:
             return None
         return self._advance(state, outcome)
 
+    def _known(self, member: Member) -> Member:
+        """Return the member with what is known of its directions; private slots have no move to fall back to."""
+        if self.config.privacy != "none":
+            return replace(member, moves_only="")
+        return self._holdings.fallbacks.known(member)
+
+    def _expose_round(self, members: int) -> None:
+        """Count a round of central privacy, once for all its attempts. Raises RoundError where epsilon forbids it."""
+        if self.config.privacy != "central" or self._attempt.number:
+            return
+        small = members < self.config.num_clients
+        if not self._account.allows_round(self.state.exposure, small=small):
+            raise RoundError(
+                f"round {self.state.round} would spend more than epsilon = {self.config.epsilon:g}: {members} of"
+                f" {self.config.num_clients} clients are there, and sampling counts only where all of them can be drawn"
+            )
+        self.state = replace(self.state, exposure=self.state.exposure.with_round(small=small))
+
     def _give(self, broadcast: Broadcast, member: Member) -> None:
+        if self.config.privacy == "local":  # lost or refused, its answer may have left the client
+            self.state = replace(self.state, exposure=self.state.exposure.with_slot(member.name))
         self._attempt.give(broadcast, member)
         self._holdings.meet(member, broadcast)
 
@@ -219,6 +251,7 @@ class Coordinator:
         )
         others = self._holdings.fallbacks.take()
         record = record_round(previous, self._attempt, outcome, totals, evaluation, others)
+        record = replace(record, epsilon=self._account.epsilon(following.exposure))
         self._holdings.moved(next(iter(self._attempt.asked.values())), outcome.lengths, following.x)
         self._attempt, self._failures, self._changes = Attempt(), [], ()
         for observer in self.observers:

@@ -40,6 +40,7 @@ class RoundRecord:
     start_loss: float = math.nan  # clients' mean loss at the x that the round began from, of each slot's first probe
     unevaluated: list[dict[str, object]] = field(default_factory=list)  # clients that a full evaluation lacks, and why
 
+    epsilon: float = 0.0  # of the privacy that is spent by the end of the round
     outliers: list[dict[str, object]] = field(default_factory=list)  # slots whose move is many times as long as usual
 
 

@@ -24,6 +24,7 @@ from zofedht.server.aggregation.screening import Failure, Skipped, diverged, scr
 from zofedht.server.auto import Intervention
 from zofedht.server.core.selection import select
 from zofedht.server.core.state import ServerState
+from zofedht.server.privacy import drawing_seed
 
 __all__ = ["Outcome", "ask", "given_to", "tell"]
 
@@ -52,7 +53,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         members,
         config.clients_per_round,
         config.sampling,
-        seed=config.seed,
+        seed=drawing_seed(config, state.secret),
         round_=auto.drawn_as(state.auto, state.round),
         attempt=attempt,
     )
@@ -119,7 +120,7 @@ def tell(
     replies = auto.Replies(usable, asked, lost)
     learnt = auto.learn(state.auto, _now(state, config), replies)
     counted = [update for update in usable if update.slot in learnt.counts]
-    combined = combine(counted, asked, config, replays, state.basis, state.lengths)  # line 20
+    combined = combine(counted, asked, config, replays, state.basis, state.lengths, secret=state.secret)  # line 20
     contributions = combined.contributions
     x, move = _moved(state, contributions)  # line 21: x_{r+1} and Delta_r
     if not np.all(np.isfinite(x)):

@@ -24,6 +24,7 @@ from zofedht.server.core.fallbacks import count_fallbacks
 from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, evaluation_summary
+from zofedht.server.privacy import Account
 from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, write_checkpoint
 from zofedht.server.records.files import read_json, replace_file
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
@@ -202,6 +203,7 @@ class RunFolder:
             "outliers": summed_outliers(rows),
             "lost": count_lost(rows, config.steps_of_slot),
             "at_bounds": _at_bounds(state),
+            "privacy": Account(config).about(state.exposure),
             "x_sha256": sha256_of_x(state.user_x),
             "engine": self._engine(),
             "config": config.to_mapping(),

@@ -31,6 +31,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         *_outliers(summary["outliers"], summary["config"]),
         *_lost(summary["lost"], summary["config"]),
         *_bounds(summary["at_bounds"]),
+        *_privacy(summary["privacy"]),
         f"x               sha256 {summary['x_sha256']}",
         f"summary: {folder.summary_file}",
         f"history: {folder.history_file}",
@@ -134,6 +135,16 @@ def _bounds(at: Mapping[str, int]) -> list[str]:
             "                if that is unexpected, try a smaller step-size, or a larger radius where F is noisy"
         )
     return lines
+
+
+def _privacy(about: Mapping[str, Any]) -> list[str]:
+    """Return what was spent, and whom and what it protects from whom."""
+    if not about:
+        return []
+    of = f" of {about['most_epsilon']:g}" if about["most_epsilon"] else ""
+    against = "the server" if about["privacy"] == "local" else "readers of x"
+    spent = f"epsilon {about['epsilon']:.3g}{of} at delta {about['delta']:g}"
+    return [f"privacy         {spent}, of {about['protects']} against {against}"]
 
 
 def _number(value: float | None) -> str:

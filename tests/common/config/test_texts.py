@@ -22,6 +22,7 @@ _OTHER: dict[str, Any] = {
     "step_schedule": "constant", "local_steps": 3, "batch_size": 0, "init": "ones", "num_clients": 100,
     "clients_per_round": 10, "sampling": "without-replacement", "weighting": "examples", "rounds": 0,
     "aggregation": "median", "tolerate": 2,
+    "privacy": "local", "clip": 0.5, "noise_multiplier": 1.25, "epsilon": 8.0, "delta": 1e-06, "least_samples": 70,
     "budget": 10**12, "seed": 2**63 - 1, "uplink": "slopes", "directions": "shared", "downlink": "slopes",
     "wire_dtype": "float32",
     "min_replies": 2, "max_retries": 0, "round_timeout": 0.1,
@@ -46,7 +47,10 @@ def test_toml_round_trip_keeps_every_key(tmp_path: Path) -> None:
     assert set(_OTHER) == set(fields)
     assert not any(_OTHER[name] == default for name, default in fields.items())
     assert _reread(RunConfig(), tmp_path) == RunConfig()
-    apart = ({"downlink": "x", "weighting": "uniform"}, {"wire_dtype": "float64", "aggregation": "mean"})
+    apart = (
+        {"downlink": "x", "weighting": "uniform", "on_error": "drop-slot"},
+        {"wire_dtype": "float64", "aggregation": "mean", "privacy": "none", "epsilon": 0.0},
+    )
     for changes in apart:  # what does not go with another key's value
         config = RunConfig(**(_OTHER | changes))
         assert _reread(config, tmp_path) == config

@@ -1,0 +1,26 @@
+"""Where the steps of a slot led."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zofedht.common.errors import ObjectiveError
+from zofedht.common.typing import Vector
+
+__all__ = ["SlotResult"]
+
+
+@dataclass(frozen=True)
+class SlotResult:
+    """move: w_K - x_r, (n,). slopes: c_1..c_Kq, (K q,), 0 in a skipped step. loss: mean loss of the probes.
+
+    start_loss: of the first probe that was not skipped, the mean of its two ends; until then w is still x_r.
+    """
+
+    move: Vector
+    slopes: Vector
+    loss: float
+    start_loss: float
+    evaluations: int
+    skipped: int = 0
+    error: ObjectiveError | None = None  # of the first skipped step, or of the first slope that counts as 0
