@@ -1,6 +1,6 @@
 """The run config: every key with its rule, checked in one place.
 
 Others use ``run_config`` (RunConfig, dashed, FREE_KEYS), ``step_spec`` (StepSpec: how steps are taken) and ``texts``
-(assignments, TOML, the table of keys). Inside, keys holds the keys, contradictions what is wrong with several of them,
-and checking reads a mapping.
+(assignments and TOML). Inside, keys holds the keys, contradictions what is wrong with several of them, and checking
+reads a mapping.
 """

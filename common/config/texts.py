@@ -1,20 +1,18 @@
-"""Run configs as texts: ``key=value`` assignments, TOML files, and the table of keys in docs/config.md."""
+"""Run configs as texts: ``key=value`` assignments and TOML files."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from zofedht.common.config.keys import Scalar, dashed, kind_of
+from zofedht.common.config.keys import Scalar, kind_of
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
-from zofedht.common.rules import Rule, choices_of
 
-__all__ = ["dump_toml", "key_table", "load_toml", "markdown_table", "parse_assignments"]
+__all__ = ["dump_toml", "load_toml", "parse_assignments"]
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
@@ -69,31 +67,3 @@ def dump_toml(config: RunConfig) -> str:
 def _toml_value(value: Scalar) -> str:
     # JSON's strings, numbers and booleans are TOML's as well, but for surrogate pairs and a bare DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def markdown_table() -> str:
-    """Return the table of all keys as docs/config.md shows it; a test compares them."""
-    rows = [
-        f"| `{row['key']}` | {row['meaning']} | {row['unit']} | `{row['default']}` | {row['symbol']} |"
-        for row in key_table()
-    ]
-    return "\n".join(["| key | meaning | unit | default | paper |", "|---|---|---|---|---|", *rows])
-
-
-def key_table() -> list[dict[str, str]]:
-    """Return one row for each key (key, meaning, unit, default, symbol), for docs/config.md."""
-    return [
-        {
-            "key": dashed(field.name),
-            "meaning": field.metadata["meaning"] + _choices(field.metadata["rule"]),
-            "unit": field.metadata["unit"],
-            "default": json.dumps(field.default),
-            "symbol": field.metadata["symbol"],
-        }
-        for field in dataclasses.fields(RunConfig)
-    ]
-
-
-def _choices(rule: Rule | None) -> str:
-    names = choices_of(rule)
-    return ": " + ", ".join(f"`{name}`" for name in names) if names else ""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from zofedht.common.config.run_config import RunConfig, dashed
-from zofedht.common.config.texts import dump_toml, key_table, load_toml, parse_assignments
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.texts import dump_toml, load_toml, parse_assignments
 from zofedht.common.errors import ConfigError
 
 _OTHER: dict[str, Any] = {
@@ -134,19 +134,3 @@ def test_assignments_are_checked_like_other_values() -> None:
         "mlp-bias must be true or false, got 'yes'",
         "seed must be a whole number, got 1.5",
     )
-
-
-def test_key_table_has_a_full_row_for_every_key() -> None:
-    rows = key_table()
-    assert [row["key"] for row in rows] == [dashed(field.name) for field in dataclasses.fields(RunConfig)]
-    for row in rows:
-        assert set(row) == {"key", "meaning", "unit", "default", "symbol"}
-        assert all(row.values()), row["key"]
-
-
-def test_key_table_shows_toml_defaults_and_choices() -> None:
-    rows = {row["key"]: row for row in key_table()}
-    shown = "\n".join(f"{key} = {row['default']}" for key, row in rows.items()) + "\n"
-    assert shown == dump_toml(RunConfig())
-    assert "`logistic`, `svm-hinge`, `svm-squared-hinge`, `mlp`, `quadratic`" in rows["model"]["meaning"]
-    assert rows["radius"]["symbol"] == "mu"
