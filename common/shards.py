@@ -21,6 +21,7 @@ from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.messages import Member
 
 __all__ = [
+    "check_count",
     "config_of_task",
     "held_out_objective",
     "lone_objective",
@@ -86,6 +87,17 @@ def held_out_objective(config: RunConfig) -> Objective:
     """Return the built-in objective on the test rows."""
     kept = _latest(config.task)
     return build_model(config.model, kept.test, kept.options)
+
+
+def check_count(config: RunConfig, count: int) -> None:
+    """Raise ConfigError or DataError unless a run of this config can have so many clients.
+
+    Where the rows are the server's they are dealt to try it; ``config`` is then that of the latest task.
+    """
+    tried = config.replace(num_clients=count)
+    if config.server_has_rows:
+        rows = _latest(config.task).train
+        _deal(tried, rows.labels, rows.target)
 
 
 def config_of_task(task: str) -> RunConfig:

@@ -18,6 +18,7 @@ from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 from zofedht.client.join.patience import Patience
 from zofedht.common.errors import JoinError, ZofedhtError
 from zofedht.common.tls import TlsFiles
+from zofedht.common.wire.chunks import pieces_of
 
 __all__ = ["Connection", "stay_joined"]
 
@@ -109,7 +110,9 @@ def stay_joined(
             raise JoinError(f"the server at {connection.address} refuses this client: {reason}")
         if pause is None:
             raise JoinError(f"no connection to {connection.address} for {connection.max_wait:g} seconds: {reason}")
-        report(f"no connection to {connection.address} ({reason}); trying again in {pause:.1f} s")
+        put_off = code is grpc.StatusCode.ABORTED and not line.admitted
+        what = "not admitted yet by" if put_off else "no connection to"
+        report(f"{what} {connection.address} ({reason}); trying again in {pause:.1f} s")
         sleep(pause)
 
 
@@ -138,12 +141,8 @@ class _Line:
         """
         answers: queue.SimpleQueue[ClientMessage | None] = queue.SimpleQueue()
         with self._connection.channel() as channel:
-            join = channel.stream_stream(
-                _METHOD,
-                request_serializer=ClientMessage.SerializeToString,
-                response_deserializer=ServerMessage.FromString,
-            )
-            messages: Iterator[ServerMessage] = join(iter(answers.get, None))
+            join = channel.stream_stream(_METHOD, response_deserializer=ServerMessage.FromString)
+            messages: Iterator[ServerMessage] = join(_pieces(answers))
             try:
                 for message in messages:
                     kind = message.WhichOneof("msg")
@@ -174,6 +173,11 @@ class _Line:
         elif self._connection.tls is None and not self._introduced and re.search(_MAY_BE_TLS, details):
             details += "; a server that speaks TLS hangs up on --insecure: give --tls-dir instead"
         return details
+
+
+def _pieces(answers: queue.SimpleQueue[ClientMessage | None]) -> Iterator[bytes]:
+    for answer in iter(answers.get, None):
+        yield from pieces_of(answer.SerializeToString())
 
 
 class _StreamEndedError(grpc.RpcError):  # type: ignore[misc]

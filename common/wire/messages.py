@@ -184,7 +184,7 @@ class Hello:
     instance: str  # of the process: the same one may come back over a new connection
     source: str = wired(one_of(("partition", "data", "objective")))  # what its objective is made from
     shard_index: int = wired(at_least(OWN_ROWS))  # OWN_ROWS: waits to be dealt one
-    shard_count: int = wired(at_least(0))  # of how many; 0 with ``shard_index`` = OWN_ROWS
+    shard_count: int = wired(at_least(0, 10**6))  # of how many; 0 with ``shard_index`` = OWN_ROWS
     examples: int = wired(at_least(0))  # rows of the shard; 0 while it waits
     dimension: int = wired(at_least(0))  # n; 0 while it waits
     protocol: int = wired(at_least(0))
@@ -194,7 +194,9 @@ class Hello:
     names: str = ""  # of the parameters, a line each, where its objective has some, or their digest
 
     def check(self) -> None:
-        """Raise MessageError unless the units are those of so many parameters."""
+        """Raise MessageError unless the share is one of so many, and the units are those of so many parameters."""
+        if self.shard_index >= self.shard_count if self.shard_index != OWN_ROWS else self.shard_count:
+            raise MessageError(f"a partition must be I of N > I, or none, got {self.shard_index} of {self.shard_count}")
         if len(self.units) not in (0, DIGEST_BYTES, 24 * self.dimension):
             raise MessageError(
                 f"units must hold scale and both bounds of {self.dimension} parameters, or a digest, got"

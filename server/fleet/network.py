@@ -100,9 +100,9 @@ class NetworkSites:
         self._refused: set[tuple[str, str]] = set()
         self._gone: dict[str, float] = {}  # since when a site has been known not to be there
         self._roster = Roster(self._report)
-        door = JoinService(self._roster, self._hello, self._expected, _MOST_BYTES, refused=self._tell_refused)
+        door = JoinService(self._roster, self._hello, self._expected, lambda: _MOST_BYTES, refused=self._tell_refused)
         self._health = serve_health(listening.health_address) if listening.health_address else None
-        self._server, self.port = start_grpc_server(listening.address, door, tls=tls, max_message_bytes=_MOST_BYTES)
+        self._server, self.port = start_grpc_server(listening.address, door, tls=tls)
         self._pool: ThreadPoolExecutor | None = None
         self._report(f"listening on port {self.port}")
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from zofedht.common.objective.agreement import units_mismatch
 from zofedht.common.objective.names import names_mismatch
 from zofedht.common.replay import draw_digest
+from zofedht.common.rules import MOST
 from zofedht.common.wire.messages import PROTOCOL, Hello
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
 
-__all__ = ["Expected", "other_draws", "refusal"]
+__all__ = ["Expected", "Refusal", "other_draws", "refusal"]
 
 
 @dataclass(frozen=True)
@@ -25,15 +27,37 @@ class Expected:
     count_given: bool = False  # whether ``shard_count`` is a num-clients of the command line
     units: bytes | None = None  # scale and bounds as in a Hello; None while unknown
     names: str | None = None  # of the parameters as in a Hello; None while unknown
-    first: str = ""  # a joined client with this n, these units and names
+    first: str = ""  # the joined client that n, units and names were taken from; empty where the run has its own
+    most_dimension: int = MOST  # largest n that the server takes from a client
+    miscounts: Callable[[int], str] = lambda count: ""  # why the run cannot have so many clients, or an empty text
     roll: Mapping[str, int] | None = None  # all allowed clients and their numbers of samples; None for any
 
 
-def refusal(hello: Hello, expected: Expected, certified_name: str | None = None) -> str | None:
-    """Return the sentence that refuses the client, or None.
+class Refusal(NamedTuple):
+    """Why a client is refused, and whether for good: what another client has said may be false, or withdrawn."""
+
+    reason: str
+    final: bool = True
+
+
+def refusal(hello: Hello, expected: Expected, certified_name: str | None = None) -> Refusal | None:
+    """Return why the client is refused, or None.
 
     ``certified_name`` is the common name in its certificate, or None without TLS.
     """
+    if reason := _breaks_a_rule(hello, expected, certified_name):
+        return Refusal(reason)
+    if hello.source == "partition" and hello.shard_index >= 0 and expected.shard_count not in (0, hello.shard_count):
+        reason = f"N of --partition I/N must be num-clients = {expected.shard_count}, got {hello.shard_count}"
+        return Refusal(reason, expected.count_given)
+    if reason := _differs(hello, expected):
+        return Refusal(f"{reason}{_settled(expected)}", not expected.first)
+    reason = _not_on(expected.roll, hello)
+    return Refusal(reason) if reason else None
+
+
+def _breaks_a_rule(hello: Hello, expected: Expected, certified_name: str | None) -> str | None:
+    """Return what no other client has to do with."""
     if hello.protocol != PROTOCOL:
         return (
             f"this client speaks protocol {hello.protocol} (version {hello.version}), the server protocol {PROTOCOL};"
@@ -60,8 +84,6 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
             "the server deals its own data set; join with --partition I/N (or start the server with"
             " --set dataset=clients for clients that hold their own rows)"
         )
-    if hello.source == "partition" and hello.shard_index >= 0 and expected.shard_count not in (0, hello.shard_count):
-        return f"N of --partition I/N must be num-clients = {expected.shard_count}, got {hello.shard_count}"
     if hello.source == "objective" and hello.shard_index >= 0 and expected.count_given:
         count, told = expected.shard_count, f"--partition {hello.shard_index}/{hello.shard_count}"
         if hello.shard_count != count:
@@ -69,10 +91,23 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
                 f"N of --partition I/N must be num-clients = {count}, this client was started with {told};"
                 f" join with --partition I/{count}, or start the server with num-clients={hello.shard_count}"
             )
+    if not expected.dimension and hello.dimension > expected.most_dimension:
+        return (
+            f"this client's objective has n = {hello.dimension} parameters, and messages of --max-message-mb hold at"
+            f" most {expected.most_dimension}; raise it on the server"
+        )
+    counts = hello.source == "partition" and hello.shard_count and not expected.shard_count
+    if counts and (reason := expected.miscounts(hello.shard_count)):
+        return f"--partition {hello.shard_index}/{hello.shard_count}: {reason}"
+    return None
+
+
+def _differs(hello: Hello, expected: Expected) -> str:
+    """Return in what the client's objective is not the run's, or an empty text."""
     if expected.dimension and hello.dimension and hello.dimension != expected.dimension:
         way_out = "check model, preprocess and the number of columns"
         if hello.source == "objective":
-            way_out = f"all clients' objectives must have the same number of parameters{_settled(expected)}"
+            way_out = "all clients' objectives must have the same number of parameters"
         return (
             f"the server's x has n = {expected.dimension} parameters, this client's objective has {hello.dimension};"
             f" {way_out}"
@@ -81,7 +116,7 @@ def refusal(hello: Hello, expected: Expected, certified_name: str | None = None)
     unlike = units_mismatch(hello.units, units, "this client's objective", "the run's")
     if not unlike and expected.names is not None and hello.dimension:
         unlike = names_mismatch(hello.names, expected.names, "this client's objective", "the run's")
-    return f"{unlike}{_settled(expected)}" if unlike else _not_on(expected.roll, hello)
+    return unlike
 
 
 def _not_on(roll: Mapping[str, int] | None, hello: Hello) -> str | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 
 from flwr.proto.transport_pb2 import ClientMessage
 
+from zofedht.common.errors import MessageError
+from zofedht.common.wire.chunks import Assembly
 from zofedht.server.core.traffic import Traffic
 
 __all__ = ["GRPC_PREFIX", "Conversation", "LostClient"]
@@ -36,8 +38,8 @@ class Conversation:
     """
 
     def __init__(self, most_bytes: int) -> None:
-        """``most_bytes`` is the longest accepted message; it may grow when the client is admitted."""
-        self.most_bytes = most_bytes
+        """``most_bytes`` is the longest accepted message until ``accept`` says otherwise."""
+        self._assembly = Assembly(lambda: most_bytes)
         self._out: queue.SimpleQueue[tuple[bytes, Traffic | None] | None] = queue.SimpleQueue()
         self._traffic: Traffic | None = None  # counts the awaited answer
         self._turn = threading.Lock()  # a client with two slots answers one after the other
@@ -46,6 +48,10 @@ class Conversation:
         self._answer: ClientMessage | None = None
         self._end = ""  # why the stream has ended
         self.complaint = ""  # the client's fault, if that ended the stream
+
+    def accept(self, most_bytes: Callable[[], int]) -> None:
+        """Accept messages of so many bytes from now on; what the callable returns may change."""
+        self._assembly.most_bytes = most_bytes
 
     def ask(self, message: bytes, timeout: float, traffic: Traffic | None = None) -> ClientMessage:
         """Send a serialised ServerMessage and return the answer; ``traffic`` counts both on the wire.
@@ -84,11 +90,11 @@ class Conversation:
             self._state = _State.LATE
             raise LostClient(f"no answer within {timeout:.3g} seconds")
 
-    def listen(self, messages: Iterator[bytes]) -> None:
-        """Take in the client's messages until the stream ends; runs in a thread of its own."""
+    def listen(self, pieces: Iterator[bytes]) -> None:
+        """Take in the pieces of the client's messages until the stream ends; runs in a thread of its own."""
         try:
-            for data in messages:
-                complaint = self._take(data)
+            for piece in pieces:
+                complaint = self._take(piece)
                 if complaint:
                     self.complaint = complaint
                     self.close(complaint)
@@ -98,18 +104,24 @@ class Conversation:
         finally:
             self.close()
 
-    def _take(self, data: bytes) -> str | None:
-        if len(data) > self.most_bytes:
-            return f"its message must have at most {self.most_bytes} bytes, got {len(data)}"
+    def _take(self, piece: bytes) -> str | None:
+        with self._changed:
+            if self._state is _State.IDLE:
+                return "it sent a message without a question"
+            traffic = self._traffic
+        if traffic is not None:  # a late answer has crossed the wire, too
+            traffic.received(len(piece) + GRPC_PREFIX)
+        try:
+            data = self._assembly.take(piece)
+        except MessageError as error:
+            return str(error)
+        if data is None:
+            return None
         try:
             message = ClientMessage.FromString(data)
         except Exception:  # protobuf's DecodeError, or others for malformed text
             return f"its message of {len(data)} bytes cannot be read"
         with self._changed:
-            if self._state is _State.IDLE:
-                return "it sent a message without a question"
-            if self._traffic is not None:  # a late answer has crossed the wire, too
-                self._traffic.received(len(data) + GRPC_PREFIX)
             if self._state is _State.ASKED:
                 self._answer = message
                 self._changed.notify_all()

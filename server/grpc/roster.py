@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -163,8 +164,8 @@ class Roster(SimpleClientManager):
         name = proxy.hello.name
         if name not in self._dealt:
             # A connected client holds its old shard even before it is dealt again.
-            held = [self._dealt.get(other.hello.name, other.shard_index) for other in self._names.values()]
-            self._dealt[name] = min(range(self._count), key=lambda index: (held.count(index), index))
+            held = Counter(self._dealt.get(other.hello.name, other.shard_index) for other in self._names.values())
+            self._dealt[name] = min(range(self._count), key=lambda index: (held[index], index))
             try:
                 self._remember(self._dealt)
             except DataError as error:  # a full disk: the next change is another chance

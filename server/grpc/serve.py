@@ -12,7 +12,9 @@ from flwr.common import GetPropertiesIns
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
+from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
+from zofedht.common.shards import check_count
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import OWN_ROWS, Question
@@ -31,6 +33,7 @@ __all__ = ["ServeOptions", "serve"]
 
 _FAREWELL_SECONDS = 2.0  # for the last message, which a stopped client never reads
 _ROOM_FOR_TEXT = 2**20
+_HEADERS = 2**16  # bytes of a reply around the numbers of its vectors
 _REMINDER_SECONDS = 30.0
 _MOST_REFUSALS = 100  # in the log
 _MOST_NAME = 64  # characters of a refused client's name
@@ -90,10 +93,9 @@ def serve(
                 report(f"{folder.path} holds no run to continue; a new one begins there")
         count = config.num_clients if state is not None or "num-clients" in keys else 0
         health = serve_health(options.health_address) if options.health_address else None
-        service = _Service(config, state, count, report, count_given="num-clients" in keys)
-        most_bytes = service.most_bytes(options.max_message_bytes)
-        join = JoinService(service.roster, service.hello, service.expected, most_bytes, refused=service.refused)
-        server, port = start_grpc_server(options.address, join, tls=options.tls, max_message_bytes=most_bytes)
+        service = _Service(config, state, count, report, options.max_message_bytes, count_given="num-clients" in keys)
+        join = JoinService(service.roster, service.hello, service.expected, service.most_bytes, refused=service.refused)
+        server, port = start_grpc_server(options.address, join, tls=options.tls)
         listening(port)
         try:
             result = _finished(config, folder, state)
@@ -137,6 +139,7 @@ class _Service:
         state: ServerState | None,
         count: int,
         report: Callable[[str], None],
+        limit: int,
         *,
         count_given: bool = False,
     ) -> None:
@@ -144,6 +147,8 @@ class _Service:
         self._config = config
         self._count, self._count_given = count, count_given
         self._report = report
+        self._limit = limit  # bytes of any reply
+        self._vectors = 4 if config.objective else 1  # a black box may send its scale and bounds
         central = central_evaluator(config)
         self._settled = _Settled()
         if central is not None:
@@ -153,11 +158,10 @@ class _Service:
         self._begun = state is not None
         self._told: set[tuple[str, str]] = set()  # who was refused, and why
 
-    def most_bytes(self, limit: int) -> int:
-        """Return the longest accepted reply: ``limit``, or room for x and some text where n is known."""
-        vectors = 4 if self._config.objective else 1  # a black box may send its scale and bounds
-        dimension = self._settled.dimension
-        return min(limit, 8 * vectors * dimension + _ROOM_FOR_TEXT) if dimension else limit
+    def most_bytes(self) -> int:
+        """Return the longest accepted reply: room for x and some text, or the limit until n is known."""
+        needed = 8 * self._vectors * self._settled.dimension + _ROOM_FOR_TEXT
+        return min(self._limit, needed) if self._settled.dimension else self._limit
 
     def hello(self) -> GetPropertiesIns:
         """The question that asks a client for its introduction."""
@@ -180,7 +184,17 @@ class _Service:
             count_given=self._count_given,
             units=settled.units,
             first=settled.by,
+            most_dimension=max(0, self._limit - _HEADERS) // (8 * self._vectors),
+            miscounts=self._miscounts,
         )
+
+    def _miscounts(self, count: int) -> str:
+        """Return why the run cannot have so many clients, or an empty text."""
+        try:
+            check_count(self._config, count)
+        except ZofedhtError as error:
+            return str(error)
+        return ""
 
     def refused(self, name: str, reason: str) -> None:
         """Report each refused client once with the reason."""

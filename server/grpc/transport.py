@@ -16,6 +16,7 @@ from flwr.proto.transport_pb2 import ServerMessage
 
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.tls import TlsFiles
+from zofedht.common.wire.chunks import MOST_OF_A_PIECE
 from zofedht.common.wire.codec import decode
 from zofedht.common.wire.messages import Hello
 from zofedht.server.grpc.admission import Expected, refusal
@@ -45,7 +46,7 @@ class JoinService:
         roster: Roster,
         hello: Callable[[], GetPropertiesIns],
         expected: Callable[[], Expected],
-        most_bytes: int,
+        most_bytes: Callable[[], int],
         most_strangers: int = _MOST_STRANGERS,
         hello_seconds: float = _HELLO_SECONDS,
         refused: Callable[[str, str], None] = lambda name, reason: None,
@@ -60,8 +61,8 @@ class JoinService:
             Returns the question that asks a new client for its introduction.
         expected : callable
             Returns what the introduction must hold.
-        most_bytes : int
-            The longest accepted reply of an admitted client.
+        most_bytes : callable
+            Returns the longest accepted reply of an admitted client, in bytes.
         most_strangers, hello_seconds : int, float
             How many clients may introduce themselves at once, and how long one may take.
         refused : callable
@@ -92,13 +93,17 @@ class JoinService:
         finally:
             self._places.leave(place)
         proxy = ResidentProxy(hello, conversation, self._encoder, self._roster.traffic)
-        conversation.most_bytes = self._most_bytes
+        conversation.accept(self._most_bytes)
         with self._door:
-            reason = refusal(hello, self._expected(), certified)
-            taken = None if reason else self._roster.admit(proxy)
-        if why := (reason or taken or "")[:_MOST_REASON]:
-            self._refused(hello.name, why)
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION if reason else grpc.StatusCode.ALREADY_EXISTS, why)
+            refused = refusal(hello, self._expected(), certified)
+            taken = None if refused else self._roster.admit(proxy)
+        if refused is not None:
+            self._refused(hello.name, refused.reason)
+            code = grpc.StatusCode.FAILED_PRECONDITION if refused.final else grpc.StatusCode.ABORTED
+            context.abort(code, refused.reason[:_MOST_REASON])
+        if taken is not None:
+            self._refused(hello.name, taken)
+            context.abort(grpc.StatusCode.ALREADY_EXISTS, taken[:_MOST_REASON])
         try:
             yield _WELCOME
             yield from conversation.outgoing()
@@ -146,16 +151,14 @@ def _address(context: grpc.ServicerContext) -> str:
     return str(context.peer()).rpartition(":")[0]
 
 
-def start_grpc_server(
-    address: str, service: JoinService, *, tls: TlsFiles | None, max_message_bytes: int
-) -> tuple[grpc.Server, int]:
+def start_grpc_server(address: str, service: JoinService, *, tls: TlsFiles | None) -> tuple[grpc.Server, int]:
     """Start serving and return the server and its port.
 
     With ``tls`` every client must have a certificate of the same authority. Raises DataError when the address cannot be
     bound.
     """
     options = [
-        ("grpc.max_receive_message_length", max_message_bytes),
+        ("grpc.max_receive_message_length", MOST_OF_A_PIECE),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_metadata_size", 16 * 1024),
         ("grpc.max_concurrent_streams", 8),  # of one connection; a client needs one
@@ -178,7 +181,7 @@ def start_grpc_server(
         options=options,
         maximum_concurrent_rpcs=_MOST_CLIENTS,
     )
-    # Bytes on both sides: ``Conversation`` bounds a stranger's message before it reads it.
+    # Bytes on both sides: ``Conversation`` puts a client's message together, and bounds it before it has come.
     handler = grpc.stream_stream_rpc_method_handler(service.join)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_METHOD, {"Join": handler}),))
     try:

@@ -32,12 +32,14 @@ from flwr.common import (
     ndarrays_to_parameters,
     parameters_to_ndarrays,
 )
+from flwr.proto.transport_pb2 import ClientMessage
 
 from tests.waiting import until
 from zofedht.client.join import patience
 from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.common.errors import ZofedhtError
+from zofedht.common.wire.chunks import Assembly
 
 
 class Evil(Client):
@@ -53,6 +55,10 @@ class Evil(Client):
         result = self._honest.get_properties(ins)
         changes = {
             "other-n": {"dimension": 7},
+            "vast-n": {"dimension": 2**31 - 1},
+            "many-shares": {"shard-index": 0, "shard-count": 10**6},
+            "too-many-shares": {"shard-index": 0, "shard-count": 10**7},
+            "other-count": {"shard-index": 0, "shard-count": 7},
             "other-draws": {"draw-digest": "0" * 16},
             "other-protocol": {"protocol": 99},
             "ill-typed": {"name": 5},
@@ -155,23 +161,29 @@ class _CountingChannel:
     def __exit__(self, *_: object) -> None:
         self._channel.close()
 
-    def stream_stream(self, method: str, request_serializer: Any, response_deserializer: Any) -> Any:
-        def serialize(message: Any) -> bytes:
-            return self._counted(message, request_serializer(message))
+    def stream_stream(self, method: str, response_deserializer: Any) -> Any:
+        assembly, pieces = Assembly(lambda: 2**30), []
+
+        def serialize(piece: bytes) -> bytes:
+            pieces.append(piece)
+            data = assembly.take(piece)
+            if data is not None:
+                self._count(ClientMessage.FromString(data), *map(len, pieces))
+                pieces.clear()
+            return piece
 
         def deserialize(data: bytes) -> Any:
             message = response_deserializer(data)
-            self._counted(message, data)
+            self._count(message, len(data))
             return message
 
         return self._channel.stream_stream(method, request_serializer=serialize, response_deserializer=deserialize)
 
-    def _counted(self, message: Any, data: bytes) -> bytes:
+    def _count(self, message: Any, *sizes: int) -> None:
         kind = message.WhichOneof("msg")
         if kind in self._bytes:
-            self._bytes[kind] += len(data) + 5
+            self._bytes[kind] += sum(size + 5 for size in sizes)
             self._file.write_text(json.dumps(self._bytes))
-        return data
 
 
 def main(argv: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ from zofedht.server.core.fallbacks import OTHER_NUMBERS
 from zofedht.server.grpc.admission import Expected, other_draws, refusal
 
 HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", draw_digest())
-EXPECTED = Expected(dimension=65, shard_count=3, clients_hold_data=False, black_box=False)
+EXPECTED = Expected(dimension=65, shard_count=3, clients_hold_data=False, black_box=False, count_given=True)
 
 
 def test_a_fitting_client_is_admitted():
@@ -64,8 +64,9 @@ def test_the_first_client_is_free_in_n_and_units():
 def test_a_refusal_names_the_rule_and_the_way_out(changes: dict[str, object], sentence: str):
     reason = refusal(replace(HELLO, **changes), EXPECTED)
     assert reason is not None
+    assert reason.final
     with pytest.raises(ValueError, match=sentence):
-        raise ValueError(reason)
+        raise ValueError(reason.reason)
 
 
 @pytest.mark.parametrize("certified", ["c1", "", "zofedht-server"])
@@ -109,8 +110,7 @@ def test_the_first_black_box_decides_n(site: Site):
     first = site.client("a", "--objective", "boxes:Small")
     server.says("joined: a")
     other = site.client("b", "--objective", "boxes:Large")
-    assert other.ends() == 2
-    assert "n = 4 parameters, this client's objective has 5" in other.text
+    other.says("not admitted yet by .*n = 4 parameters, this client's objective has 5.*those of 'a'.*; trying again")
     server.says("refused 'b': the server's x has n = 4 parameters, this client's objective has 5")
     second = site.client("c", "--objective", "boxes:Small")
     assert server.ends() == 0, server.text
@@ -125,7 +125,8 @@ def test_the_first_black_box_decides_scale_and_bounds(site: Site):
     first = site.client("z", "--objective", "boxes:Narrow")
     server.says("joined: z")
     wide, free = (site.client(name, "--objective", f"boxes:{name.title()}") for name in ("wide", "free"))
-    assert (wide.ends(), free.ends()) == (2, 2)
+    for client in (wide, free):
+        client.says("trying again")
     sentence = (
         "this client's objective has the scale 70.0 for parameter 1, the run's has 60.0; all clients of a run must"
     )
@@ -191,3 +192,62 @@ def test_a_name_is_free_again_when_its_process_is_gone(site: Site):
     first.kill()
     again.says("joined")
     assert server.code is None
+
+
+def test_what_another_client_said_refuses_nobody_for_good():
+    open_count = replace(EXPECTED, count_given=False, shard_count=7)
+    assert refusal(HELLO, open_count) == ("N of --partition I/N must be num-clients = 7, got 3", False)
+    claimed = Expected(6, 0, clients_hold_data=True, black_box=True, units=b"", first="liar")
+    found = refusal(replace(HELLO, source="objective"), claimed)
+    assert found is not None
+    assert not found.final
+    assert "(the run's are those of 'liar', which has joined)" in found.reason
+    assert refusal(replace(HELLO, source="objective"), replace(claimed, first="")).final  # type: ignore[union-attr]
+
+
+def test_a_claim_beyond_bounds_is_refused():
+    box = Expected(0, 0, clients_hold_data=True, black_box=True, most_dimension=1000)
+    hello = replace(HELLO, source="objective", dimension=1001)
+    found = refusal(hello, box)
+    assert found is not None
+    assert found.final
+    assert "n = 1001 parameters, and messages of --max-message-mb hold at most 1000" in found.reason
+    assert refusal(replace(hello, dimension=1000), box) is None
+    free = replace(EXPECTED, shard_count=0, miscounts=lambda count: f"not over {count}" if count > 9 else "")
+    assert refusal(HELLO, free) is None
+    assert refusal(replace(HELLO, shard_count=10), free) == ("--partition 0/10: not over 10", True)
+
+
+def test_a_false_first_client_neither_ends_the_run_nor_keeps_others_out(site: Site):
+    """Of num-clients: too many to deal to is refused; a false count that fits holds until its client has left."""
+    server = site.server("--min-clients", 3, num_clients=None, dataset="digits", rounds=3)
+    for deed, sentence in (
+        ("many-shares", r"--partition 0/1000000: num-clients must be between 1 and .* training rows"),
+        ("too-many-shares", "shard-count must be at most 1000000, got 10000000"),
+        ("vast-n", "n = 65 parameters, this client's objective has 2147483647"),
+    ):
+        liar = site.evil(deed, "liar", "0/3")
+        liar.says(sentence)
+        assert liar.ends() == 2
+    liar = site.evil("other-count", "liar", "0/3")
+    server.says("joined: liar")
+    clients = site.clients()
+    for client in clients:
+        client.says(r"not admitted yet by .*N of --partition I/N must be num-clients = 7, got 3.*; trying again")
+    liar.kill()
+    assert server.ends() == 0, server.text
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    assert site.summary()["config"]["num-clients"] == 3
+
+
+def test_a_false_first_n_is_bounded(site: Site):
+    (site.folder / "boxes.py").write_text(VALVE)
+    server = site.server(
+        "--min-clients", 1, "--max-message-mb", 1, clients_per_round=1, objective="boxes:Valve", rounds=2
+    )
+    liar = site.evil("vast-n", "liar", "box:boxes:Valve")
+    assert liar.ends() == 2
+    assert "n = 2147483647 parameters, and messages of --max-message-mb hold at most" in liar.text
+    honest = site.client("a", "--objective", "boxes:Valve")
+    assert server.ends() == 0, server.text
+    assert honest.ends() == 0

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from flwr.proto.transport_pb2 import ClientMessage
+from flwr.proto.transport_pb2 import ClientMessage, Parameters
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.waiting import PATIENCE, until
+from zofedht.common.wire.chunks import pieces_of
 from zofedht.server.grpc.conversation import Conversation, LostClient
 
 ANSWER = ClientMessage(fit_res=ClientMessage.FitRes(num_examples=7)).SerializeToString()
@@ -30,12 +31,16 @@ class Line:
     def hears(self) -> Iterator[bytes]:
         return self.conversation.outgoing()
 
+    def says(self, message: bytes) -> None:
+        for piece in pieces_of(message):
+            self.said.put(piece)
+
     def answers(self, answer: bytes) -> None:
         """Answer the next question, when it is heard."""
 
         def answer_it() -> None:
             next(self.hears())
-            self.said.put(answer)
+            self.says(answer)
 
         threading.Thread(target=answer_it, daemon=True).start()
 
@@ -54,7 +59,7 @@ def line() -> Iterator[Line]:
 
 def test_a_question_gets_its_answer(line: Line):
     line.conversation.expect()
-    line.said.put(ANSWER)
+    line.says(ANSWER)
     assert line.conversation.next_answer(PATIENCE).fit_res.num_examples == 7
     line.answers(ANSWER)
     assert line.conversation.ask(b"question", PATIENCE).fit_res.num_examples == 7
@@ -68,7 +73,7 @@ def test_a_late_answer_is_not_taken_for_the_next_one(line: Line):
     with pytest.raises(LostClient, match="still at work on an earlier question"):
         line.conversation.ask(b"second", PATIENCE)
     assert next(line.hears()) == b"first"
-    line.said.put(ClientMessage(fit_res=ClientMessage.FitRes(num_examples=1)).SerializeToString())
+    line.says(ClientMessage(fit_res=ClientMessage.FitRes(num_examples=1)).SerializeToString())
     until(lambda: line.conversation.ready, "the late answer to be dropped")
     line.answers(ANSWER)  # ``second`` was never sent
     assert line.conversation.ask(b"third", PATIENCE).fit_res.num_examples == 7
@@ -86,7 +91,7 @@ def test_slots_of_one_client_share_the_time_of_the_round(line: Line):
     assert next(line.hears()) == b"slot"  # and it is not answered
     with pytest.raises(LostClient, match=r"no answer within .*: it was still at work on another slot"):
         line.conversation.ask(b"slot", 0.05)
-    line.said.put(ANSWER)
+    line.says(ANSWER)
     first.join(PATIENCE)
     assert len(answers) == 1
 
@@ -101,15 +106,22 @@ def test_the_end_of_the_stream_ends_the_wait(line: Line):
 
 
 @pytest.mark.parametrize(
-    ("data", "complaint"),
+    ("pieces", "asked", "complaint"),
     [
-        (ANSWER, "sent a message without a question"),
-        (b"\xff" * 50, "message of 50 bytes cannot be read"),
-        (b"x" * 1001, "must have at most 1000 bytes, got 1001"),
+        ([*pieces_of(ANSWER)], False, "sent a message without a question"),
+        ([*pieces_of(b"\xff" * 50)], True, "message of 50 bytes cannot be read"),
+        ([*pieces_of(b"x" * 1001)], True, "must have at most 1000 bytes, got 1001"),
+        ([(10**12).to_bytes(8, "little")], True, "must have at most 1000 bytes, got 1000000000000"),
+        ([b"1234"], True, "must begin with its length in 8 bytes, got 4"),
+        ([(5).to_bytes(8, "little"), b"123456"], True, "must have the 5 bytes that it announced, got more"),
+        ([(5).to_bytes(8, "little"), b"123", b""], True, "holds an empty piece"),
     ],
 )
-def test_misbehaviour_ends_the_stream(line: Line, data: bytes, complaint: str):
-    line.said.put(data)
+def test_misbehaviour_ends_the_stream(line: Line, pieces: list[bytes], asked: bool, complaint: str):
+    if asked:
+        line.conversation.expect()
+    for piece in pieces:
+        line.said.put(piece)
     until(lambda: line.conversation.closed, "the end of the stream")
     assert complaint in line.conversation.complaint
 
@@ -125,10 +137,23 @@ def test_the_last_message_reaches_a_busy_client(line: Line):
 def test_any_bytes_are_an_answer_or_the_end(data: bytes):
     line = Line()
     line.conversation.expect()
-    line.said.put(data)
+    line.says(data)
     try:
         line.conversation.next_answer(PATIENCE)
     except LostClient:
         assert line.conversation.complaint
     finally:
         line.ends()
+
+
+def test_the_limit_of_an_admitted_client_follows_what_is_known(line: Line):
+    limits = iter([200_000, 100])
+    line.conversation.accept(lambda: next(limits))
+    long = ClientMessage(fit_res=ClientMessage.FitRes(parameters=Parameters(tensors=[bytes(150_000)])))
+    line.conversation.expect()
+    line.says(long.SerializeToString())
+    assert line.conversation.next_answer(PATIENCE) == long
+    line.conversation.expect()
+    line.says(long.SerializeToString())
+    with pytest.raises(LostClient, match="must have at most 100 bytes, got 150"):
+        line.conversation.next_answer(PATIENCE)

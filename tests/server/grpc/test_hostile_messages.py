@@ -22,6 +22,7 @@ from tests.server.grpc.processes import Process, Site
 from tests.waiting import PATIENCE, until
 from zofedht.client.join.transport import Connection
 from zofedht.common.errors import MessageError, ObjectiveError
+from zofedht.common.wire.chunks import pieces_of
 from zofedht.common.wire.codec import decode, decode_metrics, encode
 from zofedht.common.wire.messages import Hello, Update
 from zofedht.server.flower.strategy import client_reply
@@ -61,7 +62,7 @@ class Stranger:
 
     def __init__(self, channel: grpc.Channel, *says: bytes, stays: bool = False) -> None:
         self._leave = threading.Event()
-        self._says = says
+        self._says = says  # pieces
         self._stays = stays
         self.stream = channel.stream_stream(JOIN)(self._talk(), timeout=PATIENCE)
 
@@ -125,7 +126,7 @@ def test_a_running_server_survives_hostile_peers(running: tuple[Site, Process]):
         b"",
     ):
         with raw_channel(site) as channel:
-            assert Stranger(channel, says).refused().code() in {
+            assert Stranger(channel, *pieces_of(says)).refused().code() in {
                 grpc.StatusCode.INVALID_ARGUMENT,
                 grpc.StatusCode.DEADLINE_EXCEEDED,
             }
@@ -154,10 +155,24 @@ def test_a_running_server_survives_hostile_peers(running: tuple[Site, Process]):
     assert "left:" not in server.text
 
 
+def test_long_messages_of_strangers_cost_no_memory(running: tuple[Site, Process]):
+    """Whether they come in one piece, in many, or claim to be longer still."""
+    site, server = running
+    before = resident_kilobytes(server)
+    whole = bytes(40_000_000)
+    for says in ([whole], [*pieces_of(whole)], [(2**40).to_bytes(8, "little"), *[bytes(65_536)] * 500]):
+        with ExitStack() as stack:
+            strangers = [Stranger(stack.enter_context(raw_channel(site)), *says) for _ in range(4)]
+            codes = {stranger.refused().code() for stranger in strangers}
+        assert codes <= {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.DEADLINE_EXCEEDED}
+    assert resident_kilobytes(server) - before < 30_000
+    goes_on(site, server)
+
+
 def test_silent_and_flooding_peers_are_bounded(running: tuple[Site, Process]):
     site, server = running
     before = threads(server)
-    flood = [b"q" * 50_000] * 200
+    flood = [*pieces_of(b"q" * 50_000)] * 200
     with ExitStack() as stack:
         strangers = []
         for index in range(40):
@@ -185,7 +200,7 @@ def _fuzz(site: Site, data: st.DataObject) -> None:
     ).SerializeToString()
     says = data.draw(st.binary(max_size=200) | st.just(reply) | st.integers(0, len(reply)).map(lambda n: reply[:n]))
     with raw_channel(site) as channel:
-        Stranger(channel, says).refused()
+        Stranger(channel, *pieces_of(says)).refused()
 
 
 def _properties(properties: dict[str, Any]) -> Any:
@@ -210,9 +225,9 @@ def test_a_silent_peer_is_dismissed():
 
     roster = Roster(lambda text: None)
     service = JoinService(
-        roster, lambda: GetPropertiesIns({}), lambda: Expected(0, 0, False, False), 1000, 3, hello_seconds=0.3
+        roster, lambda: GetPropertiesIns({}), lambda: Expected(0, 0, False, False), lambda: 1000, 3, hello_seconds=0.3
     )
-    server, port = start_grpc_server("127.0.0.1:0", service, tls=None, max_message_bytes=10_000)
+    server, port = start_grpc_server("127.0.0.1:0", service, tls=None)
     try:
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             error = Stranger(channel, stays=True).refused()
