@@ -18,7 +18,7 @@ from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 from zofedht.client.join.patience import Patience
 from zofedht.common.errors import JoinError, ZofedhtError
 from zofedht.common.tls import TlsFiles
-from zofedht.common.wire.chunks import pieces_of
+from zofedht.common.wire.pieces import pieces_of
 
 __all__ = ["Connection", "stay_joined"]
 

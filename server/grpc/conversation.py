@@ -11,7 +11,7 @@ from enum import Enum, auto
 from flwr.proto.transport_pb2 import ClientMessage
 
 from zofedht.common.errors import MessageError
-from zofedht.common.wire.chunks import Assembly
+from zofedht.common.wire.pieces import Assembly
 from zofedht.server.core.traffic import Traffic
 
 __all__ = ["GRPC_PREFIX", "Conversation", "LostClient"]

@@ -16,9 +16,9 @@ from flwr.proto.transport_pb2 import ServerMessage
 
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.tls import TlsFiles
-from zofedht.common.wire.chunks import MOST_OF_A_PIECE
 from zofedht.common.wire.codec import decode
 from zofedht.common.wire.messages import Hello
+from zofedht.common.wire.pieces import MOST_OF_A_PIECE
 from zofedht.server.grpc.admission import Expected, refusal
 from zofedht.server.grpc.conversation import Conversation, LostClient
 from zofedht.server.grpc.descriptors import most_connections, raise_descriptor_limit

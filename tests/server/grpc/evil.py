@@ -39,7 +39,7 @@ from zofedht.client.join import patience
 from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.common.errors import ZofedhtError
-from zofedht.common.wire.chunks import Assembly
+from zofedht.common.wire.pieces import Assembly
 
 
 class Evil(Client):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.waiting import PATIENCE, until
-from zofedht.common.wire.chunks import pieces_of
+from zofedht.common.wire.pieces import pieces_of
 from zofedht.server.grpc.conversation import Conversation, LostClient
 
 ANSWER = ClientMessage(fit_res=ClientMessage.FitRes(num_examples=7)).SerializeToString()

@@ -22,9 +22,9 @@ from tests.server.grpc.processes import Process, Site
 from tests.waiting import PATIENCE, until
 from zofedht.client.join.transport import Connection
 from zofedht.common.errors import MessageError, ObjectiveError
-from zofedht.common.wire.chunks import pieces_of
 from zofedht.common.wire.codec import decode, decode_metrics, encode
 from zofedht.common.wire.messages import Hello, Update
+from zofedht.common.wire.pieces import pieces_of
 from zofedht.server.flower.strategy import client_reply
 
 JOIN = "/flwr.proto.FlowerService/Join"

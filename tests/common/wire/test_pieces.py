@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zofedht.common.errors import MessageError
-from zofedht.common.wire.chunks import MOST_OF_A_PIECE, Assembly, pieces_of
+from zofedht.common.wire.pieces import MOST_OF_A_PIECE, Assembly, pieces_of
 
 
 @given(st.lists(st.sampled_from([0, 1, 65_527, 65_528, 65_529, 131_064, 131_065, 300_000]), max_size=4))
