@@ -52,7 +52,7 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
         f"Covariance {preset.covariance}; {preset.svm} from {preset.svm_init}; non-iid rows: {preset.non_iid};"
         f" clients drawn {preset.sampling}; a cell counts by the {preset.selection} of its repeats."
         f" {len(study.outcomes)} runs, {seconds / 3600:.2f} hours of worker time"
-        f"{'' if math.isnan(cpu) else f' ({cpu / 3600:.2f} of CPU)'}, {failed} diverged."
+        f" ({cpu / 3600:.2f} of CPU), {failed} diverged."
         f" Machine: {study.about['machine']}. {_kernels(study)}",
         "\n".join(f"- `{_anywhere(command)}`" for command in study.about["commands"]),
     ]

@@ -17,7 +17,7 @@ from zofedht.common.random.kernels import runs_compiled
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
-from zofedht.server.records.files import replace_file
+from zofedht.server.records.files import read_json, replace_file
 from zofedht.server.records.history import HistoryWriter
 
 __all__ = ["HISTORY", "RESULT", "read_result", "run_cell", "same_settings"]
@@ -91,18 +91,11 @@ def read_result(folder: Path) -> dict[str, Any] | None:
     Raises DataError when the file is there and is no result.
     """
     path = folder / RESULT
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror})") from error
-    try:
-        found = json.loads(text)
-        if not isinstance(found, dict) or not isinstance(found["config"], dict) or "final_train_loss" not in found:
-            raise KeyError
-    except (ValueError, KeyError) as error:
-        raise DataError(f"{path} is not the result of a cell; remove its folder and run the study again") from error
+    found = read_json(path)
+    if not isinstance(found.get("config"), dict) or "final_train_loss" not in found:
+        raise DataError(f"{path} is not the result of a cell; remove its folder and run the study again")
     return found
 
 

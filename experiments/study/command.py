@@ -14,8 +14,7 @@ import numpy as np
 from zofedht.common.errors import DataError
 from zofedht.experiments.study.cells import Cell, Grid, cell_config
 from zofedht.experiments.study.pool import Job, run_missing
-from zofedht.experiments.study.presets import EPOCHS, PRESETS
-from zofedht.experiments.study.results import MANIFEST, read_study
+from zofedht.experiments.study.results import MANIFEST, read_manifest, read_study
 from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["run_study"]
@@ -61,12 +60,7 @@ def _claim(grid: Grid, out: Path) -> None:
     }
     path = out / MANIFEST
     if path.exists():
-        try:
-            about = json.loads(path.read_text(encoding="utf-8"))
-            PRESETS[about["preset"]]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} is not readable ({error}); choose another --out") from error
-        about.setdefault("epochs", EPOCHS)
+        about = read_manifest(out)
         different = [key for key, value in settings.items() if about.get(key) != value]
         if different:
             raise DataError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +15,10 @@ from zofedht.common.errors import DataError
 from zofedht.experiments.study.cell_run import HISTORY, read_result
 from zofedht.experiments.study.cells import Cell, Panel
 from zofedht.experiments.study.presets import PRESETS, Preset, Selection
+from zofedht.server.records.files import read_json
 from zofedht.server.records.history import read_history
 
-__all__ = ["MANIFEST", "Chosen", "Outcome", "Study", "choose", "curve", "lowest", "read_study"]
+__all__ = ["MANIFEST", "Chosen", "Outcome", "Study", "choose", "curve", "lowest", "read_manifest", "read_study"]
 
 MANIFEST = "study.json"
 
@@ -144,17 +144,20 @@ def read_study(folder: Path) -> Study:
 
     Raises DataError when there is none, or no cell of it is finished.
     """
-    path = folder / MANIFEST
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        preset = PRESETS[about["preset"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder} holds no study: {MANIFEST} is missing or not readable ({error})") from error
+    about = read_manifest(folder)
     outcomes = [found for found in map(_outcome, sorted(folder.iterdir())) if found is not None]
     if not outcomes:
         command = f"python -m zofedht.experiments study --out {folder}"
         raise DataError(f"{folder} has no finished cell yet; run `{command}` first")
-    return Study(folder, preset, about, tuple(outcomes))
+    return Study(folder, PRESETS[about["preset"]], about, tuple(outcomes))
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return what a study says of itself. Raises DataError when the folder holds no study."""
+    about = read_json(folder / MANIFEST)
+    if about.get("preset") not in tuple(PRESETS):
+        raise DataError(f"{folder} holds no study: {MANIFEST} must name a preset, got {about.get('preset')!r}")
+    return about
 
 
 def _outcome(folder: Path) -> Outcome | None:
