@@ -1,5 +1,6 @@
 """The client: it takes local steps along drawn directions on its own rows (Algorithm 1, lines 10-18).
 
-``plan`` is what they go by, ``steps`` takes them and ``kernels`` compiles them; ``flower`` is the client as Flower sees
-it, ``join`` the resident client of a gRPC server. The command is ``python -m zofedht.client``.
+``plan`` is what they go by, ``falls`` measures them, ``steps`` takes them and ``kernels`` compiles them; ``flower`` is
+the client as Flower sees it, ``join`` the resident client of a gRPC server. The command is
+``python -m zofedht.client``.
 """

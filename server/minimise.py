@@ -167,19 +167,17 @@ def _with_advice(message: str, case: Case, done: Result) -> str:
 
 def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
     """Return the message, and whether the run is a success."""
-    rounds, rules = done.state.round, done.state.auto
-    found = rules.step_found(rounds)
+    rounds, found = done.state.round, done.state.auto.step_found
     spent = config.is_spent(done.state.totals.evaluations)
-    if rules.measures_steps and found is None:
-        return (
-            f"the search for a step (step_size = auto) took the whole run, {rounds} round{'s' if rounds > 1 else ''};"
-            " it usually takes 5 to 10 rounds of one slot, or 2 to 5 rounds of more slots, so give the run"
-            f" {'a larger budget' if spent else 'more rounds'}, or step_size as a number"
-        ), False
     if not comparable(done.first, done.last):
         fun = "" if done.last.metrics else "; fun is the mean loss of the last round's probes"
         return f"{rounds} rounds are done, but it is unknown whether they lowered the loss{fun}", False
     before, after = done.initial["train_loss"], done.final["train_loss"]
+    if done.state.auto.searching and not after < before:
+        return (
+            f"the search for a step (step_size = auto) took the whole run, {rounds} round{'s' if rounds > 1 else ''};"
+            f" give the run {'a larger budget' if spent else 'more rounds'}, or step_size as a number"
+        ), False
     if after == before:
         return (
             f"the loss is still {before:g}: no step led lower; where the function is flat as far as the radius"

@@ -65,8 +65,9 @@ ARROWS = {
     },
     "client": {
         "plan": "",
-        "kernels": "plan",
-        "steps": "kernels plan",
+        "falls": "",
+        "kernels": "falls plan",
+        "steps": "falls kernels plan",
         "flower": "steps",
         "join": "flower steps",
         "cli": "",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from zofedht.client.falls import Falls
 from zofedht.client.kernels import linear as compiled_linear
 from zofedht.client.kernels import mlp as compiled_mlp
 from zofedht.client.kernels.column_groups import rows_of
@@ -48,7 +49,9 @@ def prepare(objective: LinearObjective | MlpObjective) -> None:
         _ = objective.rows
 
 
-def steps(objective: LinearObjective | MlpObjective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector]:
+def steps(
+    objective: LinearObjective | MlpObjective, x: Vector, plan: Plan, falls: Falls
+) -> tuple[Vector, Vector, Vector]:
     """Return the move (n,), the slopes (K q,) and the mean losses of the probes (K q,) of a built-in model.
 
     After a slope that is not finite the rest is zero.
@@ -64,8 +67,10 @@ def steps(objective: LinearObjective | MlpObjective, x: Vector, plan: Plan) -> t
     for v in plan.directions(_BLOCK_BYTES if plan.law.follows_basis else _CACHED_BYTES):
         taken = slice(done, done + len(v) // together)
         batches = None if drawn is None else drawn[taken]
-        steps_of_block(objective, w, v.reshape(-1, together, len(w)), batches, rules, slopes[taken], losses[taken])
+        start, v = w.copy(), v.reshape(-1, together, len(w))
+        steps_of_block(objective, w, v, batches, rules, slopes[taken], losses[taken])
         if not np.isfinite(slopes[taken]).all():
             break
+        falls.of_block(start, v, slopes[taken], [slice(None)] * len(v) if batches is None else list(batches), done)
         done = taken.stop
     return w - x, slopes.reshape(-1), losses.reshape(-1)

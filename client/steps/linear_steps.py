@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from zofedht.client.falls import Falls
 from zofedht.client.plan import Plan
 from zofedht.common.directions.slopes import ENDS
 from zofedht.common.models.linear import LinearObjective
@@ -27,7 +28,7 @@ def pays_off(objective: LinearObjective, batch_size: int) -> bool:
     return batch_size == 0 or len(objective) <= _ROWS_PER_SAMPLE * batch_size
 
 
-def linear_steps(objective: LinearObjective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector]:
+def linear_steps(objective: LinearObjective, x: Vector, plan: Plan, falls: Falls) -> tuple[Vector, Vector, Vector]:
     """Return the move (n,), the slopes (K q,) and the mean losses of the probes (K q,)."""
     upper, lower = (end * plan.spec.radius for end in ENDS[plan.spec.slope])
     step_size, batches = plan.spec.step_size, plan.batches(len(objective))
@@ -61,6 +62,13 @@ def linear_steps(objective: LinearObjective, x: Vector, plan: Plan) -> tuple[Vec
                 if penalty:
                     penalty.step(j, step_size * slopes[done + j])
         losses[taken] += objective.loss.value(lows, y).mean(axis=1)  # no step depends on them: all at once
+        falls.of_block(
+            w,
+            v.reshape(-1, together, len(w)),
+            slopes[taken].reshape(-1, together),
+            batches[taken][::together],
+            done // together,
+        )
         w -= (step_size * slopes[taken]) @ v
         done += len(v)
     return w - x, slopes, losses

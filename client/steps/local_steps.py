@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from zofedht.client.falls import Falls
 from zofedht.client.plan import Plan
 from zofedht.client.steps.linear_steps import linear_steps, pays_off
 from zofedht.client.steps.slot_result import SlotResult
@@ -21,23 +22,24 @@ from zofedht.common.typing import Indices, Matrix, Vector
 __all__ = ["local_steps"]
 
 
-def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
+def local_steps(objective: Objective, x: Vector, plan: Plan, anchor: Vector | None = None) -> SlotResult:
     """Take K zeroth-order steps from x and return where they led.
 
     Raises ObjectiveError, with its cause and step, when an evaluation fails or a slope is not finite; if such steps
     are skipped, only when all of them were.
     """
     errors: list[ObjectiveError] = []
-    found = _fused_steps(objective, x, plan)
+    falls = Falls(objective, plan.spec, anchor)
+    found = _fused_steps(objective, x, plan, falls)
     if found is not None and plan.spec.skips_steps and not np.all(np.isfinite(found[1])):
-        found = None  # what is skipped must be known as it happens
+        found, falls = None, Falls(objective, plan.spec, anchor)  # what is skipped must be known as it happens
     if found is not None:
         move, slopes, losses = found
         if not np.isfinite(slopes).all():
             at = int(np.argmin(np.isfinite(slopes)))
             _require_finite(float(slopes[at]), at // plan.spec.slopes_per_step)
     else:
-        move, slopes, losses = _any_steps(objective, x, plan, errors)
+        move, slopes, losses = _any_steps(objective, x, plan, falls, errors)
         if len(errors) == plan.spec.local_steps:
             first, every = errors[0], f"so it went in all {plan.spec.local_steps} steps"
             public = f"{first.public_text}; {every}"
@@ -46,23 +48,23 @@ def local_steps(objective: Objective, x: Vector, plan: Plan) -> SlotResult:
             losses = losses[~np.isnan(losses)]  # those of the steps that were taken
     evaluations = plan.spec.evaluations(len(objective))
     loss, start_loss = float(np.mean(losses)), float(losses[0])
-    return SlotResult(move, slopes, loss, start_loss, evaluations, len(errors), errors[0] if errors else None)
+    return SlotResult(move, slopes, loss, start_loss, evaluations, len(errors), errors[0] if errors else None, falls)
 
 
-def _fused_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector] | None:
+def _fused_steps(objective: Objective, x: Vector, plan: Plan, falls: Falls) -> tuple[Vector, Vector, Vector] | None:
     """Return move, slopes and losses from loops written for the model, or None where there are no faster ones."""
     if isinstance(objective, LinearObjective | MlpObjective) and runs_compiled(plan.spec.kernel):
         from zofedht.client.kernels import steps as compiled_steps  # numba is there only with the extra ``fast``
 
         if compiled_steps.covers(objective):
-            return compiled_steps.steps(objective, x, plan)
+            return compiled_steps.steps(objective, x, plan, falls)
     if not isinstance(objective, LinearObjective) or not pays_off(objective, plan.spec.batch_size):
         return None
-    return linear_steps(objective, x, plan)
+    return linear_steps(objective, x, plan, falls)
 
 
 def _any_steps(
-    objective: Objective, x: Vector, plan: Plan, errors: list[ObjectiveError]
+    objective: Objective, x: Vector, plan: Plan, falls: Falls, errors: list[ObjectiveError]
 ) -> tuple[Vector, Vector, Vector]:
     w = x.copy()
     together = plan.spec.slopes_per_step  # q
@@ -73,6 +75,8 @@ def _any_steps(
         for directions in block.reshape(-1, together, len(w)):
             try:
                 slopes[step], losses[step] = _checked_probes(objective, w, directions, batches[step], plan, step)
+                if falls.due(step):
+                    falls.of_step(w, directions, slopes[step], batches[step], step)
             except ObjectiveError as error:
                 if not plan.spec.skips_steps:
                     raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from zofedht.client.falls import Falls
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.typing import Vector
 
@@ -24,3 +25,4 @@ class SlotResult:
     evaluations: int
     skipped: int = 0
     error: ObjectiveError | None = None  # of the first skipped step, or of the first slope that counts as 0
+    falls: Falls | None = None  # what was measured beside the steps

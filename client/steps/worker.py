@@ -115,7 +115,7 @@ class Worker:
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
                 stiff = stiff_directions(objective, broadcast.x) if broadcast.spec.tells_stiff else None
                 if draws is None:
-                    result = local_steps(objective, broadcast.x, plan)
+                    result = local_steps(objective, broadcast.x, plan, broadcast.anchor)
                 else:
                     result = private_steps(objective, broadcast.x, plan, draws)
         except ObjectiveError as error:
@@ -139,6 +139,10 @@ class Worker:
             evaluations=result.evaluations,
             loss=result.loss,
             start_loss=result.start_loss,
+            squares=result.falls.squares if result.falls else 0.0,
+            bent=result.falls.bent if result.falls else 0.0,
+            lengths=result.falls.lengths if result.falls else 0.0,
+            gap=result.falls.gap if result.falls else 0.0,
             cause=None if told is None else told.cause,
             step=None if told is None else told.step,
             reason="" if told is None else self._error_text(told),

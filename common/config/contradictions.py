@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["contradictions"]
 
-_LEAST_LOCAL_STEPS = 5
-"""Of fewer local steps, the mean loss of a slot says next to nothing about where they lead: too few for auto."""
-
 
 def contradictions(config: RunConfig) -> Iterator[Problem]:
     """Yield a problem for each rule between keys that the config breaks."""
@@ -134,7 +131,7 @@ def _of_aggregation(config: RunConfig) -> Iterator[Problem]:
     if config.step_is_auto:
         yield Problem(
             "aggregation",
-            f"aggregation must be mean when step-size is auto, whose slots try different steps, got {rule!r} (or give"
+            f"aggregation must be mean when step-size is auto, whose sums a false slot can bend, got {rule!r} (or give"
             " step-size as a number)",
         )
     least = {"trimmed-mean": 2 * tolerated + 1, "krum": 2 * tolerated + 3, "multi-krum": 2 * tolerated + 3}.get(rule, 1)
@@ -147,12 +144,6 @@ def _of_aggregation(config: RunConfig) -> Iterator[Problem]:
 
 
 def _of_auto_steps(config: RunConfig) -> Iterator[Problem]:
-    if config.steps_of_slot < _LEAST_LOCAL_STEPS:
-        yield Problem(
-            "local-steps",
-            f"local-steps must be at least {_LEAST_LOCAL_STEPS} when step-size is auto, which sees how a slot's loss"
-            f" falls, got {config.steps_of_slot} (or give step-size as a number)",
-        )
     if not isinstance(config.warm_up, str) and config.warm_up:
         yield Problem(
             "warm-up",

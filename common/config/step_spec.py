@@ -51,6 +51,7 @@ class StepSpec:
     clip: float = _as("clip", default=1.0)  # C
     noise_multiplier: float = _as("noise_multiplier", default=1.0)  # z
     least_samples: int = _as("least_samples", default=0)
+    measured: int = dataclasses.field(default=0, metadata={"rule": at_least(0)})  # every so-manieth step; 0: none
 
     def samples(self, shard: int) -> int:
         """Return how many samples a step is measured on: of a shard of one sample there is only the whole.
@@ -64,10 +65,14 @@ class StepSpec:
     def evaluations(self, shard: int) -> int:
         """Return the evaluations of a slot, as the algorithm asks for them: all points of a step on all its samples.
 
-        Central slopes have two ends each, forward slopes of one step share w.
+        Central slopes have two ends each, forward slopes of one step share w. A measured step has its own two ends
+        more, and the first one the anchor; where it has no length, its beginning alone.
         """
         points = 2 * self.slopes_per_step if self.slope == "central" else self.slopes_per_step + 1
-        return points * self.samples(shard) * self.local_steps
+        more = 0
+        if self.measured:
+            more = 1 + (2 * -(-self.local_steps // self.measured) if self.step_size else 1)
+        return self.samples(shard) * (points * self.local_steps + more)
 
     @property
     def slopes(self) -> int:

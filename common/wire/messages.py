@@ -123,6 +123,8 @@ class Broadcast:
     # From the x that it keeps to this one, of which only the size is sent.
     trail: tuple[TrailStep, ...] | None = wired(shape=lambda it: (-1, 4 + it["spec"].slopes), default=None)
     size: int = wired(at_least(0), key="dimension", default=0)  # n, where x is empty
+    # An earlier x, with which x is compared on the samples of the first step: (n,)
+    anchor: Vector | None = wired(shape=lambda it: (it["size"] or it["x"].shape[0],), default=None)
     basis_version: int = wired(at_least(NO_BASIS), default=NO_BASIS, sent=True)  # refresh round of Q
     basis_digest: str = ""  # of Q
     basis_rank: int = wired(at_least(0), default=0)  # tau', columns of Q
@@ -227,6 +229,10 @@ class Update:
     # the objective's stiff directions at x_r, where they were asked for and there are any: (n, directions)
     stiff: Matrix | None = wired(shape=lambda it: (-1, max(1, it["stiff_rank"])), default=None)
     stiff_rank: int = wired(at_least(0, MOST_STIFF), default=0)  # how many
+    squares: float = wired(default=0.0)  # sum of c^2 over the measured steps
+    bent: float = wired(default=0.0)  # sum of s^2 h over the same steps, h being the curvature along v
+    lengths: float = wired(default=0.0)  # sum of s^2, s = eta c or the radius
+    gap: float = wired(default=0.0)  # F(x_r) - F(anchor)
     skipped: int = wired(at_least(0), default=0)  # steps that failed under on-error = skip-step: their slope is 0
 
     def check(self) -> None:

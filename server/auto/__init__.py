@@ -8,7 +8,7 @@ number.
 """
 
 from zofedht.server.auto.interventions import Intervention, count_interventions
-from zofedht.server.auto.rules import AutoState, Learnt, Now, Replies, begin, drawn_as, learn, renew, steps, weight
+from zofedht.server.auto.rules import AutoState, Learnt, Now, Replies, begin, learn, renew, spec, weight
 
 __all__ = [
     "AutoState",
@@ -18,9 +18,8 @@ __all__ = [
     "Replies",
     "begin",
     "count_interventions",
-    "drawn_as",
     "learn",
     "renew",
-    "steps",
+    "spec",
     "weight",
 ]

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.auto import step_size, subspace_weight
 from zofedht.server.auto.interventions import Intervention
-from zofedht.server.auto.state import StepState
+from zofedht.server.auto.step_size import Look, StepState
 from zofedht.server.auto.subspace_weight import Pull, WeightState
-from zofedht.server.auto.trials import Trial
 
-__all__ = ["AutoState", "Learnt", "Now", "Replies", "begin", "drawn_as", "learn", "renew", "steps", "weight"]
+__all__ = ["AutoState", "Learnt", "Now", "Replies", "begin", "learn", "renew", "spec", "weight"]
+
+_FIRST = 5  # slopes of a slot before there is a step size
+_LARGEST = 1e150  # of a number that a slot measures
+_MEASURED = 10  # every so-manieth local step tells how far the loss falls
 
 
 @dataclass(frozen=True)
@@ -36,20 +40,19 @@ class AutoState:
         return self.step is not None
 
     @property
-    def tries_steps(self) -> bool:
-        """Whether the step sizes of the next round are on trial."""
-        return self.step is not None and self.step.searching != "done"
-
-    @property
     def needs_moves(self) -> bool:
         """Whether the rules look at the move of each slot."""
-        return self.step is not None or self.weight is not None
+        return self.weight is not None
 
-    def step_found(self, rounds: int) -> float | None:
-        """Return the step size that was found; None where none of the ``rounds`` so far was run with it."""
-        if self.step is None or self.step.searching != "done" or self.step.began >= rounds:
-            return None
-        return self.step.step
+    @property
+    def searching(self) -> bool:
+        """Whether the step sizes are not yet what the curvature allows."""
+        return self.step is not None and self.step.ramping
+
+    @property
+    def step_found(self) -> float | None:
+        """The base of the step sizes, where the run has found one."""
+        return self.step.base or None if self.step is not None else None
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,11 @@ class Replies:
     @property
     def pulls(self) -> list[Pull]:
         """Where each slot went, divided by its step size."""
-        return [Pull(u.client, u.move / self.asked[u.slot].spec.step_size) for u in self.updates if u.move is not None]
+        return [
+            Pull(u.client, u.move / self.asked[u.slot].spec.step_size)
+            for u in self.updates
+            if u.move is not None and self.asked[u.slot].spec.step_size > 0.0
+        ]
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,6 @@ class Learnt:
     """What a round taught."""
 
     state: AutoState
-    counts: frozenset[int]  # slots whose moves are averaged
     x: Vector | None = None  # where x goes, if not to the mean: (n,)
     travels: bool = True  # whether the move belongs to the trajectory
     interventions: tuple[Intervention, ...] = ()
@@ -105,39 +111,32 @@ def begin(config: RunConfig) -> AutoState:
     )
 
 
-def drawn_as(state: AutoState, round_: int) -> int:
-    """Return the round that names the draw of clients: step sizes that are compared meet the same clients."""
-    return round_ if state.step is None else step_size.drawn_as(state.step, round_)
-
-
 def weight(state: AutoState, now: Now) -> float:
-    """Return alpha of the round: 0 without a basis, and while step sizes are raced."""
-    if now.rank == 0 or _races(state):
+    """Return alpha of the round: 0 without a basis."""
+    if now.rank == 0:
         return 0.0
     if state.weight is None:
         return now.config.weight
     return subspace_weight.weight_of_stretch(state.weight, now.x.shape[0], now.rank)
 
 
-def steps(state: AutoState, now: Now, slots: int) -> list[float]:
-    """Return the step size of each slot of the round."""
+def spec(state: AutoState, now: Now) -> dict[str, float | int]:
+    """Return how the steps of a round are asked for, as far as it is for the rules to say."""
     if state.step is None:
-        return [now.config.step(now.round, now.evaluations)] * slots
-    return step_size.steps(state.step, now.config, now.round, slots, _at_full_weight(state, now), now.progress)
+        return {"step_size": now.config.step(now.round, now.evaluations)}
+    if state.step.base == 0.0:
+        return {"step_size": 0.0, "measured": 1, "local_steps": min(_FIRST, now.config.steps_of_slot)}
+    step = step_size.planned(state.step, now.config.step_schedule, now.round, now.progress)
+    return {"step_size": step, "measured": _MEASURED}
 
 
 def learn(state: AutoState, now: Now, replies: Replies) -> Learnt:
-    """Return what the replies of the round teach: the next state, which slots count, and where x goes."""
+    """Return what the replies of the round teach: the next state, and where x goes."""
     found = _learn_step(state, now, replies)
-    # A restored x is not a move, and neither is a move made while step sizes race.
-    travels = not _races(state) and (found is None or found.restored is None)
+    moved = any(replies.asked[update.slot].spec.step_size for update in replies.updates)
+    travels = found is None or (moved and found.restored is None)
     return Learnt(
         AutoState(None if found is None else found.state, _learn_weight(state, now, replies, travels)),
-        frozenset(
-            update.slot
-            for update in replies.updates
-            if found is None or replies.asked[update.slot].spec.step_size <= found.longest
-        ),
         None if found is None else found.restored,
         travels,
         () if found is None else found.interventions,
@@ -158,36 +157,22 @@ def renew(
     return replace(state, weight=weighing), changes
 
 
-def _races(state: AutoState) -> bool:
-    return state.step is not None and state.step.racing
-
-
-def _at_full_weight(state: AutoState, now: Now) -> bool:
-    """Whether directions follow a basis as much as they may; where the weight is auto that can come in small steps."""
-    return weight(state, now) > 0.99 * now.config.weight > 0.0  # auto finds its weight up to rounding
-
-
 def _learn_step(state: AutoState, now: Now, replies: Replies) -> step_size.Findings | None:
     if state.step is None:
         return None
-    trials = {update.slot: _trial(update, replies.asked[update.slot]) for update in replies.updates}
-    for slot in replies.diverged:
-        trials[slot] = Trial(replies.asked[slot].spec.step_size, math.inf, client=replies.asked[slot].client)
-    in_order = [trials[slot] for slot in sorted(trials)]
-    fully = _at_full_weight(state, now)
-    return step_size.learn(state.step, now.config, now.round, now.x, in_order, fully, now.progress)
+    looks = [look for update in replies.updates if (look := _look(update, replies.asked[update.slot].spec))]
+    lost = len(replies.diverged) + len(replies.updates) - len(looks)
+    after = now.config.progress(now.round + 1, now.evaluations + sum(u.evaluations for u in replies.updates))
+    part = after - now.progress
+    return step_size.learn(state.step, now.x, looks, lost, now.config.radius, part, after)
 
 
-def _trial(update: Update, asked: Broadcast) -> Trial:
-    assert update.move is not None  # screened
-    start_loss = update.start_loss if math.isfinite(update.start_loss) else math.inf
-    if not (math.isfinite(update.loss) and math.isfinite(start_loss)):
-        return Trial(asked.spec.step_size, math.inf, client=update.client, start_loss=start_loss)
-    # |move|^2 = eta^2 sum_k c_k^2 |v_k|^2, up to products of different directions, and |v|^2 is about n.
-    with np.errstate(over="ignore"):
-        squares = float(update.move @ update.move) / (asked.spec.step_size**2 * update.move.shape[0])
-    explained = asked.spec.step_size * squares * (1.0 - 1.0 / asked.spec.local_steps) / 2.0
-    return Trial(asked.spec.step_size, update.loss, explained, update.client, start_loss)
+def _look(update: Update, asked: StepSpec) -> Look | None:
+    """Return what a slot measured, None where its numbers are none."""
+    squares = update.squares / -(-asked.local_steps // asked.measured)
+    promised = asked.local_steps * asked.step_size * squares
+    look = Look(asked.step_size, squares, promised, update.bent, update.lengths, update.gap)
+    return look if all(abs(number) < _LARGEST for number in astuple(look)) else None
 
 
 def _learn_weight(state: AutoState, now: Now, replies: Replies, travels: bool) -> WeightState | None:

@@ -1,189 +1,168 @@
-"""step-size = auto: measure the first step on the run's own slots, then watch over it. Pure.
+"""step-size = auto: steps as long as the curvature allows, and an anchor that x falls back to. Pure.
 
-Nothing is evaluated beyond the rounds' own probes; all that is known of a slot is the mean loss of its probes, which
-falls as it fits its own rows, and the loss of its first one, where x is still the round's.
-
-1. *Coarse* and 2. *fine* (``ladder``): steps of a ladder on single slots, from the same x.
-3. *Race* (``race``), in runs that are long enough: steps, each for some rounds from the same x.
-4. *Again*, in the first round with a basis at its full weight: directions are then longer inside the subspace, and the
-   step is shortened to the longest one whose slots do not end clearly above where they began.
-5. *Steady*: the step falls as step-schedule says. If the losses at the rounds' x, by their median over several rounds,
-   climb half of the way back to where they began, the step is halved and x goes back to where they were lowest. A
-   round that throws x to another magnitude is undone at once, and where slots end far above where they began, round
-   after round, the step is quartered and x goes back.
+Clients measure some of their steps: by how much the loss falls, and what the slopes promised. The sums over slots and
+rounds give h, the curvature v'Hv at the steps' own length, and the base of the schedule follows KAPPA/h. Each slot also
+compares x with the anchor, the best x so far, on the same samples. No client is compared with another one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from statistics import fmean, median, pstdev, stdev
-from typing import Literal
+from dataclasses import dataclass, replace
+from statistics import fmean, pstdev
 
-from zofedht.common.config.run_config import RunConfig
 from zofedht.common.typing import Vector
 from zofedht.server.auto.interventions import Intervention
-from zofedht.server.auto.ladder import after_coarse, after_fine, coarse_steps, fine_steps
-from zofedht.server.auto.race import after_race, raced_step
-from zofedht.server.auto.state import Findings, StepState, shortened, thrown
-from zofedht.server.auto.trials import Rung, Trial, risen, rungs_of, spread_within
 
-__all__ = ["Findings", "StepState", "drawn_as", "learn", "steps"]
+__all__ = ["Findings", "Look", "StepState", "learn", "planned"]
 
-_AGAIN = (1.0, 0.5, 0.25, 0.125)
-_CLEARLY = 2.0  # standard errors that the slots of a step must end above their starts by for it to be too long
-_HOLD = 3.0  # under 1/sqrt(round) the step is held for HOLD^2 rounds
-_WINDOW = 5  # rounds whose median loss is compared
-_RISE = 4.0  # spreads of a window that its median must be above the lowest one,
-_BACK = 0.5  # and this share of the way back to the loss before the first move
-_DIVERGED = 0.25  # of the step stays where every slot diverged, or x was thrown
-_MEMORY = 0.9  # of the running mean of the spread
-_THRASHED = 3  # rounds, and
-_LEAST_SLOTS = 5  # slots in them, whose mean rise must be
-_SURELY = 3.0  # standard errors above nothing,
-_FAR = 0.25  # and this share of what the loss has fallen by, for the step to be one that thrashes
-
-Stage = Literal["coarse", "fine", "race", "again", "steady"]
+KAPPA = 0.4  # base times curvature, at first;
+KAPPA_MORE, KAPPA_MOST = 1.25, 1.0  # grows where x beats the anchor, to this,
+KAPPA_LESS = 0.5  # and shrinks where the anchor beats x
+CARRIED = 0.8  # of the sums of earlier rounds
+PACE = 1.3  # ratio of the bases of neighbouring rounds, at most
+RAMP_LEAST, RAMP_MOST = 4.0, 32.0  # the same in the beginning: at least, at most,
+RAMP_DECADES = 50.0  # and so that a whole run would have so many decades
+THROWN = 10.0  # step size times curvature of a round that is undone
+WINDOW = 5  # rounds whose comparisons with the anchor count,
+PAIRS = 5  # at least so many,
+CLEARLY = 3.0  # standard errors that decide
+HOLD = 3.0  # under 1/sqrt(round) the base is held for HOLD^2 rounds
 
 
-def steps(state: StepState, config: RunConfig, round_: int, slots: int, follows: bool, progress: float) -> list[float]:
-    """Return the step of each slot.
+@dataclass(frozen=True)
+class Look:
+    """What a slot measured; see ``client/falls``."""
 
-    ``follows``: whether the round's directions follow a basis at its full weight; ``progress``: the part of the run
-    that is over.
+    step: float  # eta
+    squares: float  # mean c^2
+    promised: float  # by how much the loss is to fall in the slot, by its slopes: K eta c^2
+    bent: float  # sum of s^2 h
+    lengths: float  # sum of s^2
+    gap: float  # F(x) - F(anchor)
+
+
+@dataclass(frozen=True)
+class StepState:
+    """All that the rule remembers."""
+
+    base: float = 0.0  # the schedule's step size before it falls; 0: not known yet
+    ratio: float = 0.0  # of the bases of neighbouring rounds, at most
+    kappa: float = KAPPA
+    bent: float = 0.0  # sum of s^2 h of the measured steps,
+    lengths: float = 0.0  # and of s^2
+    part: float = 0.0  # of the run that the latest round took
+    anchor: Vector | None = None  # the best x so far: (n,)
+    promised: float = 0.0  # by how much the loss was to fall since then, by the slopes
+    gaps: tuple[tuple[float, ...], ...] = ()  # F(x) - F(anchor) of the slots of the latest rounds, the newest last
+
+    @property
+    def ramping(self) -> bool:
+        """Whether the base has not been yet what the curvature allows."""
+        return self.ratio != PACE
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a round taught."""
+
+    state: StepState
+    restored: Vector | None = None  # where x goes back to
+    interventions: tuple[Intervention, ...] = ()
+
+
+def planned(state: StepState, schedule: str, round_: int, progress: float) -> float:
+    """Return the step size of a round; ``progress`` is the part of the run that is over before it.
+
+    The last round moves nothing: it compares x with the anchor.
     """
-    planned = _planned(state, config, round_, progress)
-    match _stage(state, follows):
-        case "coarse":
-            return coarse_steps(state, slots)
-        case "fine":
-            return fine_steps(state, slots)
-        case "race":
-            return [raced_step(state, config)] * slots
-        case "again":
-            return [planned * _AGAIN[slot % len(_AGAIN)] for slot in range(slots)]
-        case "steady":
-            return [planned] * slots
+    left = max(0.0, 1.0 - progress - state.part)
+    if left < 1e-9:
+        return 0.0
+    match schedule:
+        case "linear":
+            return state.base * left
+        case "inverse-sqrt":
+            return state.base * min(1.0, HOLD / math.sqrt(round_ + 1))
+        case _:
+            return state.base
 
 
 def learn(
-    state: StepState, config: RunConfig, round_: int, x: Vector, trials: Sequence[Trial], follows: bool, progress: float
+    state: StepState, x: Vector, looks: Sequence[Look], lost: int, radius: float, part: float, progress: float
 ) -> Findings:
-    """Return what the slots of a round teach; ``x`` is where they began, (n,)."""
-    match _stage(state, follows):
-        case "again":
-            return _after_again(state, trials, _planned(state, config, round_, progress))
-        case "steady":
-            return _after_steady(state, x, trials)
-        case "race":
-            findings = after_race(state, config, x, trials)
-        case "coarse" | "fine" as stage:
-            after = after_coarse if stage == "coarse" else after_fine
-            total = _rounds(state, config, round_, progress)
-            findings = after(replace(state, best_x=x), config, round_, trials, total)
-    if findings.state.searching != "done":
-        return findings
-    # The schedule counts from the end of the search, and of the race where there is one.
-    return replace(findings, state=replace(findings.state, began=round_ + 1, begun=progress))
+    """Return what a round teaches that began at x, (n,).
 
-
-def _rounds(state: StepState, config: RunConfig, round_: int, progress: float) -> int:
-    """Return how many rounds the run will have: where a budget ends it, at the pace of the search; 0: not known yet."""
-    if progress <= (round_ / config.rounds if config.rounds else 0.0):
-        return config.rounds
-    # Slots that diverged were charged with nothing.
-    finite = sum(math.isfinite(trial.loss) for trial in state.tried) / max(1, len(state.tried))
-    return round(round_ * finite / progress)
-
-
-def drawn_as(state: StepState, round_: int) -> int:
-    """Return the round whose clients are drawn in this one: all candidates of a race meet the same."""
-    return round_ if state.race is None else state.race.began + state.race.rounds
-
-
-def _stage(state: StepState, follows: bool) -> Stage:
-    if state.searching != "done":
-        return state.searching
-    return "again" if follows and not state.followed else "steady"
-
-
-def _planned(state: StepState, config: RunConfig, round_: int, progress: float) -> float:
-    match config.step_schedule:
-        case "constant":
-            return state.step
-        case "linear":
-            return state.step * (1.0 - progress) / (1.0 - state.begun)
-        case _:
-            return state.step * min(1.0, _HOLD / math.sqrt(max(1, round_ - state.began + 1)))
-
-
-def _after_again(state: StepState, trials: Sequence[Trial], planned: float) -> Findings:
-    state = replace(state, followed=True)
-    rises = risen(trials)
-    rungs = rungs_of(rises)
-    best = min(rungs, key=lambda rung: rung.loss) if rungs else Rung(0.0, math.inf, 0.0, 0)
-    if not math.isfinite(best.loss):
-        return shortened(state, _AGAIN[-1], "every step tried under the first basis diverged")
-    most, spread = max(0.0, best.loss), spread_within(rises, best.step)
-    found = max(rung.step for rung in rungs if rung.loss <= most + _CLEARLY * spread / math.sqrt(rung.slots))
-    if found >= planned:
-        return Findings(state, planned * 1.001)
-    shorter = shortened(state, found / planned, "longer steps raise the loss under the first basis")
-    return replace(shorter, longest=found * 1.001)
-
-
-def _after_steady(state: StepState, x: Vector, trials: Sequence[Trial]) -> Findings:
-    losses = [trial.start_loss for trial in trials if math.isfinite(trial.start_loss)]
-    if not losses or not any(math.isfinite(trial.loss) for trial in trials):
-        return _back(shortened(state, _DIVERGED, "every slot diverged"), state.best_x)
-    recent = (*state.recent, fmean(losses))[-_WINDOW:]
-    state = replace(state, recent=recent, best_x=x if state.best_x is None else state.best_x)
-    if thrown(state, min(losses)):
-        why = f"the loss rose from {state.level:.6g} before the first move to {recent[-1]:.6g}"
-        return _back(shortened(state, _DIVERGED, why), state.best_x)
-    state = replace(state, rises=(*state.rises, _rises_in(trials))[-_WINDOW:])
-    rise = _thrashing(state)
-    if rise > 0.0:
-        why = f"slots ended {rise:.6g} above where they began, in the mean of {len(state.rises)} rounds"
-        return _back(shortened(state, _DIVERGED, why), state.best_x)
-    if len(recent) < _WINDOW:
-        return Findings(state, math.inf)
-    middle = median(recent)
-    # Slots that all began at one loss, as at a saddle, tell no scatter; and the first window may already run away.
-    spread = state.spread or min(pstdev(recent), abs(state.level) / _RISE)
-    # Long steps stir x up before they lead it on: losses must climb back half of what they fell.
-    fallen = state.level - state.best_loss if state.best_loss < math.inf else 0.0
-    if middle > state.best_loss + max(_RISE * spread, _BACK * fallen):
-        why = f"the median loss of {_WINDOW} rounds rose from {state.best_loss:.6g} to {middle:.6g}"
-        return _back(shortened(state, 0.5, why), state.best_x)
-    # The median hides a round that threw x: only an x that is no worse than the window is one to come back to.
-    if recent[-1] <= middle < state.best_loss:
-        state = replace(state, best_loss=middle, best_x=x)
-    return Findings(replace(state, spread=_MEMORY * spread + (1.0 - _MEMORY) * pstdev(recent)), math.inf)
-
-
-def _rises_in(trials: Sequence[Trial]) -> tuple[float, ...]:
-    return tuple(trial.rise for trial in trials if math.isfinite(trial.rise))
-
-
-def _thrashing(state: StepState) -> float:
-    """Return how far slots end above where they began, in the mean of the latest rounds; 0 where that is no more than
-    noise or small, or x gets better all the same.
-
-    Where bounds catch them, losses at x may swing for ever and neither climb nor diverge: the mean of slots that were
-    thrown into corners lies between these. What the slots themselves do still tells it.
+    ``lost`` slots diverged; ``part`` of the run was the round; ``progress`` is what is over after it.
     """
-    rises = [rise for round_ in state.rises for rise in round_]
-    lowest = min(state.best_loss, state.level, *state.recent)
-    if len(state.rises) < _THRASHED or len(rises) < _LEAST_SLOTS or state.recent[-1] <= lowest:
+    squares = sum(look.squares for look in looks)
+    if state.base == 0.0:
+        if squares == 0.0:  # flat as far as the radius reaches
+            return Findings(replace(state, anchor=x))
+        base = radius / math.sqrt(squares / len(looks))
+        note = Intervention("step-size", None, base, "steps as long as the radius")
+        return Findings(replace(state, base=base, anchor=x, part=part), interventions=(note,))
+    ratio = state.ratio or max(RAMP_LEAST, min(RAMP_MOST, 10.0 ** (RAMP_DECADES * part)))
+    state = replace(state, part=part, ratio=ratio, gaps=(*state.gaps, tuple(look.gap for look in looks))[-WINDOW:])
+    gap = fmean(state.gaps[-1]) if looks else math.inf
+    if progress >= 1.0:
+        return _back(state, state, "the run ends where it was best") if gap > 0.0 else Findings(state)
+    if lost > len(looks):
+        return _back(state, _shorter(state), "slots diverged")
+    if gap > THROWN * state.promised:
+        return _back(state, _shorter(state), "the loss rose by more than slopes explain")
+    clearly = _clearly(state.gaps)
+    if clearly > CLEARLY:
+        less = replace(state, base=KAPPA_LESS * state.base, kappa=KAPPA_LESS * state.kappa, ratio=PACE)
+        return _back(state, less, "the loss is above that of an earlier x")
+    if squares == 0.0:
+        return Findings(state)
+    if clearly < -CLEARLY and gap < 0.0:
+        kappa = max(state.kappa, min(KAPPA_MOST, KAPPA_MORE * state.kappa))
+        state = replace(state, anchor=x, gaps=(), kappa=kappa, promised=0.0)
+    bent, lengths = sum(look.bent for look in looks), sum(look.lengths for look in looks)
+    if bent * looks[0].step > THROWN * lengths:
+        shorter = _shorter(state)
+        return Findings(shorter, x, (_note(state, shorter, "steps raised the loss on their own samples"),))
+    state = replace(
+        state,
+        bent=CARRIED * state.bent + bent,
+        lengths=CARRIED * state.lengths + lengths,
+        promised=state.promised + fmean(look.promised for look in looks),
+    )
+    allowed = state.kappa * state.lengths / state.bent if state.bent > 0.0 else math.inf
+    base = min(max(allowed, state.base / ratio), state.base * ratio)
+    return Findings(replace(state, base=base, ratio=ratio if allowed > base else PACE))
+
+
+def _shorter(state: StepState) -> StepState:
+    """Return the state after steps that were far too long."""
+    base = state.base / max(RAMP_LEAST, state.ratio)
+    return replace(state, base=base, ratio=max(PACE, math.sqrt(state.ratio)), bent=0.0, lengths=0.0)
+
+
+def _clearly(gaps: Sequence[Sequence[float]]) -> float:
+    """Return the mean of the gaps in standard errors, 0 where there are too few.
+
+    Each is in units of the largest one of its round: rounds may be of different magnitudes.
+    """
+    scaled = []
+    for round_ in gaps:
+        largest = max(map(abs, round_), default=0.0)
+        scaled += [gap / largest if largest > 0.0 else 0.0 for gap in round_]
+    if len(scaled) < PAIRS or not any(scaled):
         return 0.0
-    rise, error = fmean(rises), stdev(rises) / math.sqrt(len(rises))
-    # The level is not known where a run without a search was resumed.
-    fallen = state.level - lowest if state.level < math.inf else 0.0
-    return rise if rise > max(_SURELY * error, _FAR * fallen) else 0.0
+    error = pstdev(scaled) / math.sqrt(len(scaled))
+    return fmean(scaled) / error if error > 0.0 else math.copysign(math.inf, fmean(scaled))
 
 
-def _back(findings: Findings, x: Vector | None) -> Findings:
-    note = Intervention("x", None, None, "back to where the loss was lowest")
-    return replace(findings, restored=x, interventions=(*findings.interventions, note))
+def _back(before: StepState, after: StepState, why: str) -> Findings:
+    """Return that x goes back to the anchor."""
+    notes = [_note(before, after, why)] if after.base != before.base else []
+    notes.append(Intervention("x", None, None, f"back to the best x so far: {why}"))
+    return Findings(replace(after, gaps=(), promised=0.0), before.anchor, tuple(notes))
+
+
+def _note(before: StepState, after: StepState, why: str) -> Intervention:
+    return Intervention("step-size", before.base, after.base, why)

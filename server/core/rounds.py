@@ -54,18 +54,18 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         config.clients_per_round,
         config.sampling,
         seed=drawing_seed(config, state.secret),
-        round_=auto.drawn_as(state.auto, state.round),
+        round_=state.round,
         attempt=attempt,
     )
-    steps = auto.steps(state.auto, now, len(chosen))  # eta_r
     weight = auto.weight(state.auto, now)  # alpha of C_r, line 10
     shrinks = config.row.shrinks and state.basis is not None
     follows = weight > 0.0 or shrinks
     gain = subspace_gain(config.covariance, state.x.shape[0], state.rank) if weight > 0.0 else 1.0  # s
+    anchor = None if state.auto.step is None else state.auto.step.anchor
     common = Broadcast(  # lines 4 and 7
         address=Address(config.seed, state.round, 0, direction_slot=0 if config.directions == "shared" else None),
         spec=config.step_spec(
-            step_size=steps[0],
+            **auto.spec(state.auto, now),  # with eta_r
             subspace_weight=weight,
             subspace_gain=gain,
             shrink=config.shrink if shrinks else 1.0,
@@ -80,11 +80,11 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         basis_version=state.basis_version if follows else NO_BASIS,
         basis_digest=basis_digest(state.basis) if follows else "",
         basis_rank=state.rank if follows else 0,
+        anchor=None if anchor is None else rounded(anchor, config.wire_dtype),
     )
 
     def of(slot: int) -> Broadcast:
-        address, spec = replace(common.address, slot=slot), replace(common.spec, step_size=steps[slot])
-        return replace(common, address=address, spec=spec)
+        return replace(common, address=replace(common.address, slot=slot))
 
     return [given_to(of(slot), member, config) for slot, member in enumerate(chosen)]  # line 9
 
@@ -111,15 +111,14 @@ def tell(
     """
     replays = replays or Replays()
     usable, failures = _screened(state, updates, asked, config, replays)  # line 19: the slots in their order
-    tries = state.auto.tries_steps
-    lost = {f.slot for f in diverged(failures, usable, asked, tries=tries)} if state.auto.measures_steps else set()
+    lost = {f.slot for f in diverged(failures, usable, asked, tries=True)} if state.auto.measures_steps else set()
     if len(usable) + len(lost) < config.min_replies:
         return None, Outcome(len(usable), tuple(failures))
     if state.auto.needs_moves:
         usable = replays.with_moves(usable, asked, state.basis)
     replies = auto.Replies(usable, asked, lost)
     learnt = auto.learn(state.auto, _now(state, config), replies)
-    counted = [update for update in usable if update.slot in learnt.counts]
+    counted = [update for update in usable if asked[update.slot].spec.step_size > 0.0]
     combined = combine(counted, asked, config, replays, state.basis, state.lengths, secret=state.secret)  # line 20
     contributions = combined.contributions
     x, move = _moved(state, contributions)  # line 21: x_{r+1} and Delta_r

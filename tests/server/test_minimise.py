@@ -149,10 +149,10 @@ def test_diverging_steps_leave_x_finite() -> None:
 @pytest.mark.parametrize(
     ("clients", "limits", "way_out"),
     [
-        (1, {"rounds": 1}, "1 round;.* so give the run more rounds, or step_size as a number"),
-        (1, {"rounds": 5}, "5 rounds;.* so give the run more rounds, or step_size as a number"),  # over with the last
-        (5, {"rounds": 1}, "1 round;.* so give the run more rounds, or step_size as a number"),
-        (1, {"rounds": 0, "budget": 300}, "3 rounds;.* so give the run a larger budget, or step_size as a number"),
+        (1, {"rounds": 1}, "1 round; give the run more rounds, or step_size as a number"),
+        (1, {"rounds": 2}, "2 rounds; give the run more rounds, or step_size as a number"),  # the last moves nothing
+        (5, {"rounds": 1}, "1 round; give the run more rounds, or step_size as a number"),
+        (1, {"rounds": 0, "budget": 12}, "1 round; give the run a larger budget, or step_size as a number"),
     ],
 )
 def test_an_unfinished_search_is_no_success(clients: int, limits: dict[str, int], way_out: str) -> None:
@@ -277,7 +277,7 @@ def test_without_slopes_the_message_names_a_larger_radius() -> None:
     def stairs(x: Vector) -> float:
         return float(np.sum(np.abs(0.1 * np.round(10.0 * x) - 3.0)))
 
-    result = run(stairs, np.zeros(3), rounds=30)
+    result = run(stairs, np.zeros(3), rounds=200)
     assert not result.success
     flat = r"the loss is still 9: the function does not change within the radius \(0\.0001\) of the start; "
     found = re.match(flat + r"try radius = (\S+), where \d of 8 slopes are not 0", result.message)
@@ -290,7 +290,7 @@ def test_without_slopes_the_message_names_a_larger_radius() -> None:
 @pytest.mark.parametrize(
     ("rounds", "step", "advice"),
     [
-        (20, "auto", ": all slopes are exactly 0, and most are up to radius 1000; begin elsewhere"),
+        (200, "auto", ": all slopes are exactly 0, and most are up to radius 1000; begin elsewhere"),
         (3, "auto", "; a larger radius may show its slopes, or begin elsewhere"),
         (3, 0.1, "; a larger radius may show its slopes, or begin elsewhere"),
     ],

@@ -285,7 +285,6 @@ def test_rounds_or_budget_end_a_run() -> None:
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
-        ({"step_size": "auto", "local_steps": 4}, "local-steps must be at least 5 when step-size is auto"),
         ({"step_size": "auto", "on_error": "stop"}, "on-error must not be 'stop' when step-size is auto"),
         ({"subspace_weight": "auto", "clients_per_round": 1}, "clients-per-round must be at least 2 when"),
         ({"subspace_weight": "auto", "covariance": "paper"}, "covariance must be 'trace' when subspace-weight is auto"),

@@ -20,13 +20,10 @@ from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.typing import Vector
-from zofedht.common.wire.messages import Member
 from zofedht.server.auto import AutoState
-from zofedht.server.auto.state import Race, StepState
+from zofedht.server.auto.step_size import PACE, StepState
 from zofedht.server.auto.subspace_weight import WeightState
-from zofedht.server.auto.trials import Trial
 from zofedht.server.core.round_record import RoundRecord
-from zofedht.server.core.rounds import ask
 from zofedht.server.core.state import ServerState, initial_state
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.minimise import run as minimise
@@ -92,21 +89,21 @@ def test_a_step_that_makes_the_run_diverge_is_cut_until_it_does_not() -> None:
     objectives = clients(0.1)
     begun = replace(
         initial_state(config(), np.zeros(DIMENSION)),
-        auto=AutoState(StepState("done", step=0.6, level=190.0, best_loss=190.0)),
+        auto=AutoState(StepState(base=0.6, ratio=PACE, anchor=np.zeros(DIMENSION), part=1 / 60)),
     )
     rows: list[RoundRecord] = []
     result = run_in_process(config(rounds=60), objectives, state=begun, observers=[lambda _, row: rows.append(row)])
     assert loss(objectives, result.state.x) < 0.2 * loss(objectives, np.zeros(DIMENSION))
     changes = [change for row in rows for change in row.interventions]
     assert any(change["what"] == "step-size" for change in changes)
-    found = result.state.auto.step_found(result.state.round)
+    found = result.state.auto.step_found
     assert found is not None
     assert found < 0.3
 
 
 @pytest.mark.parametrize(
     ("rounds", "killed", "power_cut"),
-    [*itertools.product([16], [1, 2, 4, 9, 14], [False, True]), (100, 11, True)],  # a race goes on in round 11 of 100
+    list(itertools.product([16], [1, 2, 4, 9, 14], [False, True])),
 )
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int, killed: int, power_cut: bool
@@ -139,10 +136,11 @@ def test_interventions_are_in_the_history_and_counted_in_the_summary(tmp_path: P
     assert all(set(change) == {"what", "before", "after", "why"} for change in changes)
     counts = json.loads(folder.summary_file.read_text())["interventions"]
     assert sum(counts.values()) == len(changes) > 1
-    assert rows[0]["step_size"] is None  # its slots tried several
+    assert rows[0]["step_size"] == 0.0  # its slots measure slopes
     found = next(row for row in rows if row["interventions"])["interventions"][0]
     assert (found["what"], found["before"]) == ("step-size", None)
-    assert rows[-1]["step_size"] <= found["after"]
+    assert rows[1]["step_size"] < found["after"]
+    assert rows[-1]["step_size"] == 0.0
 
 
 def test_numbers_leave_nothing_to_intervene_in(tmp_path: Path) -> None:
@@ -153,24 +151,6 @@ def test_numbers_leave_nothing_to_intervene_in(tmp_path: Path) -> None:
     rows = read_history(folder.history_file)
     assert [row["subspace_weight"] for row in rows] == [0.0] * 3 + [START_WEIGHT] * 27
     assert result.state.auto == AutoState()
-
-
-@pytest.mark.parametrize(("stretch", "steps"), [(1.0, 1), (1.5, 1), (5.0, 4)])
-def test_the_step_is_looked_at_again_when_the_weight_is_full_and_not_at_its_first_trace(
-    stretch: float, steps: int
-) -> None:
-    """Under subspace-weight = auto directions can be as good as isotropic for long after the first basis."""
-    begun = ServerState(
-        6,
-        np.zeros(DIMENSION),
-        basis=np.eye(DIMENSION)[:, :3],
-        version=6,
-        auto=AutoState(StepState("done", step=0.1), WeightState(stretch)),
-    )
-    wanted = config(subspace_weight="auto")
-    asked = ask(begun, wanted, [Member(str(i), i) for i in range(8)])
-    assert len({broadcast.spec.step_size for broadcast in asked}) == steps
-    assert (asked[0].spec.subspace_weight > 0.0) == (stretch > 1.0)
 
 
 def final_weight(objectives: Sequence[Objective]) -> float:
@@ -192,50 +172,17 @@ def test_clients_with_other_minima_lose_the_trajectory_and_clients_alike_keep_it
 
 
 def test_what_the_rules_remember_is_in_the_checkpoint_bit_for_bit(tmp_path: Path) -> None:
-    step = StepState(
-        "fine",
-        3,
-        -7,
-        True,
-        (Trial(0.1, float("inf")), Trial(1 / 3, 0.1, 2e-308, "ü", -5e-324)),
-        0.3,
-        9,
-        1 / 3,
-        True,
-        (0.1, 1e300),
-        0.7,
-        rises=((0.1, -1e-300), (), (7.0,)),
-    )
+    step = StepState(1 / 3, PACE, 0.4, -0.0, 5e-324, 0.1, None, 2.0, ((0.1, -1e-300), (), (7.0,)))
     wanted = config(subspace_weight="auto")
     rules = AutoState(step, WeightState(1 / 3, 0.1, -0.0, 5e-324))
     read, _ = read_checkpoint(write_checkpoint(tmp_path, ServerState(4, np.zeros(3), auto=rules), wanted))
     assert repr(read.auto) == repr(rules)  # as text: no number equals nan, and 0 equals -0
-    best = np.array([np.pi, -0.0, 5e-324])
-    with_best = AutoState(replace(step, best_loss=0.1, best_x=best))
-    read, _ = read_checkpoint(write_checkpoint(tmp_path, ServerState(4, np.zeros(3), auto=with_best), wanted))
+    anchor = np.array([np.pi, -0.0, 5e-324])
+    with_anchor = AutoState(replace(step, anchor=anchor))
+    read, _ = read_checkpoint(write_checkpoint(tmp_path, ServerState(4, np.zeros(3), auto=with_anchor), wanted))
     assert read.auto.step is not None
-    assert read.auto.step.best_x is not None
-    assert read.auto.step.best_x.tobytes() == best.tobytes()
-
-
-def test_a_race_is_in_the_checkpoint_bit_for_bit(tmp_path: Path) -> None:
-    start, end = np.array([0.1, -0.0]), np.array([np.pi, 5e-324])
-    race = Race(2, 225, start, -1, 3, 4, ((8, "a", 1 / 3), (8, "b", 1e300)), 0, ((8, "a", 0.1),), end)
-
-    def kept(race: Race) -> Race:
-        rules = AutoState(StepState("race", step=0.3, race=race))
-        read, _ = read_checkpoint(write_checkpoint(tmp_path, ServerState(4, np.zeros(2), auto=rules), config()))
-        assert read.auto.step is not None
-        assert read.auto.step.race is not None
-        return read.auto.step.race
-
-    again = kept(race)
-    assert again.start is not None
-    assert again.best_x is not None
-    assert (again.start.tobytes(), again.best_x.tobytes()) == (start.tobytes(), end.tobytes())
-    without = replace(race, start=None, best_x=None)
-    assert replace(again, start=None, best_x=None) == kept(without) == without
-    assert kept(Race(2)) == Race(2)
+    assert read.auto.step.anchor is not None
+    assert read.auto.step.anchor.tobytes() == anchor.tobytes()
 
 
 @pytest.mark.parametrize("rounds", [30, 100])
@@ -263,12 +210,16 @@ def test_a_function_that_is_steep_far_off_throws_no_run_off_for_good(rounds: int
 
 
 def test_slopes_that_run_away_are_lessons_and_not_a_failed_round() -> None:
-    """At this curvature every step of the first ladder ends in inf."""
+    begun = replace(
+        initial_state(config(), np.zeros(DIMENSION)),
+        auto=AutoState(StepState(base=1e3, ratio=PACE, anchor=np.zeros(DIMENSION), part=1 / 30)),
+    )
     rows: list[RoundRecord] = []
-    run_in_process(config(local_steps=50), clients(0.1, 1e12), observers=[lambda _, row: rows.append(row)])
+    wanted, observers = config(local_steps=200), [lambda _, row: rows.append(row)]
+    run_in_process(wanted, clients(0.1), state=begun, observers=observers)
     assert rows[0].failures[0]["cause"] == "not-finite"
     assert rows[0].attempts == 1
-    assert rows[-1].train_loss < rows[0].train_loss or not np.isfinite(rows[0].train_loss)
+    assert rows[-1].train_loss < rows[1].train_loss
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -176,24 +176,6 @@ def test_start_loss_is_the_mean_of_slots():
     assert np.isnan(outcome.start_loss)
 
 
-@pytest.mark.parametrize(
-    ("losses", "told"),
-    [
-        ({"loss": 0.5, "start_loss": 0.75}, (0.5, 0.75)),
-        ({"loss": np.inf, "start_loss": 0.75}, (np.inf, 0.75)),
-        ({"loss": 0.5, "start_loss": np.nan}, (np.inf, np.inf)),
-        ({"loss": 0.5, "start_loss": -np.inf}, (np.inf, np.inf)),
-    ],
-)
-def test_the_step_rule_gets_start_losses(losses: dict[str, float], told: tuple[float, float]):
-    config = small(step_size="auto", clients_per_round=1, local_steps=5)
-    asked = {b.slot: b for b in ask(start(config), config, MEMBERS)}
-    state, _ = tell(start(config), [reply(b, [1.0] * 6, **losses) for b in asked.values()], asked, config)
-    assert state is not None
-    assert state.auto.step is not None
-    assert {(trial.loss, trial.start_loss) for trial in state.auto.step.tried} == {told}
-
-
 def test_a_trajectory_longer_than_x_is_refused():
     with pytest.raises(ConfigError, match="memory must be at most n = 6, the number of parameters, got 7"):
         start(small(memory=7))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,10 @@ from tests.helpers import small
 from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Indices, Vector
+from zofedht.server.auto import AutoState
+from zofedht.server.auto.step_size import PACE, StepState
 from zofedht.server.core.coordinator import RoundRecord
+from zofedht.server.core.state import ServerState, initial_state
 from zofedht.server.inprocess import run_in_process
 
 
@@ -49,21 +53,22 @@ WORDINGS = [
 ]
 
 
-def trained(fails: Callable[[], float], **changes: Any) -> tuple[Vector, list[RoundRecord], list[Objective]]:
+def trained(
+    fails: Callable[[], float], state: ServerState | None = None, **changes: Any
+) -> tuple[Vector, list[RoundRecord], list[Objective]]:
     rows: list[RoundRecord] = []
     objectives: list[Objective] = [Ranged(client, fails) for client in range(4)]
-    found = run_in_process(small(**changes), objectives, observers=[lambda _, row: rows.append(row)])
+    found = run_in_process(small(**changes), objectives, state=state, observers=[lambda _, row: rows.append(row)])
     return found.x, rows, objectives
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"step_size": "auto", "rounds": 30, "local_steps": 20},
         {"step_size": 1.0, "rounds": 12, "local_steps": 20, "max_retries": 50},
         {"step_size": 1.0, "rounds": 12, "local_steps": 20, "on_error": "skip-step"},
     ],
-    ids=["auto", "drop-slot", "skip-step"],
+    ids=["drop-slot", "skip-step"],
 )
 def test_three_wordings_give_the_same_x(changes: dict[str, Any]):
     runs = [trained(raising(error), **changes) for error in WORDINGS]
@@ -81,8 +86,10 @@ def test_three_wordings_give_the_same_x(changes: dict[str, Any]):
 
 @pytest.mark.parametrize("fails", [raising(WORDINGS[0]), lambda: float("inf")], ids=["raises", "returns inf"])
 def test_steps_on_trial_may_fail_either_way(fails: Callable[[], float]):
-    """While auto tries step sizes, an exception and an infinite loss both say that a step was too long."""
-    x, rows, objectives = trained(fails, step_size="auto", rounds=30, local_steps=20)
+    """Under auto an exception and an infinite loss in every slot both say that steps were too long."""
+    begun = AutoState(StepState(base=3.0, ratio=PACE, anchor=np.zeros(12), part=1 / 30))
+    state = replace(initial_state(small(), np.zeros(12)), auto=begun)
+    x, rows, objectives = trained(fails, state, step_size="auto", rounds=30, local_steps=20)
     assert any(row.failures for row in rows)
     assert all(row.attempts == 1 for row in rows)
     start, end = (np.mean([each.value(at, slice(None)) for each in objectives]) for at in (np.zeros(12), x))
