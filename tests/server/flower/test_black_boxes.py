@@ -53,7 +53,7 @@ def test_a_memory_longer_than_n_is_cut(tmp_path: Path, monkeypatch: pytest.Monke
     """It is cut on all sides and told once."""
     module = black_box(tmp_path, monkeypatch)
     wire = {"downlink": downlink, "uplink": "slopes", "directions": "shared"} if downlink == "slopes" else {}
-    config = small(objective=f"{module}:Valve", memory=50, rounds=14, **wire)
+    config = small(objective=f"{module}:Valve", memory=50, rounds=14, step_schedule="constant", **wire)
     folder = RunFolder(tmp_path / "run")
     folder.begin(config, "simulation")
     there = fit(config, nodes(2), folder=folder).x.tobytes()
