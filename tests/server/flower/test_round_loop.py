@@ -87,10 +87,11 @@ def test_losses_equal_in_process(tmp_path: Path):
 
 def test_a_run_begun_in_process_goes_on_over_flower(tmp_path: Path):
     folder = RunFolder(tmp_path / "run")
-    folder.begin(CONFIG.replace(rounds=3), "in-process")
-    run_in_process(CONFIG.replace(rounds=3), folder=folder)
+    steady = CONFIG.replace(step_schedule="constant")
+    folder.begin(steady.replace(rounds=3), "in-process")
+    run_in_process(steady.replace(rounds=3), folder=folder)
     config, state, _ = folder.reopen({"rounds": 7})
-    assert sha256_of_x(fit(config, nodes(2), folder=folder, state=state).state.x) == in_process(CONFIG)
+    assert sha256_of_x(fit(config, nodes(2), folder=folder, state=state).state.x) == in_process(steady)
     assert [row["round"] for row in read_history(folder.history_file)] == list(range(7))
 
 
