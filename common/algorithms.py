@@ -6,8 +6,10 @@ To add one, add a row here, and at most one function (a law of v in ``directions
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
 
 from zofedht.common.choices import UPLINKS
 
@@ -27,6 +29,7 @@ class Algorithm:
     slopes_per_step: int = 1
     local_steps: int = 50
     warm_up: float = 0.0  # part of the rounds
+    defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # of other keys, by field name
 
     @property
     def shrinks(self) -> bool:

@@ -26,6 +26,7 @@ __all__ = [
     "PRIVACIES",
     "PROBE_LAWS",
     "SAMPLINGS",
+    "SERVER_STEPS",
     "SLOPES",
     "STEP_SCHEDULES",
     "UNSAID",
@@ -55,6 +56,7 @@ STEP_SCHEDULES = ("linear", "inverse-sqrt", "constant")
 INITS = (AUTO, "zeros", "ones", "random")
 SAMPLINGS = ("with-replacement", "without-replacement")
 AGGREGATIONS = ("mean", "clipped", "trimmed-mean", "median", "krum", "multi-krum", "centered-clipping")
+SERVER_STEPS = ("mean", "momentum", "adam", "yogi", "adagrad")
 WEIGHTINGS = ("uniform", "examples")
 KERNELS = (AUTO, "numpy", "compiled")
 UPLINKS = ("move", "slopes")

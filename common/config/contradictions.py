@@ -33,6 +33,13 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
             f"wire-dtype must be float64 where downlink is slopes, got {config.wire_dtype!r}: a client then keeps the"
             " server's x to the last bit, and is sent it once",
         )
+    if config.downlink == "slopes" and (config.server_step, config.server_rate) != ("mean", 1.0):
+        yield Problem(
+            "server-step",
+            "server-step must be mean, with server-rate = 1, where downlink is slopes, got"
+            f" {config.server_step} with {config.server_rate:g}: clients follow x by the mean slopes of each round"
+            " alone (downlink = x sends x itself)",
+        )
     if config.uplink not in config.row.uplinks:
         allowed = " or ".join(config.row.uplinks)
         yield Problem("uplink", f"uplink must be {allowed} with {config.algorithm}, got {config.uplink!r}")
@@ -104,10 +111,10 @@ def _of_central_privacy(config: RunConfig) -> Iterator[Problem]:
         "aggregation": ("mean", "nobody has bounded what one client changes under another rule"),
         "weighting": ("uniform", "a client must not change the mean by its number of rows"),
     }
-    given = config.to_mapping()
     for key, (value, why) in wanted.items():
-        if given[key] != value:
-            yield Problem(key, f"{key} must be {value} when privacy is central, got {given[key]!r}: {why}")
+        given = getattr(config, key)
+        if given != value:
+            yield Problem(key, f"{key} must be {value} when privacy is central, got {given!r}: {why}")
     if config.weight_is_auto:
         yield Problem(
             "subspace-weight",
@@ -144,6 +151,13 @@ def _of_aggregation(config: RunConfig) -> Iterator[Problem]:
 
 
 def _of_auto_steps(config: RunConfig) -> Iterator[Problem]:
+    if (config.server_step, config.server_rate) != ("mean", 1.0):
+        yield Problem(
+            "step-size",
+            f"step-size must be a number when server-step is {config.server_step} with server-rate ="
+            f" {config.server_rate:g}, since auto learns from where the mean of the moves leads (or leave both keys at"
+            " their defaults)",
+        )
     if not isinstance(config.warm_up, str) and config.warm_up:
         yield Problem(
             "warm-up",

@@ -21,6 +21,7 @@ from zofedht.common.choices import (
     PRIVACIES,
     PROBE_LAWS,
     SAMPLINGS,
+    SERVER_STEPS,
     SLOPES,
     STEP_SCHEDULES,
     UNSAID,
@@ -54,19 +55,31 @@ def _key(
     unit: str = "-",
     rule: Rule | None = None,
     kind: type | None = None,
+    otherwise: Any = None,
 ) -> Any:
     """A config field; ``kind`` is the type of its numbers where the default is a word.
+
+    ``otherwise`` is the value of a key that nobody gives, neither the user nor the algorithm's row; it may be a
+    function of the config.
 
     The metadata feeds the checks, the table of docs/config.md and pyproject.toml's test.
     """
     return dataclasses.field(
-        default=default, metadata={"meaning": meaning, "symbol": symbol, "unit": unit, "rule": rule, "kind": kind}
+        default=default,
+        metadata={
+            "meaning": meaning,
+            "symbol": symbol,
+            "unit": unit,
+            "rule": rule,
+            "kind": kind,
+            "otherwise": otherwise,
+        },
     )
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The values as they were given; what follows from several of them are properties of ``RunConfig``."""
+    """The keys; ``RunConfig`` gives those that are left to the algorithm their value."""
 
     # data
     dataset: str = _key(
@@ -207,6 +220,42 @@ class Keys:
         unit="slots",
         rule=at_least(0),
     )
+    server_step: str = _key(
+        UNSAID,
+        "what x makes of the mean of the moves: the mean itself, or one with memory of the rounds before; default: the"
+        " algorithm's, else mean",
+        rule=one_of((UNSAID, *SERVER_STEPS)),
+        otherwise="mean",
+    )
+    server_rate: float = _key(
+        UNSAID,
+        "factor of the server step; default: the algorithm's, else 1 for mean and momentum, .01 for the others, which"
+        " move each parameter by about so much a round",
+        rule=default_or(positive()),
+        kind=float,
+        otherwise=lambda config: 1.0 if config.server_step in ("mean", "momentum") else 0.01,
+    )
+    server_momentum: float = _key(
+        UNSAID,
+        "part of the mean of earlier moves that a server step keeps; default: the algorithm's, else .9",
+        rule=default_or(between(0.0, 0.9999)),
+        kind=float,
+        otherwise=0.9,
+    )
+    server_decay: float = _key(
+        UNSAID,
+        "part of the squares of earlier moves that adam and yogi keep; default: the algorithm's, else .99",
+        rule=default_or(between(0.0, 0.9999)),
+        kind=float,
+        otherwise=0.99,
+    )
+    server_floor: float = _key(
+        UNSAID,
+        "added to the root of these squares by adam, yogi and adagrad; default: the algorithm's, else .001",
+        rule=default_or(at_least(0.0)),
+        kind=float,
+        otherwise=1e-3,
+    )
     rounds: int = _key(100, "rounds to run; 0: until the budget is spent", symbol="R", unit="rounds", rule=at_least(0))
     budget: int = _key(
         0,
@@ -296,10 +345,6 @@ class Keys:
         10, "rounds between checkpoints; the last round always has one", unit="rounds", rule=at_least(1)
     )
     out: str = _key("", "result folder of `flwr run .` (the commands take --out)", unit="path")
-
-    def to_mapping(self) -> dict[str, Scalar]:
-        """Return all keys, dashed, in the order of the table."""
-        return {dashed(field.name): getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
 def kind_of(key: str) -> type | None:

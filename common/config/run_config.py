@@ -31,6 +31,8 @@ _PAPER_STEP = 1.0
 """The first step size of a built-in model, unless given: the paper's."""
 
 
+_FIELDS = dataclasses.fields(Keys)
+
 _TASK_KEYS = (
     "dataset", "data-dir", "train-rows", "positive-labels", "preprocess", "partition", "dirichlet-alpha", "model",
     "hidden-units", "mlp-bias", "l2", "objective", "num-clients", "seed",
@@ -62,8 +64,24 @@ Rounds and budget enter those to come where the step schedule is linear: with mo
 class RunConfig(Keys):
     """All that defines a run. Frozen: two runs with equal configs end in the same x, bit for bit.
 
-    The fields keep what was said; the properties are the only place of what follows from it.
+    ``to_mapping`` tells what was said, ``default`` included, and ``replace`` changes that. The fields hold what
+    follows: for ``default`` the value of the algorithm's row, else that of the key.
     """
+
+    def __post_init__(self) -> None:
+        """Give each key that was left to the algorithm its value."""
+        object.__setattr__(self, "_said", {dashed(field.name): getattr(self, field.name) for field in _FIELDS})
+        defaults = self.row.defaults if self.algorithm in ALGORITHMS else {}
+        for field in _FIELDS:
+            otherwise = field.metadata["otherwise"]
+            if otherwise is not None and getattr(self, field.name) == UNSAID:
+                value = otherwise(self) if callable(otherwise) else otherwise
+                object.__setattr__(self, field.name, defaults.get(field.name, value))
+
+    def to_mapping(self) -> dict[str, Scalar]:
+        """Return all keys as they were said, dashed, in the order of the table."""
+        said: dict[str, Scalar] = self.__dict__["_said"]
+        return dict(said)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:

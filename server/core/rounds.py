@@ -23,6 +23,7 @@ from zofedht.server.aggregation.replays import Contribution, Replays
 from zofedht.server.aggregation.screening import Failure, Skipped, diverged, screen, skipped_steps
 from zofedht.server.auto import Intervention
 from zofedht.server.core.selection import select
+from zofedht.server.core.server_step import Moments, server_step
 from zofedht.server.core.state import ServerState
 from zofedht.server.privacy import drawing_seed
 
@@ -121,8 +122,8 @@ def tell(
     counted = [update for update in usable if asked[update.slot].spec.step_size > 0.0]
     combined = combine(counted, asked, config, replays, state.basis, state.lengths, secret=state.secret)  # line 20
     contributions = combined.contributions
-    x, move = _moved(state, contributions)  # line 21: x_{r+1} and Delta_r
-    if not np.all(np.isfinite(x)):
+    x, move, moments = _moved(state, contributions, config)  # line 21: x_{r+1} and Delta_r
+    if not (np.all(np.isfinite(x)) and moments.finite):
         text = "the mean of the moves overflows; lower step-size"
         failures += [Failure(u.round, u.slot, u.client, "not-finite", text) for u in usable]
         return None, Outcome(0, tuple(failures))
@@ -133,6 +134,7 @@ def tell(
         totals=replace(state.totals, evaluations=state.totals.evaluations + sum(u.evaluations for u in usable)),
         auto=learnt.state,
         lengths=combined.medians,
+        moments=moments,
     )
     following, changes = _remember(following, move if learnt.travels else None, config, replies)
     if _asks_stiff(state, config):
@@ -167,11 +169,18 @@ def _screened(
     return [update for update in usable if update.slot not in slots], failures + wrong
 
 
-def _moved(state: ServerState, contributions: Sequence[Contribution]) -> tuple[Vector, Vector | None]:
-    """Return where the mean of the moves leads, and the move that this was; x itself and None where nothing moved."""
+def _moved(
+    state: ServerState, contributions: Sequence[Contribution], config: RunConfig
+) -> tuple[Vector, Vector | None, Moments]:
+    """Return where the server step leads, the move that this was, and what is remembered.
+
+    Where nothing moved these are x itself, None, and what was remembered before.
+    """
     if not contributions:
-        return state.x, None
-    return landed(state.x, mean_move([(one.weight, one.move) for one in contributions]), state.units)
+        return state.x, None, state.moments
+    mean = mean_move([(one.weight, one.move) for one in contributions])
+    step, moments = server_step(mean, state.moments, config)
+    return *landed(state.x, step, state.units), moments
 
 
 def _remember(

@@ -13,6 +13,7 @@ from zofedht.common.random.streams import stream
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import NO_BASIS
 from zofedht.server.auto import AutoState, begin
+from zofedht.server.core.server_step import Moments
 from zofedht.server.privacy import Exposure
 
 __all__ = ["ServerState", "Totals", "initial_state", "initial_vector"]
@@ -39,6 +40,7 @@ class ServerState:
     basis_version: int = NO_BASIS  # round in which Q was made
     totals: Totals = field(default_factory=Totals)
     lengths: tuple[float, ...] = ()  # median lengths of moves in the latest rounds, in units of the step size
+    moments: Moments = field(default_factory=Moments)  # what the server step remembers
     units: Units | None = None  # of a black box that has a scale or bounds: x, moves and Q are in these
     exposure: Exposure = field(default_factory=Exposure)  # what the accountant of privacy counts
     secret: str = ""  # what the server's own noise is drawn from, under central privacy; hexadecimal digits

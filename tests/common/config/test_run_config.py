@@ -79,7 +79,8 @@ def test_an_unknown_key_comes_with_the_nearest_name(key: str, meant: str | None)
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(RunConfig)])
 def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
     whole = dict.fromkeys(("local_steps", "slopes_per_step", "warm_up"), " or default")
-    words = ({"step_size": " or auto or default", "subspace_weight": " or auto"} | whole).get(name, "")
+    parts = dict.fromkeys(("server_rate", "server_momentum", "server_decay", "server_floor"), " or default")
+    words = ({"step_size": " or auto or default", "subspace_weight": " or auto"} | parts | whole).get(name, "")
     default = 1 if name in whole else 1.0 if words else getattr(RunConfig, name)
     wanted, wrong = {
         bool: ("true or false", (1, 0.0, "true", None)),

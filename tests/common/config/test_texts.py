@@ -21,6 +21,7 @@ _OTHER: dict[str, Any] = {
     "kernel": "numpy", "radius": 1e-05, "step_size": 1e22,
     "step_schedule": "constant", "local_steps": 3, "batch_size": 0, "init": "ones", "num_clients": 100,
     "clients_per_round": 10, "sampling": "without-replacement", "weighting": "examples", "rounds": 0,
+    "server_step": "adam", "server_rate": 0.5, "server_momentum": 0.25, "server_decay": 0.75, "server_floor": 0.5,
     "aggregation": "median", "tolerate": 2,
     "privacy": "local", "clip": 0.5, "noise_multiplier": 1.25, "epsilon": 8.0, "delta": 1e-06, "least_samples": 70,
     "budget": 10**12, "seed": 2**63 - 1, "uplink": "slopes", "directions": "shared", "downlink": "slopes",
@@ -49,7 +50,8 @@ def test_toml_round_trip_keeps_every_key(tmp_path: Path) -> None:
     assert _reread(RunConfig(), tmp_path) == RunConfig()
     apart = (
         {"downlink": "x", "weighting": "uniform", "on_error": "drop-slot"},
-        {"wire_dtype": "float64", "aggregation": "mean", "privacy": "none", "epsilon": 0.0},
+        {"wire_dtype": "float64", "aggregation": "mean", "privacy": "none", "epsilon": 0.0}
+        | {"server_step": "default", "server_rate": 1.0},
     )
     for changes in apart:  # what does not go with another key's value
         config = RunConfig(**(_OTHER | changes))
