@@ -133,12 +133,12 @@ def test_an_oversized_answer_costs_its_slot_only(site: Site):
 
 
 def test_a_missing_loss_does_not_stop_the_run(site: Site):
-    server = site.server(dataset="clients", positive_labels="1", rounds=3)
+    server = site.server(dataset="clients", positive_labels="1", rounds=6, step_size=0.1)
     file = site.folder / "rows.csv"
     file.write_text("label,a,b\n" + "".join(f"{i % 2},{i},{i * i % 5}\n" for i in range(12)))
     for index in range(3):
         site.evil("false-loss" if index == 2 else "paced", f"c{index}", f"data:{file}")
-    ends_complete(site, server, 3)
+    ends_complete(site, server, 6)
     assert site.summary()["final_train_loss"] < site.summary()["initial_train_loss"]
 
 
