@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -150,24 +151,40 @@ def _conduct(config: RunConfig, folder: RunFolder, engine: str, state: ServerSta
 
 
 def _compare(args: argparse.Namespace) -> int:
-    names = [name.strip() for name in args.algorithms.split(",") if name.strip()]
-    if len(set(names)) != len(names) or not names:
-        raise ConfigError([f"--algorithms must list different algorithms, got {args.algorithms!r}"])
-    config = _read_config(args)
-    configs = [config.replace(algorithm=name) for name in names]  # all are checked before the first run starts
-    folders = [RunFolder(args.out.expanduser() / name) for name in names]
+    configs = _compared(args)  # all are checked before the first run starts
+    folders = [RunFolder(args.out.expanduser() / name) for name in configs]
     picture = args.out.expanduser() / "compare.png"
     with ExitStack() as held:
-        for folder, chosen in zip(folders, configs, strict=True):
+        for folder, chosen in zip(folders, configs.values(), strict=True):
             held.enter_context(folder).begin(chosen, "in-process")
         rows = []
-        for name, folder, chosen in zip(names, folders, configs, strict=True):
+        for (name, chosen), folder in zip(configs.items(), folders, strict=True):
             print(f"{name}:", file=sys.stderr)
             rows.append(run_in_process(chosen, folder=folder, show_progress=True).summary)
-        print(comparison_text(names, rows))
+        print(comparison_text(list(configs), rows))
         plot_runs([folder.path for folder in folders], picture)
     print(f"picture: {picture}")
     return 0
+
+
+def _compared(args: argparse.Namespace) -> dict[str, RunConfig]:
+    """Return the configs to run by the name of their folder: one for each item of --algorithms and each seed."""
+    if args.seeds < 1:
+        raise ConfigError([f"--seeds must be at least 1, got {args.seeds}"])
+    found: dict[str, RunConfig] = {}
+    config = _read_config(args).to_mapping()
+    for item in (item.strip() for item in args.algorithms.split(",") if item.strip()):
+        algorithm, *assignments = item.split(":")
+        own = RunConfig.from_mapping(config | parse_assignments(assignments) | {"algorithm": algorithm})
+        name = re.sub(r"[^\w.=-]+", "-", item)
+        for repeat in range(args.seeds):
+            label = name if args.seeds == 1 else f"{name}-seed{own.seed + repeat}"
+            if label in found:
+                raise ConfigError([f"--algorithms must list different algorithms, got {args.algorithms!r}"])
+            found[label] = own.replace(seed=own.seed + repeat)
+    if not found:
+        raise ConfigError([f"--algorithms must list different algorithms, got {args.algorithms!r}"])
+    return found
 
 
 def _plot(args: argparse.Namespace) -> int:

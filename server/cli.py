@@ -51,7 +51,13 @@ def parser() -> argparse.ArgumentParser:
     _set(resume, "a key that changes no finished round, such as rounds=500")
 
     compare = commands.add_parser("compare", help="run several algorithms with the same seed and plot them")
-    compare.add_argument("--algorithms", required=True, metavar="A,B,C", help="rows of the algorithm table")
+    compare.add_argument(
+        "--algorithms",
+        required=True,
+        metavar="A,B:KEY=VALUE,C",
+        help="rows of the algorithm table; keys after a colon are of that run alone",
+    )
+    compare.add_argument("--seeds", type=int, default=1, metavar="N", help="runs of each, with seeds from `seed` on")
     _config(compare)
     _out(compare, "folder for one result folder per algorithm, and compare.png")
 

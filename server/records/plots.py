@@ -3,26 +3,70 @@
 from __future__ import annotations
 
 import io
+import itertools
+import math
+import re
+import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zofedht.common.errors import DataError, MissingExtraError
+from zofedht.common.config.texts import load_toml
+from zofedht.common.errors import ConfigError, DataError, MissingExtraError
 from zofedht.server.records.files import make_folder, read_json, replace_file
 from zofedht.server.records.history import read_history
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["plot_runs"]
 
 _LINEAR_RANGE = 20.0  # losses that span more than this factor are drawn on a logarithmic axis
+_BEGINNING = 0.1  # of a run; what lies above all later losses then is cut off
+_STYLES = [
+    ("#0072b2", "-"),
+    ("#d55e00", "--"),
+    ("#009e73", "-."),
+    ("#cc79a7", ":"),
+    ("#e69f00", (0, (6, 1, 1, 1, 1, 1))),
+    ("#56b4e9", (0, (1, 1))),
+    ("#000000", (0, (8, 2))),
+]  # Okabe and Ito's colours, which the colour-blind can tell apart, each with a line style of its own
+_PROBLEM = ("dataset", "model", "objective", "partition", "num-clients", "clients-per-round")
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """The losses of one run."""
+
+    name: str
+    rows: list[dict[str, Any]]
+    initial: float | None
+    config: dict[str, Any]
+
+    @property
+    def losses(self) -> list[float]:
+        first = [] if self.initial is None else [self.initial]
+        return [*first, *(row["train_loss"] for row in self.rows)]
+
+    def along(self, scale: float, *counts: str) -> list[float]:
+        """Return the sums of these counts, in units of ``scale``."""
+        first = [] if self.initial is None else [0.0]
+        return [*first, *(sum(row[count] for count in counts) / scale for row in self.rows)]
+
+    @property
+    def but_for_the_seed(self) -> str:
+        return str(sorted((key, value) for key, value in self.config.items() if key not in ("seed", "out")))
 
 
 def plot_runs(folders: Sequence[Path], out: Path) -> None:
     """Draw the training loss against evaluations and against bytes, one line for each run.
 
-    Only rounds with a full evaluation are drawn, or all rounds of a run with at most one full evaluation.
+    Only rounds with a full evaluation are drawn, or all rounds of a run with at most one full evaluation. Neighbouring
+    folders that differ in their seed alone are one line, their median, in a band from the lowest to the highest. A tick
+    below marks a round in which an automatic rule changed something.
 
     Parameters
     ----------
@@ -43,35 +87,81 @@ def plot_runs(folders: Sequence[Path], out: Path) -> None:
     except ImportError as error:
         raise MissingExtraError("plots need matplotlib; install it with `pip install 'zofedht[plots]'`") from error
     # A bare Figure draws to a file and never looks for a display.
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
     if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
         known = ", ".join(sorted(figure.canvas.get_supported_filetypes()))
         raise DataError(f"--out must end in a picture format ({known}), got {out}")
-    _draw(figure, [(_name(folder, folders), _points(folder), _initial(folder)) for folder in folders])
+    _draw(
+        figure,
+        [_Curve(_name(folder, folders), _points(folder), _initial(folder), _config(folder)) for folder in folders],
+    )
     picture = io.BytesIO()
     figure.savefig(picture, format=out.suffix.lstrip("."), dpi=150)
     replace_file(make_folder(out.parent) / out.name, picture.getvalue())
 
 
-def _draw(figure: Figure, lines: Sequence[tuple[str, list[dict[str, Any]], float | None]]) -> None:
+def _draw(figure: Figure, curves: Sequence[_Curve]) -> None:
     left, right = figure.subplots(1, 2, sharey=True)
-    for name, rows, initial in lines:
-        first = [] if initial is None else [initial]
-        losses = [*first, *(row["train_loss"] for row in rows)]
-        zero = [0.0] * len(first)
-        left.plot([*zero, *(row["evaluations"] for row in rows)], losses, label=name)
-        right.plot([*zero, *((row["bytes_up"] + row["bytes_down"]) / 1e6 for row in rows)], losses, label=name)
-    left.set_xlabel("function evaluations")
+    groups = [list(group) for _, group in itertools.groupby(curves, key=lambda curve: curve.but_for_the_seed)]
+    for group, (colour, style) in zip(groups, itertools.cycle(_STYLES), strict=False):
+        name = group[0].name
+        if len(group) > 1:
+            name = re.sub(r"-?seed\d+$", "", name) or name
+            name = f"{name}, median of {len(group)} seeds"
+        losses, low, high = _median_and_band(group)
+        label = f"{name}, ends at {losses[-1]:.4g}"
+        for axes, scale, *counts in ((left, 1e6, "evaluations"), (right, 1e6, "bytes_up", "bytes_down")):
+            along = group[0].along(scale, *counts)
+            along = along[: len(losses)]
+            axes.plot(along, losses, color=colour, linestyle=style, label=label)
+            if len(group) > 1:
+                axes.fill_between(along, low, high, color=colour, alpha=0.2, linewidth=0)
+            changed = [
+                place
+                for place, row in zip(along[-len(group[0].rows) :], group[0].rows, strict=False)
+                if row.get("interventions")
+            ]
+            axes.plot(changed, [0.015] * len(changed), "|", color=colour, transform=axes.get_xaxis_transform())
+    left.set_xlabel("function evaluations, millions")
     right.set_xlabel("megabytes up and down")
     left.set_ylabel("training loss")
-    drawn = [loss for _, rows, initial in lines for loss in [initial, *(row["train_loss"] for row in rows)]]
-    everything = [loss for loss in drawn if loss is not None]  # a loss of 0 has no place on a logarithmic axis
-    if min(everything) > 0.0 and max(everything) > _LINEAR_RANGE * min(everything):
-        left.set_yscale("log")  # shared by both axes
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.set_xlim(left=0)
+    _fit_losses(left, curves)
     left.legend()
+    figure.suptitle(_title(curves), fontsize="medium")
+
+
+def _median_and_band(group: Sequence[_Curve]) -> tuple[list[float], list[float], list[float]]:
+    """Return median, lowest and highest loss over seeds, as far as all of them have come."""
+    columns = list(zip(*(curve.losses for curve in group), strict=False))
+    return [statistics.median(column) for column in columns], [min(c) for c in columns], [max(c) for c in columns]
+
+
+def _fit_losses(axes: Axes, curves: Sequence[_Curve]) -> None:
+    """Show the losses after the beginning of the runs; where these still span decades, on a logarithmic axis."""
+    later = [loss for curve in curves for loss in curve.losses[math.ceil(_BEGINNING * len(curve.losses)) :]]
+    low, high = min(later), max(later)
+    above = max(loss for curve in curves for loss in curve.losses)
+    if low > 0.0 and high > _LINEAR_RANGE * low:
+        axes.set_yscale("log")  # shared by both axes
+        return
+    if above > high + 0.2 * (high - low):
+        room = 0.05 * (high - low) or abs(high) or 1.0
+        axes.set_ylim(low - room, high + room)
+        text = f"begins at {curves[0].losses[0]:.4g}"
+        axes.annotate(text, (0.1, 0.96), xycoords="axes fraction", va="top", fontsize="small")
+
+
+def _title(curves: Sequence[_Curve]) -> str:
+    problems = {tuple(curve.config.get(key, "") for key in _PROBLEM) for curve in curves}
+    if len(problems) > 1:
+        return "These runs solve different problems: their losses cannot be compared"
+    data, model, objective, partition, clients, slots = next(iter(problems))
+    seeds = sorted({curve.config.get("seed", 0) for curve in curves})
+    what = objective or f"{Path(str(data)).name}, {model}, {partition}"
+    return f"{what}, {clients} clients, {slots} a round, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
 def _points(folder: Path) -> list[dict[str, Any]]:
@@ -87,6 +177,17 @@ def _points(folder: Path) -> list[dict[str, Any]]:
 def _initial(folder: Path) -> float | None:
     loss: float | None = read_json(folder / "run.json").get("initial", {}).get("train_loss")
     return loss
+
+
+def _curve(folder: Path, folders: Sequence[Path]) -> _Curve:
+    return _Curve(_name(folder, folders), _points(folder), _initial(folder), _config(folder))
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    try:
+        return load_toml(folder / "config.toml")
+    except ConfigError as error:
+        raise DataError(f"{folder} is no result folder: {error}") from error
 
 
 def _name(folder: Path, all_folders: Sequence[Path]) -> str:

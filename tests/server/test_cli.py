@@ -178,6 +178,21 @@ def test_run_refuses_a_folder_that_holds_a_run(tmp_path: Path, capsys: Captured)
     assert (tmp_path / "run" / "history.jsonl").read_bytes() == before
 
 
+def test_compare_takes_keys_of_one_run_and_several_seeds(tmp_path: Path):
+    out = tmp_path / "all"
+    items = "zofedht:step-schedule=inverse-sqrt:step-size=0.5,zofedht"
+    assert command("compare", "--algorithms", items, "--seeds", 2, "--out", out, "--set", *SETTINGS) == 0
+    names = {
+        f"{name}-seed{seed}"
+        for name in ("zofedht-step-schedule=inverse-sqrt-step-size=0.5", "zofedht")
+        for seed in (11, 12)
+    }
+    assert {folder.name for folder in out.iterdir() if folder.is_dir()} == names
+    configs = {name: load_toml(out / name / "config.toml") for name in names}
+    assert {config["step-schedule"] for name, config in configs.items() if "=" in name} == {"inverse-sqrt"}
+    assert all(name.endswith(f"-seed{config['seed']}") for name, config in configs.items())
+
+
 def test_compare_refuses_one_name_twice_and_unknown_names(tmp_path: Path, capsys: Captured):
     for names, sentence in (("zofedht,zofedht", "different algorithms"), ("zofedhd", "did you mean 'zofedht'?")):
         code = command("compare", "--algorithms", names, "--out", tmp_path / "all", "--set", *SETTINGS)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,10 +113,10 @@ def test_full_evaluations_are_drawn_if_there_are_two(
     folder = finished(tmp_path / "run", evaluate_every=evaluate_every)
     monkeypatch.setattr(plots, "_draw", lambda figure, lines: drawn.extend(lines))
     plot_runs([folder], tmp_path / "loss.png")
-    ((name, rows, initial),) = drawn
-    assert name == "run"
-    assert {row["train_loss_source"] for row in rows} == sources
-    assert initial == json.loads((folder / "run.json").read_text())["initial"]["train_loss"]
+    (curve,) = drawn
+    assert curve.name == "run"
+    assert {row["train_loss_source"] for row in curve.rows} == sources
+    assert curve.initial == json.loads((folder / "run.json").read_text())["initial"]["train_loss"]
 
 
 def test_folders_of_one_name_show_their_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -122,7 +124,7 @@ def test_folders_of_one_name_show_their_parents(tmp_path: Path, monkeypatch: pyt
     folders = [finished(tmp_path / parent / "run") for parent in ("a", "b")]
     monkeypatch.setattr(plots, "_draw", lambda figure, lines: drawn.extend(lines))
     plot_runs(folders, tmp_path / "loss.png")
-    assert [line[0] for line in drawn] == ["a/run", "b/run"]
+    assert [curve.name for curve in drawn] == ["a/run", "b/run"]
 
 
 def test_without_matplotlib_the_error_names_the_extra(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -130,3 +132,49 @@ def test_without_matplotlib_the_error_names_the_extra(folder: Path, tmp_path: Pa
     with pytest.raises(MissingExtraError, match=r"pip install 'zofedht\[plots\]'"):
         plot_runs([folder], tmp_path / "loss.png")
     assert "no picture: plots need matplotlib" in RunFolder(folder).draw()
+
+
+def figure_of(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the figure that was drawn."""
+    kept: list[Any] = []
+    real = plots._draw
+    monkeypatch.setattr(plots, "_draw", lambda figure, curves: (real(figure, curves), kept.append(figure)))
+    plot_runs(folders, folders[0] / "loss.png")
+    return kept[0]
+
+
+def test_the_title_says_problem_clients_and_seed(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    title = figure_of([folder], monkeypatch).get_suptitle()
+    assert "4 clients" in title
+    assert title.endswith("seed 1") or "seed" in title
+
+
+def test_runs_of_different_problems_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folders = [finished(tmp_path / name, model=name) for name in ("logistic", "svm-hinge")]
+    assert figure_of(folders, monkeypatch).get_suptitle().startswith("These runs solve different problems")
+
+
+def test_runs_that_differ_in_their_seed_are_one_line_in_a_band(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folders = [finished(tmp_path / f"run{seed}", seed=seed) for seed in (1, 2, 3)]
+    axes = figure_of(folders, monkeypatch).axes[0]
+    losses = [
+        [json.loads(line)["train_loss"] for line in (folder / "history.jsonl").read_text().splitlines()]
+        for folder in folders
+    ]
+    drawn = [line for line in axes.lines if len(line.get_xdata()) > 1]
+    assert len(drawn) == 1
+    assert list(drawn[0].get_ydata()[1:]) == [statistics.median(column) for column in zip(*losses, strict=True)]
+    assert len(axes.collections) == 1
+
+
+def test_a_high_beginning_does_not_hide_what_follows(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    rows = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    losses = [0.5, 0.4, 0.35, 0.32, 0.31, 0.305, 0.3]
+    changed = [row | {"train_loss": loss} for row, loss in zip(rows, losses, strict=True)]
+    (folder / "history.jsonl").write_text("".join(json.dumps(row) + "\n" for row in changed))
+    (folder / "run.json").write_text('{"initial": {"train_loss": 36.5}}')
+    axes = figure_of([folder], monkeypatch).axes[0]
+    low, high = axes.get_ylim()
+    assert low < 0.3
+    assert 0.5 < high < 0.6
+    assert any("begins at 36.5" in text.get_text() for text in axes.texts)
