@@ -1,1 +1,1 @@
-"""The paper's studies as commands: ``python -m zofedht.experiments table1 | study | report | auto | theory``."""
+"""Studies as commands: ``python -m zofedht.experiments table1 | study | report | family | auto | theory``."""

@@ -1,4 +1,4 @@
-"""``python -m zofedht.experiments``: table1, study, report, auto, theory, liars, curious."""
+"""``python -m zofedht.experiments``: table1, study, report, family, auto, theory, liars, curious."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "study": _study,
         "report": _report,
         "theory": _theory,
+        "family": _family,
         "auto": _auto,
         "liars": _liars,
         "curious": _curious,
@@ -91,6 +92,23 @@ def _auto(args: argparse.Namespace) -> int:
     )
     out = args.out.expanduser()
     print(write_page(grid, out) if args.tables else run_auto(grid, out, workers=args.jobs))
+    return 0
+
+
+def _family(args: argparse.Namespace) -> int:
+    from zofedht.experiments.family.methods import METHODS
+    from zofedht.experiments.family.runs import FamilyGrid, run_family, write_family
+
+    grid = FamilyGrid(
+        datasets=args.dataset or (("digits",) if args.quick else ("digits", "mnist", "fashion-mnist")),
+        models=args.model or ("logistic", "svm-squared-hinge"),
+        partitions=args.partition or ("iid", "thirds", "sorted"),
+        methods=tuple(METHODS),
+        seeds=args.seeds,
+        data_dir=_data_dir(args),
+    )
+    out = args.out.expanduser()
+    print(write_family(grid, out) if args.tables else run_family(grid, out, workers=args.jobs))
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from zofedht.common.algorithms import ALGORITHMS
-from zofedht.common.choices import UPLINKS
+from zofedht.common.choices import PARTITIONS, UPLINKS
 from zofedht.experiments.study.cells import DATASETS, MODELS, PARTITION_NAMES
 from zofedht.experiments.study.presets import PRESETS
 
@@ -33,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--out", metavar="DIR", type=Path, help="where the report goes (the first study folder)")
     report.add_argument("--page", metavar="FILE.md", type=Path, help="page that gets the report between two marks")
 
+    _family(commands)
     _auto(commands)
 
     curious = commands.add_parser("curious", help="what a curious server rebuilds of a client's rows")
@@ -85,6 +86,25 @@ def _study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     study.add_argument("--seed", metavar="N", type=_at_least(0), default=0, help="seed of the first repeat (0)")
     study.add_argument("--quick", action="store_true", help="a part of the grid, in minutes")
     study.add_argument("--out", metavar="DIR", type=Path, required=True, help="one folder a cell goes here")
+
+
+def _family(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    family = commands.add_parser(
+        "family",
+        help="rows of the algorithm table, each at its best step size",
+        description="Run every unfinished cell, and write family.md. A killed study continues with the same command.",
+    )
+    family.add_argument("--dataset", nargs="+", choices=DATASETS, default=None)
+    family.add_argument(
+        "--model", nargs="+", choices=("logistic", "svm-squared-hinge", "svm-hinge", "mlp"), default=None
+    )
+    family.add_argument("--partition", nargs="+", choices=PARTITIONS, default=None)
+    family.add_argument("--seeds", metavar="N", type=_at_least(1), default=3, help="runs of each best step (3)")
+    family.add_argument("--jobs", metavar="J", type=_at_least(1), default=1, help="worker processes (1)")
+    family.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")
+    family.add_argument("--quick", action="store_true", help="digits alone: minutes")
+    family.add_argument("--tables", action="store_true", help="run nothing; write family.md from the finished cells")
+    family.add_argument("--out", metavar="DIR", type=Path, required=True, help="one folder a run goes here")
 
 
 def _auto(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

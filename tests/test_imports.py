@@ -96,10 +96,11 @@ ARROWS = {
         "study": "",
         "report": "study",
         "auto": "report study",
+        "family": "report study",
         "theory": "report",
         "trust": "report",
         "cli": "study",
-        "__main__": "auto cli report study theory trust",
+        "__main__": "auto cli family report study theory trust",
     },
 }
 """By package and wing: the wings of the same package that it may import. Client and server may import all of common,

@@ -1,0 +1,50 @@
+"""What is compared: algorithms with their schedules, and the step sizes among which each is tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from zofedht.common.config.run_config import Scalar
+
+__all__ = ["METHODS", "STEPS", "Method"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A name in tables, and the run config keys that it stands for."""
+
+    name: str
+    keys: Mapping[str, Scalar]
+
+    @property
+    def folder(self) -> str:
+        """The name in the names of folders."""
+        return self.name.replace(", ", "-").replace(" ", "-").replace("/", "-")
+
+
+_PAPER: Mapping[str, Scalar] = {"step-schedule": "inverse-sqrt"}
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("zofedht .3, 1/sqrt", {"algorithm": "zofedht", **_PAPER}),
+        Method("zofedht .1, 1/sqrt", {"algorithm": "zofedht", "subspace-weight": 0.1, **_PAPER}),
+        Method("zofedht .3, linear", {"algorithm": "zofedht"}),
+        Method("zofedht .1, linear", {"algorithm": "zofedht", "subspace-weight": 0.1}),
+        Method("zofedavg-sgd, 1/sqrt", {"algorithm": "zofedavg-sgd", **_PAPER}),
+        Method("zofedavg-sgd, linear", {"algorithm": "zofedavg-sgd"}),
+        Method("forward q 9, warm-up", {"algorithm": "zofed-shrink", "shrink": 1.0}),
+        Method("zofed-shrink", {"algorithm": "zofed-shrink"}),
+    )
+}
+"""The paper's method as published and with less stretch, the same and the plain method at the better schedule, and
+zofed-shrink without and with its shrink."""
+
+STEPS = {
+    "logistic": (0.3, 1.0, 3.0, 10.0),
+    "svm-squared-hinge": (0.03, 0.1, 0.3, 1.0),
+    "svm-hinge": (0.1, 0.3, 1.0, 3.0),
+    "mlp": (0.1, 0.3, 1.0, 3.0),
+}
+"""The step sizes of the grid by model, the same for all methods."""
