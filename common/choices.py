@@ -15,10 +15,12 @@ __all__ = [
     "AUTO",
     "CLIENTS_HOLD_DATA",
     "COVARIANCES",
+    "CSV_HEADERS",
     "DIRECTIONS",
     "DOWNLINKS",
     "INITS",
     "KERNELS",
+    "MANY",
     "MODELS",
     "ON_ERROR",
     "PARTITIONS",
@@ -29,6 +31,7 @@ __all__ = [
     "SERVER_STEPS",
     "SLOPES",
     "STEP_SCHEDULES",
+    "SVMLIGHT_INDICES",
     "UNSAID",
     "UPLINKS",
     "WEIGHTINGS",
@@ -46,7 +49,12 @@ UNSAID = "default"
 CLIENTS_HOLD_DATA = "clients"
 """The value of ``dataset`` under which the server has no rows."""
 
+MANY = "many"
+"""What a client tells in the place of more than 100 different labels."""
+
 PREPROCESS = ("bias", "unit-norm")
+CSV_HEADERS = (AUTO, "yes", "no")
+SVMLIGHT_INDICES = (AUTO, "from-0", "from-1")
 PARTITIONS = ("iid", "sorted", "sorted-binary", "thirds", "dirichlet")
 MODELS = ("logistic", "svm-hinge", "svm-squared-hinge", "mlp", "quadratic")
 COVARIANCES = ("trace", "paper")

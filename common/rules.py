@@ -6,11 +6,12 @@ A rule is a callable: value -> None, or the rest of the sentence that began with
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from zofedht.common.choices import AUTO, UNSAID, parse_labels, parse_transforms
+from zofedht.common.choices import AUTO, MANY, UNSAID, parse_labels, parse_transforms
 from zofedht.common.errors import DataError
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "choices_of",
     "default_or",
     "labels",
+    "labels_seen",
     "one_of",
     "positive",
     "preprocessing",
@@ -29,6 +31,8 @@ __all__ = [
 ]
 
 Rule = Callable[[Any], str | None]
+
+_LABELS_SEEN = re.compile(rf"(?:-?[0-9]{{1,19}}(?:,-?[0-9]{{1,19}}){{0,99}}|{MANY})?")
 
 MOST = 2**31 - 1
 """The most of anything that is counted, unless a rule says less."""
@@ -121,6 +125,16 @@ def _readable(parse: Callable[[str], Any], free: str = "") -> Rule:
 def labels() -> Rule:
     """The value is ``auto`` or a list of labels."""
     return _readable(parse_labels, free=AUTO)
+
+
+def labels_seen() -> Rule:
+    """The value is a list of different labels as a client tells them, or empty."""
+
+    def rule(value: str) -> str | None:
+        wrong = not _LABELS_SEEN.fullmatch(value)
+        return f"must be whole numbers joined by commas, or '{MANY}', got {value[:40]!r}" if wrong else None
+
+    return rule
 
 
 def preprocessing() -> Rule:

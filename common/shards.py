@@ -10,8 +10,9 @@ import numpy as np
 
 from zofedht.common.choices import CLIENTS_HOLD_DATA, parse_transforms
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.data.loading import DataSpec, load_dataset, load_own_rows, load_rows
+from zofedht.common.data.loading import DataSpec, load_dataset, load_own_rows, load_rows, own_dataset
 from zofedht.common.data.partition import split
+from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.objective.base import Objective, Shard
@@ -28,6 +29,8 @@ __all__ = [
     "members_of",
     "objective_of",
     "own_objective",
+    "own_rows",
+    "rules_of",
     "train_objective",
 ]
 
@@ -68,13 +71,30 @@ def lone_objective(config: RunConfig, index: int, *, fetch: bool = True) -> Obje
     return build_model(config.model, data, _options(config))
 
 
-def own_objective(config: RunConfig, path: str, dimension: int) -> Objective:
-    """Return the config's model on all rows of a client's own file.
+def own_rows(config: RunConfig, path: str, dimension: int = 0) -> RawRows:
+    """Return all rows of a client's own file, read as the config says.
 
     ``dimension`` is the server's n, or 0 if unknown: a sparse file may lack its last columns. Raises DataError.
     """
-    data = load_own_rows(path, config.positive_labels, config.preprocess, dimension if config.model != "mlp" else 0)
+    columns = None
+    if dimension and config.model != "mlp":
+        columns = dimension - ("bias" in parse_transforms(config.preprocess))
+    return load_own_rows(path, rules_of(config), columns)
+
+
+def own_objective(config: RunConfig, rows: RawRows, *, settled: bool = True) -> Objective:
+    """Return the config's model on a client's own rows, those of ``own_rows``.
+
+    ``settled`` is False before the run begins: then positive labels may be unknown, and the target is made up. Raises
+    DataError.
+    """
+    data = own_dataset(rows, config.positive_labels, config.preprocess, settled=settled)
     return build_model(config.model, data, _options(config))
+
+
+def rules_of(config: RunConfig) -> FileRules:
+    """Return how the config has files read."""
+    return FileRules(config.features, config.label_column, config.csv_header, config.svmlight_indices)
 
 
 def train_objective(config: RunConfig) -> Objective:
@@ -159,6 +179,7 @@ def _spec(config: RunConfig) -> DataSpec:
         positive_labels=config.positive_labels,
         preprocess=config.preprocess,
         seed=config.seed,
+        rules=rules_of(config),
     )
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from flwr.common import Scalar
 from flwr.common.typing import NDArrays
@@ -17,7 +18,11 @@ from zofedht.client.steps.secret_file import secret_of_file
 from zofedht.client.steps.warm_up import warm_up
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.data.columns import folded
+from zofedht.common.data.labels import labels_text
+from zofedht.common.data.loading import about_rows
 from zofedht.common.data.named_sets import NAMED_SETS
+from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.errors import DataError, MessageError, ZofedhtError
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.objective.base import Objective, Shard
@@ -25,7 +30,7 @@ from zofedht.common.objective.loading import load_objective
 from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.replay import draw_digest
-from zofedht.common.shards import config_of_task, lone_objective, own_objective
+from zofedht.common.shards import config_of_task, lone_objective, own_objective, own_rows, rules_of
 from zofedht.common.versions import version_of
 from zofedht.common.wire.codec import decode, encode, encode_no_metrics
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Broadcast, Hello, Question, Update
@@ -59,6 +64,14 @@ class JoinOptions:
         return "objective" if self.objective else "data" if self.data else "partition"
 
 
+class _Seen(NamedTuple):
+    """What the server learns of this client's own file: nothing of single rows."""
+
+    names: tuple[str, ...] = ()
+    labels: str = ""
+    indices: tuple[int, int] | None = None
+
+
 class ResidentClient(ZofedhtClient):
     """The NumPyClient of ``zofedht-client join``."""
 
@@ -69,6 +82,9 @@ class ResidentClient(ZofedhtClient):
         self._report = report
         self._asked: tuple[str, int] | None = None  # task and shard of the latest question
         self._made: tuple[str, Objective] | None = None
+        self._rows: tuple[tuple[FileRules, int], RawRows] | None = None
+        self._seen = _Seen()
+        self._about = ""  # the latest line about the rows
         self._warm: set[str] = set()  # preparations that were made
         self._shown = 0.0
         self._error = ""  # the latest, in full: only this device's log has it
@@ -82,8 +98,10 @@ class ResidentClient(ZofedhtClient):
         question = decode(Question, config)
         mine = self._options
         known = mine.source != "partition" or mine.shard_index != OWN_ROWS
-        objective = self._objective(replace(question, shard_index=mine.shard_index)) if known else None
+        objective = self._objective(replace(question, shard_index=mine.shard_index), settled=False) if known else None
         self._warm_up(question.task, objective)
+        # How many columns there are is settled by all clients where a sparse file may lack the last ones.
+        sized = objective is not None and (self._seen.indices is None or bool(question.dimension))
         hello = Hello(
             name=mine.name,
             instance=mine.instance,
@@ -91,12 +109,15 @@ class ResidentClient(ZofedhtClient):
             shard_index=mine.shard_index,
             shard_count=mine.shard_count,
             examples=0 if objective is None else len(objective),
-            dimension=0 if objective is None else objective.dim,
+            dimension=objective.dim if objective is not None and sized else 0,
             protocol=PROTOCOL,
             version=version_of("zofedht"),
             draw_digest=draw_digest(),
             units=b"" if objective is None else units_as_bytes(units_of(objective), MOST_UNITS_BYTES),
-            names="" if objective is None else names_as_text(objective.names or ()),
+            names="" if objective is None else names_as_text(self._seen.names or objective.names or ()),
+            labels=self._seen.labels,
+            least_index=-1 if self._seen.indices is None else self._seen.indices[0],
+            most_index=-1 if self._seen.indices is None else self._seen.indices[1],
         )
         return encode(hello).scalars
 
@@ -138,16 +159,17 @@ class ResidentClient(ZofedhtClient):
         self._error = str(error)
         return error.public_text
 
-    def _objective(self, question: Question) -> Objective:
+    def _objective(self, question: Question, *, settled: bool = True) -> Objective:
         """Return the objective of this client's rows; made once for all that it depends on.
 
-        Raises ZofedhtError when the server asks for what this client's command line did not name.
+        ``settled`` is False while the client introduces itself. Raises ZofedhtError when the server asks for what this
+        client's command line did not name.
         """
         asked = question.task, question.shard_index
         if self._made is None or asked != self._asked:
             name = self._name(question)
             if self._made is None or name != self._made[0]:
-                made = self._make(question)
+                made = self._make(question, settled=settled)
                 self._options.bounds.check_shard(len(made))
                 self._made = (name, made)
             self._asked = asked
@@ -160,7 +182,7 @@ class ResidentClient(ZofedhtClient):
             case "objective":
                 return str(config.seed)
             case "data":
-                parts = config.positive_labels, config.preprocess
+                parts = config.positive_labels, config.preprocess, rules_of(config)
                 return repr((config.model, config.hidden_units, config.mlp_bias, config.l2, *parts))
             case _:
                 return f"{_on_this_machine(config, mine).task} {question.shard_index}"
@@ -175,7 +197,7 @@ class ResidentClient(ZofedhtClient):
         if seconds > 1.0:
             self._report(f"the compiled loops are ready after {seconds:.1f} s")
 
-    def _make(self, question: Question) -> Objective:
+    def _make(self, question: Question, *, settled: bool) -> Objective:
         mine, config = self._options, config_of_task(question.task)
         match mine.source:
             case "objective":
@@ -183,7 +205,9 @@ class ResidentClient(ZofedhtClient):
                 shard = Shard(mine.name, index, count, mine.data, config.seed)
                 return in_search_units(load_objective(mine.objective, shard))
             case "data":
-                return own_objective(config, mine.data, question.dimension)
+                return own_objective(
+                    config, self._own_rows(config, question.dimension, keep=not settled), settled=settled
+                )
             case _:
                 if config.objective:
                     # The server must not be able to make this machine import a module.
@@ -194,6 +218,21 @@ class ResidentClient(ZofedhtClient):
                         f" got a question about {question.shard_index}"
                     )
                 return lone_objective(_on_this_machine(config, mine), question.shard_index, fetch=bool(mine.dataset))
+
+    def _own_rows(self, config: RunConfig, dimension: int, *, keep: bool) -> RawRows:
+        """Return the rows of this client's file; they are kept from the introduction to the first slot.
+
+        They are read again where the server has settled how.
+        """
+        how = rules_of(config), dimension
+        rows = self._rows[1] if self._rows and self._rows[0] == how else own_rows(config, self._options.data, dimension)
+        self._rows = (how, rows) if keep else None
+        if (about := about_rows(rows)) != self._about:
+            self._about = about
+            self._report(about)
+        names = tuple(folded(name) for name in rows.names)
+        self._seen = _Seen(names, labels_text(rows.labels), rows.indices)
+        return rows
 
 
 def _on_this_machine(config: RunConfig, mine: JoinOptions) -> RunConfig:

@@ -11,6 +11,7 @@ from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.choices import (
     AGGREGATIONS,
     COVARIANCES,
+    CSV_HEADERS,
     DIRECTIONS,
     DOWNLINKS,
     INITS,
@@ -24,6 +25,7 @@ from zofedht.common.choices import (
     SERVER_STEPS,
     SLOPES,
     STEP_SCHEDULES,
+    SVMLIGHT_INDICES,
     UNSAID,
     UPLINKS,
     WEIGHTINGS,
@@ -90,6 +92,23 @@ class Keys:
     train_rows: int = _key(0, "random subset of the training rows; 0: all", unit="rows", rule=at_least(0))
     positive_labels: str = _key(
         "auto", "labels of class 1, such as `5-9` or `1,3`; auto: 5-9, or the larger of two", rule=labels()
+    )
+    label_column: str = _key(
+        "auto",
+        "column of a table that holds the labels, a name or a number from 1; auto: label, target, y, or the last",
+    )
+    features: str = _key(
+        "auto", "columns of a table in their order, as `heat,flow`, or how many there are; auto: all but the label"
+    )
+    csv_header: str = _key(
+        "auto",
+        "whether the first line of a table names its columns; auto: where that is certain",
+        rule=one_of(CSV_HEADERS),
+    )
+    svmlight_indices: str = _key(
+        "auto",
+        "first index of svmlight files; auto: from 0 where a file of the run has a 0",
+        rule=one_of(SVMLIGHT_INDICES),
     )
     preprocess: str = _key(
         "bias,unit-norm",

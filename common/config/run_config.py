@@ -34,7 +34,8 @@ _PAPER_STEP = 1.0
 _FIELDS = dataclasses.fields(Keys)
 
 _TASK_KEYS = (
-    "dataset", "data-dir", "train-rows", "positive-labels", "preprocess", "partition", "dirichlet-alpha", "model",
+    "dataset", "data-dir", "train-rows", "positive-labels", "label-column", "features", "csv-header",
+    "svmlight-indices", "preprocess", "partition", "dirichlet-alpha", "model",
     "hidden-units", "mlp-bias", "l2", "objective", "num-clients", "seed",
 )  # fmt: skip
 

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from zofedht.common.data.columns import chosen_columns
+from zofedht.common.data.csv_files import read_csv
 from zofedht.common.data.idx_files import LABELS_MARK, PIXELS_MARK, read_idx
-from zofedht.common.data.reading import COMPRESSIONS, RawRows, check_finite, compact_csr, opened, unusable
-from zofedht.common.data.text_files import read_csv, read_svmlight
+from zofedht.common.data.reading import COMPRESSIONS, FileRules, RawRows, check_finite, compact_csr, opened, unusable
+from zofedht.common.data.svmlight_files import read_svmlight
 from zofedht.common.errors import DataError
 
 __all__ = ["FORMATS", "read_file"]
@@ -25,7 +27,7 @@ _SPARSE_KEYS = ("data", "indices", "indptr", "shape")
 _LABEL_KEYS = ("y", "labels", "target")
 
 
-def read_file(path: str | Path, n_features: int | None = None) -> RawRows:
+def read_file(path: str | Path, n_features: int | None = None, rules: FileRules | None = None) -> RawRows:
     """Read one data file.
 
     Parameters
@@ -33,6 +35,8 @@ def read_file(path: str | Path, n_features: int | None = None) -> RawRows:
     path : str or Path
     n_features : int, optional
         The number of columns. svmlight files are padded up to it, other files must have it.
+    rules : FileRules, optional
+        What the config says of data files. A number of ``features`` is that of the columns, unless n_features is given.
 
     Returns
     -------
@@ -45,15 +49,17 @@ def read_file(path: str | Path, n_features: int | None = None) -> RawRows:
     DataError
         When the file cannot be read or used.
     """
-    path = Path(path)
-    part = _reader(path)(path, n_features)
+    path, rules = Path(path), rules or FileRules()
+    if n_features is None and rules.features.isdecimal():
+        n_features = int(rules.features)
+    part = _reader(path)(path, n_features, rules)
     _check(part, path, n_features)
-    return part
+    return chosen_columns(part, rules.features, path)
 
 
 def _check(part: RawRows, path: Path, n_features: int | None) -> None:
     """Raise DataError unless the two arrays are rows of finite real numbers with one label each."""
-    features, labels = part
+    features, labels = part.features, part.labels
     for name, array in (("features", features), ("labels", labels)):
         if array.dtype.kind not in "biuf":
             got = f"{name} of dtype {array.dtype}"
@@ -73,7 +79,7 @@ def _check(part: RawRows, path: Path, n_features: int | None) -> None:
     check_finite(labels, path)
 
 
-def _read_npz(path: Path, n_features: int | None) -> RawRows:
+def _read_npz(path: Path, n_features: int | None, rules: FileRules) -> RawRows:
     """Read arrays X/y (or another known pair), or the parts of a CSR matrix and y; never pickles."""
     try:
         with opened(path) as file, np.load(file, allow_pickle=False) as archive:
@@ -113,25 +119,32 @@ def _flat(labels: Any) -> Any:
     return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
 
-FORMATS: dict[str, Callable[[Path, int | None], RawRows]] = {
+def _svmlight(path: Path, n_features: int | None, rules: FileRules) -> RawRows:
+    return read_svmlight(path, n_features, rules.svmlight_indices)
+
+
+_Reader = Callable[[Path, int | None, FileRules], RawRows]
+
+FORMATS: dict[str, _Reader] = {
     ".npz": _read_npz,
-    ".csv": lambda path, n_features: read_csv(path),
-    ".svm": read_svmlight,
-    ".svmlight": read_svmlight,
-    ".libsvm": read_svmlight,
-    ".binary": read_svmlight,  # the LIBSVM collection calls its two-class files so
-    ".txt": read_svmlight,
-    PIXELS_MARK: lambda path, n_features: read_idx(path),
+    ".csv": lambda path, n_features, rules: read_csv(path, rules),
+    ".tsv": lambda path, n_features, rules: read_csv(path, rules),
+    ".svm": _svmlight,
+    ".svmlight": _svmlight,
+    ".libsvm": _svmlight,
+    ".binary": _svmlight,  # the LIBSVM collection calls its two-class files so
+    ".txt": _svmlight,
+    PIXELS_MARK: lambda path, n_features, rules: read_idx(path),
 }
 """End of the file's name -> reader; all but .npz may be followed by a suffix of COMPRESSIONS."""
 
 _SUPPORTED = (
-    ".npz; .csv, .svm, .svmlight, .libsvm, .binary, .txt (svmlight), each also with .gz or .bz2;"
+    ".npz; .csv, .tsv, .svm, .svmlight, .libsvm, .binary, .txt (svmlight), each also with .gz or .bz2;"
     " *-images-idx3-ubyte[.gz]"
 )
 
 
-def _reader(path: Path) -> Callable[[Path, int | None], RawRows]:
+def _reader(path: Path) -> _Reader:
     name = path.name.lower()
     plain = name.removesuffix(path.suffix.lower()) if path.suffix.lower() in COMPRESSIONS else name
     if plain.endswith(LABELS_MARK):

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zofedht.common.choices import AUTO
+from zofedht.common.choices import AUTO, MANY
 from zofedht.common.errors import DataError
 from zofedht.common.typing import Indices, Vector
 
-__all__ = ["binary_target", "check_both_classes", "choose_positive", "whole_labels"]
+__all__ = ["binary_target", "check_both_classes", "choose_positive", "labels_text", "whole_labels"]
 
 _EXACT = 2.0**53  # beyond it float64 no longer tells whole numbers apart
 _SHOWN = 10
+_TOLD = 100  # different labels in a client's introduction
 
 
 def whole_labels(labels: NDArray[Any], source: str) -> Indices:
@@ -34,8 +35,8 @@ def whole_labels(labels: NDArray[Any], source: str) -> Indices:
 def choose_positive(chosen: frozenset[int], labels: Indices, source: str) -> frozenset[int]:
     """Return the chosen positive labels, or apply the rule "auto" if ``chosen`` is empty.
 
-    The rule "auto" takes the larger of two labels, and 5 to 9 of more labels that are all digits. Raises DataError for
-    other labels. ``labels`` are those of all rows, training and test.
+    The rule "auto" takes the larger of two labels, and 5 to 9 of more labels that are all digits.
+    Raises DataError for other labels. ``labels`` are those of all rows, training and test, of all clients.
     """
     if chosen:
         return chosen
@@ -65,6 +66,12 @@ def check_both_classes(target: Vector, labels: Indices, positive: frozenset[int]
         f" all {len(target)} training rows of '{source}' are {side}; choose among its labels,"
         f" {_listing(np.unique(labels))}"
     )
+
+
+def labels_text(labels: Indices) -> str:
+    """Return the different labels as a client tells them: joined by commas, or "many"."""
+    found = np.unique(labels)
+    return ",".join(str(int(label)) for label in found) if len(found) <= _TOLD else MANY
 
 
 def _listing(labels: NDArray[Any]) -> str:

@@ -20,15 +20,17 @@ from zofedht.common.data.labels import (
 )
 from zofedht.common.data.named_sets import NAMED_SETS, read_named
 from zofedht.common.data.preprocessing import preprocess
-from zofedht.common.data.reading import RawRows
+from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.errors import DataError
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Features, Indices, Vector
 
-__all__ = ["DataSpec", "load_dataset", "load_own_rows", "load_rows"]
+__all__ = ["DataSpec", "about_rows", "load_dataset", "load_own_rows", "load_rows", "own_dataset"]
 
 _HELD_OUT, _SUBSET = 0, 1  # slots of the stream "train-rows"
 _HELD_OUT_SHARE = 5  # one row in five is held out
+_SHOWN_LABELS = 10
+_AS_THE_FILE_SAYS = FileRules()
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class DataSpec:
         Decides the held-out fifth and the subset.
     fetch : bool
         Whether a named set may be fetched over the network.
+    rules : FileRules
+        How a file is read.
     """
 
     dataset: str = "digits"
@@ -58,6 +62,7 @@ class DataSpec:
     preprocess: str = "bias,unit-norm"
     seed: int = 0
     fetch: bool = True
+    rules: FileRules = _AS_THE_FILE_SAYS
 
 
 def load_dataset(spec: DataSpec) -> tuple[Dataset, Dataset]:
@@ -123,39 +128,52 @@ def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled]:
     return labelled(train, train_labels), labelled(test, test_labels)
 
 
-def load_own_rows(path: str, positive_labels: str, transform_names: str, dimension: int) -> Dataset:
-    """Return all rows of a client's own file, which may have one class only.
+def load_own_rows(path: str, rules: FileRules, columns: int | None = None) -> RawRows:
+    """Return all rows of a client's own file, with labels that are whole numbers.
 
-    Under ``auto`` label 1 is positive among -1, 0 and 1, and labels 5 to 9 are positive among 0 to 9.
+    ``columns`` is their number where it is known, since a sparse file may lack its last columns. Raises DataError when
+    the file cannot be read or used.
+    """
+    part = read_file(_existing(path), columns, rules)
+    return part._replace(labels=whole_labels(part.labels, path))
+
+
+def own_dataset(part: RawRows, positive_labels: str, transform_names: str, *, settled: bool = True) -> Dataset:
+    """Return the rows of a client's own file, which may have one class only, as the model takes them.
 
     Parameters
     ----------
-    path : str
+    part : RawRows
+        Of ``load_own_rows``.
     positive_labels, transform_names : str
-        As in DataSpec.
-    dimension : int
-        The number of columns after preprocessing, since a sparse file may lack its last columns; 0 if unknown.
+        As in DataSpec. "auto" is the server's to settle, from the labels of all clients.
+    settled : bool
+        False before the run begins: the target is then 0 where the positive labels are not known.
 
     Raises
     ------
     DataError
-        When the file cannot be read or used.
+        When the positive labels are not settled.
     """
-    transforms = parse_transforms(transform_names)
-    columns = dimension - ("bias" in transforms) if dimension else None
-    part = read_file(_existing(path), columns)
-    labels = whole_labels(part.labels, path)
-    positive = parse_labels(positive_labels) or _own_positive(labels, path)
-    return Dataset(preprocess(part.features, transforms), binary_target(labels, positive), labels)
+    positive = parse_labels(positive_labels)
+    if settled and not positive:
+        raise DataError.public(
+            f"positive-labels must be settled by the server for rows of a client's own, got '{AUTO}'; name the positive"
+            " labels, as in positive-labels = '1'"
+        )
+    features = preprocess(part.features, parse_transforms(transform_names))
+    return Dataset(features, binary_target(part.labels, positive), part.labels)
 
 
-def _own_positive(labels: Indices, path: str) -> frozenset[int]:
-    found = set(labels.tolist())
-    for known, positive in (({-1, 0, 1}, {1}), (set(range(10)), set(range(5, 10)))):
-        if found <= known:
-            return frozenset(positive)
-    shown = ", ".join(str(label) for label in sorted(found)[:10])
-    raise DataError(f"positive-labels must be set on the server for the labels of '{path}' ({shown})")
+def about_rows(part: RawRows) -> str:
+    """Return one line about what was read and what was taken as what."""
+    rows, columns = part.features.shape
+    values, counts = np.unique(part.labels, return_counts=True)
+    shown = ", ".join(f"{count} x {value:g}" for value, count in zip(values, counts, strict=True))
+    if len(values) > _SHOWN_LABELS:
+        shown = f"{len(values)} different labels"
+    label = f"label '{part.label}'" if part.label else "labels"
+    return "; ".join([f"read {rows} rows, {columns} columns, {label} ({shown})", *part.notes])
 
 
 def _parts(spec: DataSpec) -> tuple[RawRows, RawRows, float]:
@@ -164,7 +182,7 @@ def _parts(spec: DataSpec) -> tuple[RawRows, RawRows, float]:
         train, test = read_named(spec.dataset, spec.data_dir, fetch=spec.fetch)
         divisor = NAMED_SETS[spec.dataset].divisor
     else:
-        train, test, divisor = read_file(_existing(spec.dataset)), None, 1.0
+        train, test, divisor = read_file(_existing(spec.dataset), rules=spec.rules), None, 1.0
     if test is None:
         train, test = _hold_out(train, spec)
     return train, test, divisor
@@ -211,4 +229,4 @@ def _subset(count: int, spec: DataSpec) -> Indices:
 
 
 def _take(part: RawRows, rows: Indices) -> RawRows:
-    return RawRows(part.features[rows], part.labels[rows])
+    return part._replace(features=part.features[rows], labels=part.labels[rows])

@@ -11,6 +11,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -18,19 +19,48 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zofedht.common.choices import AUTO
 from zofedht.common.errors import DataError
 
-__all__ = ["COMPRESSIONS", "RawRows", "check_finite", "compact_csr", "opened", "unusable"]
+__all__ = ["COMPRESSIONS", "FileRules", "RawRows", "check_finite", "compact_csr", "opened", "unusable"]
 
 COMPRESSIONS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 """Suffix -> the function that opens such a file for reading bytes."""
 
 
+@dataclass(frozen=True)
+class FileRules:
+    """What the run config says of data files, each field as the key of its name; "auto" where the file decides."""
+
+    features: str = AUTO
+    label_column: str = AUTO
+    csv_header: str = AUTO
+    svmlight_indices: str = AUTO
+
+
 class RawRows(NamedTuple):
-    """Rows as a file holds them: features (rows, columns), dense of any real dtype or CSR; labels (rows,)."""
+    """Rows as a file holds them.
+
+    Attributes
+    ----------
+    features : (rows, columns), dense of any real dtype, or CSR
+    labels : (rows,)
+    names : texts
+        Of the columns; empty where the file has none.
+    indices : (int, int) or None
+        The least and the largest index that an svmlight file writes.
+    label : str
+        What the labels are called in the file.
+    notes : texts
+        What the reader took for what, where that could be said otherwise.
+    """
 
     features: Any
     labels: NDArray[Any]
+    names: tuple[str, ...] = ()
+    indices: tuple[int, int] | None = None
+    label: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def unusable(path: Path, rule: str, got: object, way_out: str) -> DataError:

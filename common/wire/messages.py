@@ -15,7 +15,7 @@ from zofedht.common.errors import CAUSES, Cause, MessageError
 from zofedht.common.objective.agreement import DIGEST_BYTES
 from zofedht.common.objective.stiff import MOST_STIFF
 from zofedht.common.random.streams import Address
-from zofedht.common.rules import at_least, between, one_of
+from zofedht.common.rules import at_least, between, labels_seen, one_of
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.fields import wired
 
@@ -193,7 +193,10 @@ class Hello:
     version: str = wired()  # of the package
     draw_digest: str = wired()  # digest of directions that everybody can draw
     units: bytes = b""  # scale and bounds, where its objective has some, or their digest where they are long
-    names: str = ""  # of the parameters, a line each, where its objective has some, or their digest
+    names: str = ""  # of the parameters, or of its rows' columns, a line each, where it has some, or their digest
+    labels: str = wired(labels_seen(), default="")  # the different labels of its own rows, as "0,1"; never counts
+    least_index: int = wired(at_least(-1), default=-1)  # that an svmlight file of its own writes; -1: no such file
+    most_index: int = wired(at_least(-1), default=-1)
 
     def check(self) -> None:
         """Raise MessageError unless the share is one of so many, and the units are those of so many parameters."""

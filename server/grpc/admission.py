@@ -12,6 +12,7 @@ from zofedht.common.replay import draw_digest
 from zofedht.common.rules import MOST
 from zofedht.common.wire.messages import PROTOCOL, Hello
 from zofedht.server.core.fallbacks import OTHER_NUMBERS
+from zofedht.server.grpc.settled_rules import columns_mismatch, unknown_labels
 
 __all__ = ["Expected", "Refusal", "other_draws", "refusal"]
 
@@ -30,6 +31,9 @@ class Expected:
     first: str = ""  # the joined client that n, units and names were taken from; empty where the run has its own
     most_dimension: int = MOST  # largest n that the server takes from a client
     miscounts: Callable[[int], str] = lambda count: ""  # why the run cannot have so many clients, or an empty text
+    columns: str = ""  # of clients' own rows as in a Hello; empty while unknown
+    columns_of: str = ""  # a joined client with these columns
+    labels: frozenset[int] | None = None  # from which the positive labels were settled; None where they were given
     roll: Mapping[str, int] | None = None  # all allowed clients and their numbers of samples; None for any
 
 
@@ -91,9 +95,10 @@ def _breaks_a_rule(hello: Hello, expected: Expected, certified_name: str | None)
                 f"N of --partition I/N must be num-clients = {count}, this client was started with {told};"
                 f" join with --partition I/{count}, or start the server with num-clients={hello.shard_count}"
             )
-    if not expected.dimension and hello.dimension > expected.most_dimension:
+    dimension = max(hello.dimension, hello.most_index)  # the columns of a sparse file are so many at least
+    if not expected.dimension and dimension > expected.most_dimension:
         return (
-            f"this client's objective has n = {hello.dimension} parameters, and messages of --max-message-mb hold at"
+            f"this client's objective has n = {dimension} parameters, and messages of --max-message-mb hold at"
             f" most {expected.most_dimension}; raise it on the server"
         )
     counts = hello.source == "partition" and hello.shard_count and not expected.shard_count
@@ -104,6 +109,11 @@ def _breaks_a_rule(hello: Hello, expected: Expected, certified_name: str | None)
 
 def _differs(hello: Hello, expected: Expected) -> str:
     """Return in what the client's objective is not the run's, or an empty text."""
+    if hello.source == "data":
+        if complaint := columns_mismatch(hello.names, expected.columns, "this client", repr(expected.columns_of)):
+            return complaint
+        if complaint := unknown_labels(hello, expected.labels):
+            return complaint
     if expected.dimension and hello.dimension and hello.dimension != expected.dimension:
         way_out = "check model, preprocess and the number of columns"
         if hello.source == "objective":

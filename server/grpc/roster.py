@@ -61,7 +61,7 @@ class ResidentProxy(ClientProxy):
         result: GetParametersRes = self._ask("get_parameters", ins, timeout)
         expected = self.hello.dimension
         for x in decode_vectors(result.parameters.tensors, "the starting point", MOST_OF_A_START):
-            if x.shape != (expected,):
+            if expected and x.shape != (expected,):
                 raise MessageError(f"its start must have the n = {expected} of its introduction, got {x.shape[0]}")
         return result
 
@@ -119,7 +119,8 @@ class Roster(SimpleClientManager):
             self.register(proxy)
             self.last_change = time.monotonic()
         rows = (
-            f"{proxy.hello.examples} row{'' if proxy.hello.examples == 1 else 's'}, n = {proxy.hello.dimension}"
+            f"{proxy.hello.examples} row{'' if proxy.hello.examples == 1 else 's'}, n ="
+            f" {proxy.hello.dimension or 'not known yet'}"
             if proxy.hello.examples
             else "waits for its shard"
         )

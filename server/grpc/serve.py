@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from flwr.common import GetPropertiesIns
 
+from zofedht.common.choices import AUTO
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import ZofedhtError
@@ -17,7 +18,7 @@ from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.shards import check_count
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import encode
-from zofedht.common.wire.messages import OWN_ROWS, Question
+from zofedht.common.wire.messages import OWN_ROWS, Hello, Question
 from zofedht.server.conduct import Result
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import ServerState
@@ -26,6 +27,7 @@ from zofedht.server.flower.round_loop import FlowerRounds
 from zofedht.server.grpc.admission import Expected
 from zofedht.server.grpc.health import serve_health
 from zofedht.server.grpc.roster import Roster
+from zofedht.server.grpc.settled_rules import labels_of, settle_rules
 from zofedht.server.grpc.transport import JoinService, start_grpc_server
 from zofedht.server.records.run_folder import RunFolder
 
@@ -36,6 +38,7 @@ _ROOM_FOR_TEXT = 2**20
 _HEADERS = 2**16  # bytes of a reply around the numbers of its vectors
 _REMINDER_SECONDS = 30.0
 _MOST_REFUSALS = 100  # in the log
+_SETTLED_KEYS = ("positive-labels", "features", "svmlight-indices")
 _MOST_NAME = 64  # characters of a refused client's name
 
 
@@ -117,9 +120,13 @@ def serve(
 
 
 def _changes(folder: RunFolder, config: RunConfig, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys that differ from the run's: a service restarts with the same command line."""
+    """Return the keys that differ from the run's: a service restarts with the same command line.
+
+    What was left to the clients' files is no change: the run has settled it.
+    """
     given, kept = config.to_mapping(), load_toml(folder.config_file) if folder.config_file.exists() else {}
-    return {key: given[key] for key in keys if given[key] != kept.get(key)}
+    settled = {key for key in _SETTLED_KEYS if given[key] == AUTO and key in kept}
+    return {key: given[key] for key in keys if given[key] != kept.get(key) and key not in settled}
 
 
 class _Settled(NamedTuple):
@@ -156,6 +163,7 @@ class _Service:
         elif state is not None:
             self._settled = _Settled(state.x.shape[0], units_as_bytes(state.units, MOST_UNITS_BYTES))
         self._begun = state is not None
+        self._labels: frozenset[int] | None = None
         self._told: set[tuple[str, str]] = set()  # who was refused, and why
 
     def most_bytes(self) -> int:
@@ -172,6 +180,7 @@ class _Service:
     def expected(self) -> Expected:
         """What a client must bring now; the connected clients decide what the server does not know."""
         hellos = [proxy.hello for proxy in self.roster.connected().values()]
+        named = next((hello for hello in hellos if hello.source == "data" and hello.names), None)
         told = (_Settled(hello.dimension, hello.units, hello.name) for hello in hellos if hello.dimension)
         settled = self._settled if self._settled.dimension else next(told, self._settled)
         if self._begun:
@@ -186,6 +195,9 @@ class _Service:
             first=settled.by,
             most_dimension=max(0, self._limit - _HEADERS) // (8 * self._vectors),
             miscounts=self._miscounts,
+            columns="" if self._begun or named is None else named.names,  # later the run's features name them
+            columns_of="" if named is None else named.name,
+            labels=self._labels,
         )
 
     def _miscounts(self, count: int) -> str:
@@ -241,8 +253,19 @@ class _Service:
         self._settled = _Settled(expected.dimension, expected.units, expected.first)
         self._begun = True
         self._config = self._config.replace(num_clients=self._count)
+        self._settle([proxy.hello for proxy in self.roster.connected().values()])
         folder.begin(self._config, "grpc")
         return self._config
+
+    def _settle(self, clients: Sequence[Hello]) -> None:
+        """Settle what the clients' files were to decide, and tell it."""
+        guessed = self._config.positive_labels == AUTO
+        self._config, notes = settle_rules(self._config, clients)
+        for note in notes:
+            self._report(note)
+        seen = [labels_of(hello) for hello in clients if hello.source == "data"]
+        if guessed and seen:
+            self._labels = frozenset[int]().union(*(labels or () for labels in seen))
 
     def deal(self, folder: RunFolder) -> None:
         """Deal shards to clients without one, now and when they join; names keep their shard."""

@@ -25,6 +25,7 @@ from zofedht.common.shards import (
     members_of,
     objective_of,
     own_objective,
+    own_rows,
     train_objective,
 )
 from zofedht.common.wire.messages import Member
@@ -108,7 +109,9 @@ def test_own_rows_do_not_move_the_networks_start(tmp_path: Path) -> None:
     for index, scale in enumerate((1.0, 1e6)):
         rows = scale * np.random.default_rng(index).standard_normal((9 + index, 4))
         np.savez(tmp_path / f"{index}.npz", X=rows, y=np.arange(9 + index) % 2)
-        points.append(starting_point(own_objective(config, str(tmp_path / f"{index}.npz"), 0), config.seed))
+        points.append(
+            starting_point(own_objective(config, own_rows(config, str(tmp_path / f"{index}.npz"))), config.seed)
+        )
     np.testing.assert_array_equal(*points)
 
 
@@ -185,8 +188,8 @@ def _own_file(folder: Path) -> str:
 @pytest.mark.parametrize("dimension", [0, 4, 9])
 def test_an_own_objective_takes_all_rows_of_the_file(tmp_path: Path, dimension: int) -> None:
     """A sparse file may lack its last columns: the server's n says how many there are, the bias among them."""
-    config = RunConfig(dataset="clients", l2=0.1)
-    own = own_objective(config, _own_file(tmp_path), dimension)
+    config = RunConfig(dataset="clients", l2=0.1, positive_labels="1")
+    own = own_objective(config, own_rows(config, _own_file(tmp_path), dimension))
     columns = dimension - 1 if dimension else 3
     dense = np.zeros((3, columns))
     dense[:, :3] = _OWN
@@ -202,25 +205,26 @@ def test_an_own_objective_takes_all_rows_of_the_file(tmp_path: Path, dimension: 
 
 def test_columns_beyond_the_servers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="at most 1 features"):
-        own_objective(RunConfig(dataset="clients"), _own_file(tmp_path), 2)
+        own_rows(RunConfig(dataset="clients"), _own_file(tmp_path), 2)
 
 
 def test_without_a_bias_n_is_the_number_of_columns(tmp_path: Path) -> None:
-    config = RunConfig(dataset="clients", model="quadratic", preprocess="none")
-    own = own_objective(config, _own_file(tmp_path), 5)
+    config = RunConfig(dataset="clients", model="quadratic", preprocess="none", positive_labels="1")
+    own = own_objective(config, own_rows(config, _own_file(tmp_path), 5))
     assert isinstance(own, QuadraticObjective)
     assert own.dim == 5
 
 
 def test_the_n_of_an_mlp_does_not_decide_columns(tmp_path: Path) -> None:
-    config = RunConfig(dataset="clients", model="mlp", hidden_units=3)
-    own = own_objective(config, _own_file(tmp_path), 15)
+    config = RunConfig(dataset="clients", model="mlp", hidden_units=3, positive_labels="1")
+    own = own_objective(config, own_rows(config, _own_file(tmp_path), 15))
     assert isinstance(own, MlpObjective)
     assert own.dim == 4 * 3 + 3
 
 
 def test_own_rows_take_labels_and_preprocessing_from_the_config(tmp_path: Path) -> None:
-    own = own_objective(RunConfig(dataset="clients", positive_labels="-1", preprocess="none"), _own_file(tmp_path), 0)
+    config = RunConfig(dataset="clients", positive_labels="-1", preprocess="none")
+    own = own_objective(config, own_rows(config, _own_file(tmp_path)))
     assert isinstance(own, LinearObjective)
     np.testing.assert_array_equal(own.target, [0.0, 1.0, 0.0])
     assert own.dim == 3

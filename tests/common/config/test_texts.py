@@ -14,6 +14,7 @@ from zofedht.common.errors import ConfigError
 
 _OTHER: dict[str, Any] = {
     "dataset": "mnist", "data_dir": "/data sets", "train_rows": 1000, "positive_labels": "1,3", "preprocess": "none",
+    "label_column": "answer", "features": "heat,flow", "csv_header": "yes", "svmlight_indices": "from-0",
     "partition": "dirichlet", "dirichlet_alpha": 1e-05, "model": "mlp", "hidden_units": 7, "mlp_bias": True,
     "l2": 1e-300, "objective": "valve:make", "algorithm": "zofedavg-sgd", "covariance": "paper",
     "subspace_weight": 0.1, "memory": 9, "slope": "forward", "probe": "sphere",

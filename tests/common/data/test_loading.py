@@ -19,8 +19,9 @@ from zofedht.common.cache import data_folder
 from zofedht.common.choices import parse_transforms
 from zofedht.common.data import named_sets
 from zofedht.common.data.dataset import Dataset
-from zofedht.common.data.loading import DataSpec, load_dataset, load_own_rows
+from zofedht.common.data.loading import DataSpec, about_rows, load_dataset, load_own_rows, own_dataset
 from zofedht.common.data.preprocessing import preprocess
+from zofedht.common.data.reading import FileRules
 from zofedht.common.errors import DataError
 
 _GENERATOR = np.random.default_rng(3)
@@ -395,63 +396,62 @@ def test_unknown_and_repeated_steps_are_refused(text: str, words: str) -> None:
 # --- a client's own file
 
 
+def _own(path: str, positive: str, steps: str, columns: int | None = None) -> Dataset:
+    return own_dataset(load_own_rows(path, FileRules(), columns), positive, steps)
+
+
 def test_all_own_rows_are_training_rows_in_order(tmp_path: Path) -> None:
-    data = load_own_rows(_csv(tmp_path, [1, 0, 0, 1, 1]), "auto", "none", 0)
+    data = _own(_csv(tmp_path, [1, 0, 0, 1, 1]), "1", "none")
     assert _rows(data) == [1, 2, 3, 4, 5]
     np.testing.assert_array_equal(data.target, [1.0, 0.0, 0.0, 1.0, 1.0])
     np.testing.assert_array_equal(data.labels, [1, 0, 0, 1, 1])
 
 
-def test_a_single_row_is_enough(tmp_path: Path) -> None:
-    assert len(load_own_rows(_csv(tmp_path, [1]), "auto", "none", 0)) == 1
-
-
 @pytest.mark.parametrize(
     ("labels", "positive", "target"),
-    [
-        ([1, -1], "auto", [1, 0]),
-        ([0, 1], "auto", [0, 1]),
-        ([-1, -1], "auto", [0, 0]),
-        ([0, 0], "auto", [0, 0]),
-        ([1, 1], "auto", [1, 1]),
-        ([3, 8], "auto", [0, 1]),
-        ([8, 9], "auto", [1, 1]),
-        ([7, 40], "40", [0, 1]),
-        ([8, 9], "1-3", [0, 0]),
-    ],
+    [([1], "1", [1]), ([-1, -1], "1", [0, 0]), ([7, 40], "40", [0, 1]), ([8, 9], "1-3", [0, 0])],
 )
 def test_own_rows_may_have_one_class(tmp_path: Path, labels: list[int], positive: str, target: list[int]) -> None:
-    np.testing.assert_array_equal(load_own_rows(_csv(tmp_path, labels), positive, "none", 0).target, target)
+    np.testing.assert_array_equal(_own(_csv(tmp_path, labels), positive, "none").target, target)
 
 
-@pytest.mark.parametrize("labels", [[10, 11], [-1, 2], [-2, 2]])
-def test_auto_refuses_other_own_labels(tmp_path: Path, labels: list[int]) -> None:
-    # Not by which labels are here: the clients would disagree.
-    with pytest.raises(DataError, match=r"positive-labels must be set on the server for the labels of .*rows\.csv"):
-        load_own_rows(_csv(tmp_path, labels), "auto", "none", 0)
+@pytest.mark.parametrize("labels", [[0, 1], [1, 2], [1, 1], [10, 11]])
+def test_own_labels_never_decide_which_are_positive(tmp_path: Path, labels: list[int]) -> None:
+    with pytest.raises(DataError, match="positive-labels must be settled by the server"):
+        _own(_csv(tmp_path, labels), "auto", "none")
 
 
 @pytest.mark.parametrize(("steps", "dimension"), [("bias,unit-norm", 6), ("none", 5), ("unit-norm", 5), ("bias", 6)])
-def test_own_sparse_rows_have_the_servers_columns(tmp_path: Path, steps: str, dimension: int) -> None:
+def test_own_sparse_rows_have_the_runs_columns(tmp_path: Path, steps: str, dimension: int) -> None:
     path = tmp_path / "rows.svm"
     path.write_text("1 1:3 2:4\n0 2:1\n")
-    data = load_own_rows(str(path), "auto", steps, dimension)
+    data = _own(str(path), "1", steps, 5)
     assert _sparse(data).shape == (2, dimension)
     np.testing.assert_array_equal(_dense(data.features)[:, 2:5], np.zeros((2, 3)))
-    assert _sparse(load_own_rows(str(path), "auto", steps, 0)).shape == (2, dimension - 3)
+    assert _sparse(_own(str(path), "1", steps)).shape == (2, dimension - 3)
+    settled = own_dataset(load_own_rows(str(path), FileRules(features="5")), "1", steps)
+    np.testing.assert_array_equal(_dense(settled.features), _dense(data.features))
 
 
 def test_own_dense_rows_of_another_width_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="must have 4 features, got 1"):
-        load_own_rows(_csv(tmp_path, [0, 1]), "auto", "bias", 5)
+        _own(_csv(tmp_path, [0, 1]), "1", "bias", 4)
 
 
 def test_own_rows_are_preprocessed_like_a_data_set(tmp_path: Path) -> None:
-    data = load_own_rows(_csv(tmp_path, [0, 1, 0]), "auto", "bias,unit-norm", 2)
+    data = _own(_csv(tmp_path, [0, 1, 0]), "1", "bias,unit-norm", 1)
     rows = np.column_stack([[1.0, 2.0, 3.0], np.ones(3)])
     np.testing.assert_array_equal(data.features, preprocess(rows, parse_transforms("unit-norm")))
 
 
 def test_a_missing_own_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the path of a file that exists"):
-        load_own_rows(str(tmp_path / "none.csv"), "auto", "none", 0)
+        load_own_rows(str(tmp_path / "none.csv"), FileRules())
+
+
+def test_a_line_says_what_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("heat,target\n1,0\n2,1\n3,1\n")
+    assert about_rows(load_own_rows(str(path), FileRules())).startswith(
+        "read 3 rows, 1 columns, label 'target' (1 x 0, 2 x 1)"
+    )

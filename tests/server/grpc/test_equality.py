@@ -18,7 +18,7 @@ from zofedht import load_run
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.objective.base import Shard
 from zofedht.common.objective.loading import load_objective
-from zofedht.common.shards import own_objective
+from zofedht.common.shards import own_objective, own_rows
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import sha256_of_x
 
@@ -112,7 +112,7 @@ def test_own_csv_files_equal_in_process_on_the_same_rows(site: Site, model: dict
     server = site.server(dataset="clients", **keys)
     all_end_well(server, [site.client(f"c{i}", "--data", file) for i, file in enumerate(files)])
     config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
-    objectives = [own_objective(config, str(file), 0) for file in files]
+    objectives = [own_objective(config, own_rows(config, str(file))) for file in files]
     assert site.summary()["x_sha256"] == in_process(objectives, **keys)
 
 

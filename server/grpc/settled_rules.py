@@ -1,0 +1,160 @@
+"""Rules about rows that no client can decide alone: the server settles them from what all clients see in their files.
+
+Clients tell the different labels, the names of the columns and the least and largest index of their rows, never rows or
+counts. What cannot be settled is refused with the key to set. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from zofedht.common.choices import AUTO, MANY, parse_labels
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.data.columns import listed
+from zofedht.common.data.labels import choose_positive
+from zofedht.common.errors import DataError
+from zofedht.common.wire.messages import Hello
+
+__all__ = ["Settled", "columns_mismatch", "labels_of", "settle_rules", "unknown_labels"]
+
+_DIGEST = "sha256 "  # how long names begin in an introduction
+
+
+class Settled(NamedTuple):
+    """The config of the run, and a line about each rule that was settled."""
+
+    config: RunConfig
+    notes: tuple[str, ...]
+
+
+def labels_of(hello: Hello) -> frozenset[int] | None:
+    """Return the different labels of a client's own rows; None where they are too many to be told."""
+    if hello.labels == MANY:
+        return None
+    return frozenset(int(label) for label in hello.labels.split(",") if label)
+
+
+def settle_rules(config: RunConfig, clients: Sequence[Hello]) -> Settled:
+    """Return the config in which all that the clients' files were to decide is said.
+
+    Raises DataError where that cannot be said from the files.
+    """
+    clients = [hello for hello in clients if hello.source == "data"]
+    if not clients:
+        return Settled(config, ())
+    changes: dict[str, str] = {}
+    notes: list[str] = []
+    _settle_indices(config, clients, changes, notes)
+    _settle_names(config, clients, changes, notes)
+    _settle_labels(config, clients, changes, notes)
+    return Settled(config.replace(**changes), tuple(notes))
+
+
+def _settle_indices(config: RunConfig, clients: Sequence[Hello], changes: dict[str, str], notes: list[str]) -> None:
+    sparse = [hello for hello in clients if hello.most_index >= 0]
+    if not sparse:
+        return
+    least = min(sparse, key=lambda hello: hello.least_index)
+    if config.svmlight_indices == AUTO:
+        changes["svmlight_indices"] = "from-0" if least.least_index == 0 else "from-1"
+        why = f"{least.name} has an index 0" if least.least_index == 0 else "no client has an index 0"
+        notes.append(f"svmlight indices count {changes['svmlight_indices'].replace('-', ' ')}: {why}")
+    first = 0 if changes.get("svmlight_indices", config.svmlight_indices) == "from-0" else 1
+    if config.features == AUTO and len(sparse) == len(clients):
+        count = max(hello.most_index for hello in sparse) - first + 1
+        changes["features"] = str(count)
+        notes.append(f"rows have {count} columns, the most of any client's file")
+
+
+def _settle_names(config: RunConfig, clients: Sequence[Hello], changes: dict[str, str], notes: list[str]) -> None:
+    named = [hello for hello in clients if hello.names]
+    if not named or config.features != AUTO:
+        return
+    first = named[0]
+    nameless = [hello.name for hello in clients if not hello.names and hello.most_index < 0]
+    if nameless:
+        notes.append(f"{', '.join(nameless)}: columns without names, taken in the order of {first.name}")
+    if first.names.startswith(_DIGEST):
+        return  # all have the same names in the same order
+    names = listed(first.names.split("\n"))
+    changes["features"] = AUTO if names.isdecimal() else names  # a number would be how many there are
+    others = [hello.name for hello in named if hello.names != first.names]
+    if others:
+        notes.append(f"{', '.join(others)}: columns in another order than {first.name}, matched by name")
+
+
+def _settle_labels(config: RunConfig, clients: Sequence[Hello], changes: dict[str, str], notes: list[str]) -> None:
+    seen = {hello.name: labels_of(hello) for hello in clients}
+    positive = parse_labels(config.positive_labels)
+    if not positive:
+        if config.model == "quadratic":
+            changes["positive_labels"] = "1"  # the model has no labels
+            return
+        many = next((name for name, labels in seen.items() if labels is None), None)
+        if many is not None:
+            raise DataError(
+                f"positive-labels must be set for the rows of {many}, which have more labels than can be told; set it"
+                " as in positive-labels = '5-9'"
+            )
+    found = frozenset[int]().union(*(labels or () for labels in seen.values()))
+    if not positive:
+        if len(found) == 1:
+            raise DataError(
+                f"positive-labels must be set where all clients have the label {next(iter(found))} alone, which may be"
+                " positive or negative; set positive-labels, or wait for more clients with --min-clients"
+            )
+        positive = choose_positive(frozenset(), np.array(sorted(found)), "of all clients")
+        changes["positive_labels"] = ",".join(map(str, sorted(positive)))
+        notes.append(f"labels {_shown(found)}; positive: {_shown(positive)}")
+    if None in seen.values():
+        return
+    if not found & positive or not found - positive:
+        empty = "positive" if not found & positive else "negative"
+        text = (
+            f"no client has a {empty} row: the labels of all clients are {_shown(found)}, and positive-labels is"
+            f" {_shown(positive)}"
+        )
+        if config.positive_labels == AUTO:
+            raise DataError(f"{text}; set positive-labels to some of these labels")
+        notes.append(f"warning: {text}")
+
+
+def _shown(labels: frozenset[int]) -> str:
+    listing = sorted(labels)
+    shown = ", ".join(map(str, listing[:10]))
+    return shown if len(listing) <= 10 else f"{shown}, ... ({len(listing)} in all)"
+
+
+def columns_mismatch(mine: str, theirs: str, who: str, whom: str) -> str:
+    """Return a sentence about the first column that one client has and the other lacks, or an empty text.
+
+    ``mine`` and ``theirs`` are names as in a Hello. Columns without names, and in another order, are no mismatch.
+    """
+    if mine == theirs or not mine or not theirs:
+        return ""
+    way_out = "give the same columns to all clients, or name the columns to use with --set features=A,B on the server"
+    if mine.startswith(_DIGEST) or theirs.startswith(_DIGEST):
+        return f"{who} has other columns than {whom}, or the same in another order; {way_out}"
+    ours, others = mine.split("\n"), theirs.split("\n")
+    for names, holder, lacking, there in ((ours, who, whom, others), (others, whom, who, ours)):
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            return f"{holder} has two columns {twice!r}, and columns are matched by name; {way_out}"
+        extra = next((name for name in names if name not in there), None)
+        if extra is not None:
+            return f"{holder} has a column {extra!r} and {lacking} has none of that name; {way_out}"
+    return ""
+
+
+def unknown_labels(hello: Hello, known: frozenset[int] | None) -> str:
+    """Return a sentence about a label that no client had when the rule was settled, or an empty text."""
+    mine = labels_of(hello) or frozenset()
+    if known is None or mine <= known:
+        return ""
+    return (
+        f"this client has the label {min(mine - known)}, and the positive labels were settled from {_shown(known)}; set"
+        " positive-labels on the server in a new run, or leave these rows out"
+    )

@@ -1,0 +1,178 @@
+"""What no client can decide alone is settled for all, or refused with the key to set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.server.grpc.processes import SMALL, Site
+from tests.server.grpc.test_equality import all_end_well, in_process
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.data.columns import listed
+from zofedht.common.errors import DataError
+from zofedht.common.replay import draw_digest
+from zofedht.common.shards import own_objective, own_rows
+from zofedht.common.wire.codec import decode, encode
+from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
+from zofedht.server.grpc.admission import Expected, refusal
+from zofedht.server.grpc.settled_rules import settle_rules
+
+CONFIG = RunConfig(dataset="clients", num_clients=2, clients_per_round=2)
+HELLO = Hello("a", "f0", "data", OWN_ROWS, 0, 20, 3, PROTOCOL, "0.1.0", draw_digest())
+
+
+def _clients(*changes: dict[str, Any]) -> list[Hello]:
+    return [replace(HELLO, name="abcdef"[place], **each) for place, each in enumerate(changes)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive"),
+    [
+        (["1", "2"], "2"),
+        (["1", "1,2"], "2"),
+        (["-1", "1"], "1"),
+        (["0", "0,1"], "1"),
+        (["3,4", "5,6"], "5,6,7,8,9"),
+        (["40", "7"], "40"),
+    ],
+)
+def test_labels_of_all_clients_settle_the_positive_ones(labels: list[str], positive: str):
+    found, notes = settle_rules(CONFIG, _clients(*({"labels": text} for text in labels)))
+    assert found.positive_labels == positive
+    assert notes
+    assert notes[0].startswith("labels ")
+
+
+@pytest.mark.parametrize("labels", [["1", "1"], ["1", "2,40", "3"], ["-1,1", "0,1"], ["1,2,3", "4"], ["0", "many"]])
+def test_labels_that_settle_nothing_are_refused(labels: list[str]):
+    with pytest.raises(DataError, match="positive-labels"):
+        settle_rules(CONFIG, _clients(*({"labels": text} for text in labels)))
+
+
+@pytest.mark.parametrize(("positive", "empty"), [("9", "positive"), ("1,2", "negative")])
+def test_a_class_empty_over_all_clients_is_told(positive: str, empty: str):
+    config, notes = settle_rules(CONFIG.replace(positive_labels=positive), _clients({"labels": "1"}, {"labels": "2"}))
+    assert config.positive_labels == positive
+    assert any(f"no client has a {empty} row" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("extents", "first", "columns"), [([(0, 2), (1, 3)], "from-0", 4), ([(2, 2), (1, 3)], "from-1", 3)]
+)
+def test_one_index_zero_counts_for_all(extents: list[tuple[int, int]], first: str, columns: int):
+    clients = _clients(*({"labels": "0,1", "least_index": low, "most_index": high} for low, high in extents))
+    config, _ = settle_rules(CONFIG, clients)
+    assert (config.svmlight_indices, config.features) == (first, str(columns))
+
+
+def test_columns_follow_the_first_client_by_name():
+    clients = _clients({"names": "heat\nflow", "labels": "0,1"}, {"names": "flow\nheat", "labels": "0"})
+    config, notes = settle_rules(CONFIG, clients)
+    assert config.features == "heat,flow"
+    assert any(note.startswith("b: columns in another order than a") for note in notes)
+
+
+def test_columns_without_names_are_told():
+    _, notes = settle_rules(CONFIG, _clients({"names": "heat\nflow", "labels": "0,1"}, {"labels": "0"}))
+    assert any(note.startswith("b: columns without names") for note in notes)
+
+
+@pytest.mark.parametrize("names", [["a,b", 'say "x"', "plain"], ["ä", "b c"]])
+def test_listed_names_survive_the_config(names: list[str]):
+    clients = _clients({"names": "\n".join(names), "labels": "0,1"})
+    assert settle_rules(CONFIG, clients).config.features == listed(names)
+
+
+EXPECTED = Expected(3, 0, clients_hold_data=True, black_box=False, columns="heat\nflow", columns_of="a")
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ("heat\nflow", None),
+        ("flow\nheat", None),
+        ("", None),
+        ("heat\nwind", "this client has a column 'wind' and 'a' has none of that name"),
+        ("heat", "'a' has a column 'flow' and this client has none of that name"),
+        ("heat\nheat", "this client has two columns 'heat'"),
+        ("sha256 00", "this client has other columns than 'a'"),
+    ],
+)
+def test_columns_are_compared_at_the_door(names: str, sentence: str | None):
+    reason = refusal(replace(HELLO, names=names), EXPECTED)
+    assert (reason is None) == (sentence is None)
+    assert sentence is None or sentence in str(reason and reason.reason)
+
+
+def test_a_label_that_came_after_the_rule_is_refused():
+    expected = replace(EXPECTED, labels=frozenset({1, 2}))
+    assert refusal(replace(HELLO, labels="1,2"), expected) is None
+    assert "this client has the label 3" in str(refusal(replace(HELLO, labels="1,3"), expected))
+
+
+def test_an_index_beyond_what_the_server_takes_is_refused():
+    expected = replace(EXPECTED, dimension=0, most_dimension=1000)
+    assert refusal(replace(HELLO, dimension=0, most_index=1000), expected) is None
+    assert "--max-message-mb" in str(refusal(replace(HELLO, dimension=0, most_index=2_000_000_000), expected))
+
+
+@pytest.mark.parametrize("labels", ["1;2", "1,", "x", "1" * 30, ",".join(["1"] * 200)])
+def test_an_introduction_holds_labels_or_is_refused(labels: str):
+    scalars = dict(encode(HELLO).scalars) | {"labels": labels}
+    with pytest.raises(Exception, match="labels must be whole numbers"):
+        decode(Hello, scalars)
+
+
+def _own_rows(site: Site, name: str, header: str, rows: list[tuple[float, ...]]) -> Path:
+    path = site.folder / name
+    path.write_text(header + "\n" + "".join(",".join(f"{value:.17g}" for value in row) + "\n" for row in rows))
+    return path
+
+
+_TWO = {"dataset": "clients", "num_clients": 2, "clients_per_round": 2}
+
+
+def _in_process(files: list[Path], **keys: Any) -> str:
+    config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in (_TWO | keys).items()})
+    objectives = [own_objective(config, own_rows(config, str(file))) for file in files]
+    return in_process(objectives, **_TWO, **keys)
+
+
+def test_a_label_on_each_client_trains_as_two_labels_in_one_place(site: Site):
+    rng = np.random.default_rng(0)
+    files = [
+        _own_rows(site, f"{label}.csv", "heat,label", [(value, label) for value in rng.normal(label, 0.1, 20)])
+        for label in (1, 2)
+    ]
+    server = site.server("--min-clients", 2, **_TWO)
+    clients = [site.client(f"c{place}", "--data", file) for place, file in enumerate(files)]
+    all_end_well(server, clients)
+    assert "labels 1, 2; positive: 2" in server.text
+    assert "read 20 rows, 1 columns, label 'label' (20 x 1)" in clients[0].text
+    assert site.summary()["config"]["positive-labels"] == "2"
+    assert site.summary()["x_sha256"] == _in_process(files, positive_labels="2")
+
+
+def test_columns_in_another_order_are_matched_by_name(site: Site):
+    rng = np.random.default_rng(1)
+    rows = [(*rng.normal(size=2), place % 2) for place in range(20)]
+    one = _own_rows(site, "one.csv", "heat,flow,label", rows)
+    other = _own_rows(site, "other.csv", "Flow,label,heat", [(flow, label, heat) for heat, flow, label in rows])
+    server = site.server("--min-clients", 2, **_TWO)
+    all_end_well(server, [site.client("c0", "--data", one), site.client("c1", "--data", other)])
+    assert site.summary()["x_sha256"] == _in_process([one, one], positive_labels="1")
+
+
+def test_one_file_with_an_index_zero_counts_for_both(site: Site):
+    texts = "0 0:1 2:3\n1 1:2\n" * 8, "1 1:4 3:2\n0 2:1\n" * 8
+    files = [site.folder / "a.svm", site.folder / "b.svm"]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    server = site.server("--min-clients", 2, **_TWO)
+    all_end_well(server, [site.client(f"c{place}", "--data", file) for place, file in enumerate(files)])
+    settled = {"svmlight_indices": "from-0", "features": "4", "positive_labels": "1"}
+    assert site.summary()["x_sha256"] == _in_process(files, **settled)
