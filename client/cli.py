@@ -86,6 +86,11 @@ def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="refuse to tell anything but slopes with at least this noise-multiplier; 0: no bound (0)",
     )
     command.add_argument(
+        "--only-sums",
+        action="store_true",
+        help="refuse to tell anything but slopes under the masks of secure aggregation",
+    )
+    command.add_argument(
         "--ledger", type=Path, metavar="FILE", help="file that receives every message in plain numbers before it leaves"
     )
     command.add_argument("--data-dir", default="", metavar="DIR", help="folder of the large sets on this machine")

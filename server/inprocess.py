@@ -66,8 +66,8 @@ class InProcessEngine:
 
     def carry_round(self) -> None:
         updates = self._carry(self._coordinator.ask(self._members))
-        updates += self._carry(self._coordinator.resend(updates))
-        updates += self._carry(self._coordinator.recheck(updates))
+        while again := self._coordinator.resend(updates) or self._coordinator.recheck(updates):
+            updates += self._carry(again)
         self._coordinator.tell(updates)
 
     def _carry(self, broadcasts: Sequence[Broadcast]) -> list[Update]:

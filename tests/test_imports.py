@@ -28,6 +28,8 @@ FLOWER_FACING = {
     "server/fleet/network.py",
     "client/flower/numpy_client.py",
     "client/flower/app.py",
+    "server/aggregation/masked_sum.py",
+    "client/steps/masks.py",
     "client/join/transport.py",
     "client/join/resident.py",
     "client/join/ledger.py",
@@ -54,9 +56,10 @@ ARROWS = {
         "data": "cache choices errors random typing",
         "models": "data objective typing",
         "directions": "blas config objective random typing",
-        "wire": "choices config errors objective random rules typing",
+        "wire": "choices masking config errors objective random rules typing",
         "checks": "config errors objective random typing",
         "private_draws": "typing",
+        "masking": "errors typing",
         "replay": "directions objective random typing wire",
         "shards": "choices config data errors models objective typing wire",
         "tls": "errors",
@@ -219,8 +222,11 @@ def test_only_the_transport_and_the_health_service_import_grpc():
     assert users("grpc_health", "common", "client", "server") <= ON_THE_NETWORK
 
 
-def test_only_make_certs_imports_cryptography():
-    assert users("cryptography", "common", "client", "server") == {"server/grpc/certificates.py"}
+def test_only_make_certs_and_masks_import_cryptography():
+    assert users("cryptography", "common", "client", "server") == {
+        "client/steps/masks.py",
+        "server/grpc/certificates.py",
+    }
 
 
 def test_what_needs_no_flower_does_not_load_it():

@@ -24,6 +24,8 @@ class OwnBounds:
     least_noise : float
         Smallest noise-multiplier of slopes that may leave the device, and then nothing but such slopes may; 0 allows
         slopes without noise, and losses.
+    only_sums : bool
+        Whether slopes leave the device under the masks of secure aggregation alone, and losses not at all.
 
     Raises
     ------
@@ -34,6 +36,7 @@ class OwnBounds:
     least_batch: int = 1
     most_steps: int = 0
     least_noise: float = 0.0
+    only_sums: bool = False
 
     def __post_init__(self) -> None:
         if self.least_batch < 1:
@@ -63,6 +66,8 @@ class OwnBounds:
                 f"the client's own --most-steps {self.most_steps} does not allow a slot of {slopes} slopes"
                 " (local-steps times slopes-per-step)"
             )
+        if self.only_sums and not spec.secure_aggregation:
+            raise DataError.public("the client's own --only-sums does not allow slopes without secure-aggregation")
         noise = spec.noise_multiplier if spec.privacy == "local" else 0.0
         if noise < self.least_noise:
             raise DataError.public(
@@ -72,6 +77,8 @@ class OwnBounds:
 
     def check_evaluation(self) -> None:
         """Raise DataError where losses without noise are asked for and only noisy slopes may leave the device."""
+        if self.only_sums:
+            raise DataError.public("the client's own --only-sums allows no losses, which are its own, to be told")
         if self.least_noise:
             raise DataError.public(
                 f"the client's own --least-noise {self.least_noise:g} allows no losses, which have no noise, to be told"

@@ -38,7 +38,7 @@ def join(args: argparse.Namespace) -> int:
         objective=args.objective,
         data_dir=args.data_dir,
         privacy_key=_own_key(args.privacy_key, args.name, args.least_noise),
-        bounds=OwnBounds(args.least_batch, args.most_steps, args.least_noise),
+        bounds=OwnBounds(args.least_batch, args.most_steps, args.least_noise, args.only_sums),
     )
     connection = Connection(
         address=args.server,

@@ -2,5 +2,5 @@
 
 Others use ``worker`` (Worker: a Broadcast to its Update, BasisStore), ``replica`` (Replica: x followed by slopes),
 ``local_steps`` (the loop), ``secret_file`` (what a device draws noise from) and ``warm_up`` (compiling before there is
-a clock). ``private_steps`` is the loop under differential privacy.
+a clock). ``private_steps`` is the loop under differential privacy, ``masks`` a party of secure aggregation.
 """

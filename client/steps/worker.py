@@ -10,6 +10,7 @@ import numpy as np
 
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import local_steps
+from zofedht.client.steps.masks import Masks
 from zofedht.client.steps.private_steps import private_steps
 from zofedht.client.steps.replica import Replica
 from zofedht.common.blas import one_thread
@@ -75,6 +76,7 @@ class Worker:
         """
         self._error_text, self._permit, self._secret_of = error_text, permit, secret_of
         self._objective_of = objective_of
+        self._masks = Masks()
         self._bases = bases or BasisStore()
         self._replica = replica or Replica()
 
@@ -85,6 +87,13 @@ class Worker:
         ``x-missing``, a task, a shard or an objective that fails as ``failed`` with its cause, and an evaluation
         that fails where the run is then to stop as ``stopped``.
         """
+        if broadcast.spec.secure_aggregation != bool(broadcast.stage):
+            return _answer(broadcast, "failed", "unusable", "the stage of secure aggregation does not fit the config")
+        if not broadcast.asks_steps:
+            try:
+                return self._masks.answer(broadcast)
+            except ZofedhtError as error:
+                return _answer(broadcast, "failed", error.cause, self._error_text(error))
         if broadcast.basis is not None:
             digest = basis_digest(broadcast.basis)
             if digest != broadcast.basis_digest:
@@ -126,7 +135,7 @@ class Worker:
             self._error_text(told)  # to the device's own log: that an evaluation failed tells about the rows
             told = None
         slopes = broadcast.spec.uplink == "slopes"
-        return Update(
+        update = Update(
             round=broadcast.round,
             slot=broadcast.slot,
             client=broadcast.client,
@@ -150,6 +159,12 @@ class Worker:
             stiff_rank=0 if stiff is None else stiff.shape[1],
             skipped=result.skipped,
         )
+        if not broadcast.stage:
+            return update
+        try:
+            return self._masks.masked(broadcast, update)
+        except ZofedhtError as error:
+            return _answer(broadcast, "failed", error.cause, self._error_text(error))
 
     def _draws(self, broadcast: Broadcast, shard: int) -> PrivateDraws | None:
         """Return the private draws of a slot, or None where its slopes are sent as they are.

@@ -56,10 +56,54 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
     if config.aggregation != "mean":
         yield from _of_aggregation(config)
     yield from _of_privacy(config)
+    if config.secure_aggregation:
+        yield from _of_secure_aggregation(config)
     if config.step_is_auto:
         yield from _of_auto_steps(config)
     if config.weight_is_auto:
         yield from _of_auto_weight(config)
+
+
+def _of_secure_aggregation(config: RunConfig) -> Iterator[Problem]:
+    wanted = {
+        "uplink": ("slopes", "what is masked is K slopes"),
+        "directions": ("shared", "only along shared directions has the sum of slopes a meaning"),
+        "sampling": ("without-replacement", "a sum of one client's slots would tell about that client"),
+        "aggregation": ("mean", "the other rules look at each slot's slopes"),
+        "weighting": ("uniform", "the sum is taken with equal weights"),
+    }
+    given = config.to_mapping()
+    for key, (value, why) in wanted.items():
+        if given[key] != value:
+            yield Problem(key, f"{key} must be {value} under secure-aggregation, got {given[key]!r}: {why}")
+    if config.step_is_auto:
+        yield Problem(
+            "step-size",
+            "step-size must be a number under secure-aggregation, since auto learns from the losses of each slot",
+        )
+    if config.weight_is_auto:
+        yield Problem(
+            "subspace-weight",
+            "subspace-weight must be a number under secure-aggregation, since auto compares the clients' slopes",
+        )
+    if config.on_error == "skip-step":
+        yield Problem(
+            "on-error",
+            "on-error must not be 'skip-step' under secure-aggregation, got 'skip-step': a client would tell beside the"
+            " sum how many steps it skipped, and why",
+        )
+    if config.row.shrinks:
+        yield Problem(
+            "algorithm",
+            f"algorithm must not be {config.algorithm} under secure-aggregation: clients name their stiff directions"
+            " unmasked",
+        )
+    if not config.clients_per_round < 2 * config.unmasking <= 2 * config.clients_per_round or config.unmasking < 2:
+        yield Problem(
+            "share-threshold",
+            f"share-threshold must be at least 2, more than half of clients-per-round ="
+            f" {config.clients_per_round} and not more than all, got {config.unmasking}",
+        )
 
 
 def _of_privacy(config: RunConfig) -> Iterator[Problem]:

@@ -344,6 +344,18 @@ class Keys:
         unit="samples",
         rule=at_least(0),
     )
+    secure_aggregation: bool = _key(
+        False, "whether the server sees only the sum of a round's slopes, by masks that the clients agree on"
+    )
+    share_threshold: int = _key(
+        0,
+        "clients of a round that must stay until its sum is unmasked; fewer cannot unmask another; 0: two thirds",
+        unit="slots",
+        rule=at_least(0),
+    )
+    slope_range: float = _key(
+        1000.0, "largest slope under secure aggregation; slopes are rounded to 2^-40 of it", rule=positive()
+    )
     # robustness
     on_error: str = _key(
         "drop-slot",

@@ -131,6 +131,16 @@ class RunConfig(Keys):
         return self.tolerate or 3 * self.clients_per_round // 10
 
     @property
+    def unmasking(self) -> int:
+        """How many clients must stay until a sum is unmasked: as ``share-threshold`` says, or two thirds."""
+        return self.share_threshold or max(2, -(-2 * self.clients_per_round // 3))
+
+    @property
+    def clients_tell_losses(self) -> bool:
+        """Whether a client may be asked for its loss: under local privacy and secure aggregation nothing hides it."""
+        return self.privacy != "local" and not self.secure_aggregation
+
+    @property
     def weight_is_auto(self) -> bool:
         """Whether the run steers the weight."""
         return self.row.follows_trajectory and self.subspace_weight == AUTO

@@ -52,6 +52,8 @@ class StepSpec:
     noise_multiplier: float = _as("noise_multiplier", default=1.0)  # z
     least_samples: int = _as("least_samples", default=0)
     measured: int = dataclasses.field(default=0, metadata={"rule": at_least(0)})  # every so-manieth step; 0: none
+    secure_aggregation: bool = _as("secure_aggregation", default=False)
+    slope_range: float = _as("slope_range", default=1000.0)
 
     def samples(self, shard: int) -> int:
         """Return how many samples a step is measured on: of a shard of one sample there is only the whole.

@@ -12,6 +12,7 @@ import numpy as np
 from zofedht.common.choices import WIRE_DTYPES
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import CAUSES, Cause, MessageError
+from zofedht.common.masking import STAGES
 from zofedht.common.objective.agreement import DIGEST_BYTES
 from zofedht.common.objective.stiff import MOST_STIFF
 from zofedht.common.random.streams import Address
@@ -114,6 +115,8 @@ class Broadcast:
     spec: StepSpec  # how the steps are taken
     client: str  # name of the logical client
     shard_index: int = wired(at_least(OWN_ROWS))  # of the data set
+    stage: str = wired(one_of(STAGES), default="")  # of secure aggregation; all but "masked" ask for no steps
+    payload: bytes = b""  # what the stage needs
     task: str = wired(default="", sent=True)  # what the client builds its objective from, as JSON
     units: str = ""  # digest of the scale and bounds that x is searched in, where the objective has some
     dtype: str = wired(one_of(WIRE_DTYPES), default="float64")  # of x, Q and the move; x and Q hold such numbers
@@ -153,8 +156,15 @@ class Broadcast:
         """Whether the client must hold Q to do this work."""
         return self.basis_version != NO_BASIS
 
+    @property
+    def asks_steps(self) -> bool:
+        """Whether the client is to take steps, and not only its part in an agreement on masks."""
+        return self.stage in ("", "masked")
+
     def check(self) -> None:
         """Raise MessageError unless the fields fit together."""
+        if not self.asks_steps:
+            return
         if (self.trail is None) != (self.size == 0) or (self.trail is None) == (self.x.size == 0):
             raise MessageError("a broadcast must hold x, or a trail and the dimension in the place of x")
         if self.needs_basis != bool(self.basis_digest):
@@ -236,11 +246,17 @@ class Update:
     bent: float = wired(default=0.0)  # sum of s^2 h over the same steps, h being the curvature along v
     lengths: float = wired(default=0.0)  # sum of s^2, s = eta c or the radius
     gap: float = wired(default=0.0)  # F(x_r) - F(anchor)
+    stage: str = wired(one_of(STAGES), default="")  # of secure aggregation
+    payload: bytes = b""  # what is told in this stage, in the place of a move or slopes
     skipped: int = wired(at_least(0), default=0)  # steps that failed under on-error = skip-step: their slope is 0
 
     def check(self) -> None:
         """Raise MessageError unless a slot that is done has a move or slopes, and no other has any."""
         held = [name for name in ("move", "slopes", "sketch") if getattr(self, name) is not None]
+        if self.stage and (held or self.status != "ok" or not self.payload):
+            raise MessageError(f"a stage of secure aggregation must be answered by its payload alone, got {held}")
+        if self.stage:
+            return
         if held not in ([["move"], ["slopes", "sketch"]] if self.status == "ok" else [[]]):
             got = " and ".join(held) or "neither"
             raise MessageError(f"an answer must hold a move, or slopes and a sketch, where it is ok, got {got}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from zofedht.common.wire.messages import MISSING, Broadcast, Member, Update
+from zofedht.server.aggregation.masked_sum import MaskedSum
 from zofedht.server.aggregation.replays import Replays
 
 __all__ = ["Attempt"]
@@ -20,6 +21,7 @@ class Attempt:
         self.sent: dict[int, Broadcast] = {}  # by slot, as its client was sent it last
         self.hosts: dict[int, str] = {}  # of the client of each slot
         self.replays = Replays()
+        self.masking: MaskedSum | None = None  # under secure aggregation
         self._lost: dict[int, list[str]] = {}  # slot -> clients that gave no answer
         self._resent: set[tuple[int, str]] = set()  # (slot, client) that were sent again what they had lost
         self._rechecked: set[tuple[int, str]] = set()  # (slot, client) asked for the move after the slopes

@@ -20,6 +20,7 @@ from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import broadcast_bytes, update_bytes
 from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.server.aggregation.masked_sum import MaskedSum
 from zofedht.server.aggregation.screening import Failure, screen
 from zofedht.server.auto import Intervention
 from zofedht.server.core.attempt import Attempt
@@ -92,6 +93,8 @@ class Coordinator:
         self._attempt = Attempt(self._attempt.number)
         for broadcast in broadcasts:
             self._give(broadcast, by_name[broadcast.client])
+        if self.config.secure_aggregation:
+            return self._begin_masking([by_name[broadcast.client] for broadcast in broadcasts])
         return [self._send(broadcast) for broadcast in broadcasts]
 
     def redraw(self, slot: int, members: Sequence[Member]) -> Broadcast | None:
@@ -100,8 +103,8 @@ class Coordinator:
         None when all of them have lost it, or it was lost more often than max-retries: then the round goes
         on without it, if min-replies is met.
         """
-        if slot not in self._attempt.asked:
-            return None
+        if slot not in self._attempt.asked or self._attempt.masking is not None:
+            return None  # the sum of a round goes on without a client that is gone
         lost = self._attempt.lose(slot)
         free = [one for one in members if self._account.allows_slot(self.state.exposure, one.name)]
         others = [member for member in free if member.name not in lost]
@@ -137,13 +140,17 @@ class Coordinator:
     @property
     def rechecks(self) -> bool:
         """Whether replies may be slopes, and a move is taken where their directions are not the server's."""
-        return self.config.uplink == "slopes" and self.config.privacy == "none"
+        plain = self.config.privacy == "none" and not self.config.secure_aggregation
+        return self.config.uplink == "slopes" and plain
 
     def recheck(self, updates: Sequence[Update]) -> list[Broadcast]:
         """Return the broadcasts that ask for the move, where a client's slopes are not along the server's directions.
 
         ``updates`` are all replies of the attempt. Once for a slot; from its host no slopes are taken any more.
+        Under secure aggregation these are the broadcasts of the next stage.
         """
+        if self._attempt.masking is not None:
+            return self._next_stage(self._attempt.masking, updates)
         if not self.rechecks:
             return []
         attempt = self._attempt
@@ -153,6 +160,37 @@ class Coordinator:
             self._holdings.fallbacks.add(attempt.hosts[wrong.slot], wrong)
             again.append(self._send(attempt.recheck(wrong.slot)))
         return again
+
+    def _begin_masking(self, members: Sequence[Member]) -> list[Broadcast]:
+        """Return the first calls of secure aggregation. Raises RoundError where a client could not keep its keys."""
+        forgetful = [member.name for member in members if not member.keeps_x]
+        if forgetful:
+            raise RoundError(
+                f"secure-aggregation needs clients that keep their keys between messages, and client {forgetful[0]} is"
+                " on a node of Flower, which keeps nothing; run in process or over gRPC (`serve` and `join`)"
+            )
+        attempt, config = self._attempt, self.config
+        spec = next(iter(attempt.asked.values())).spec
+        attempt.masking = MaskedSum(list(attempt.asked), spec.slopes, config.unmasking)
+        return [self._call(slot, "keys", b"") for slot in attempt.asked]
+
+    def _next_stage(self, masking: MaskedSum, updates: Sequence[Update]) -> list[Broadcast]:
+        payloads = masking.advance(updates)
+        if masking.stage != "masked":
+            return [self._call(slot, masking.stage, payload) for slot, payload in payloads.items()]
+        asked = self._attempt.asked
+        for slot, payload in payloads.items():
+            asked[slot] = replace(asked[slot], stage="masked", payload=payload)
+        return [self._send(asked[slot]) for slot in payloads]
+
+    def _call(self, slot: int, stage: str, payload: bytes) -> Broadcast:
+        """Return a message that asks for no steps, and so needs neither x nor Q."""
+        asked = self._attempt.asked[slot]
+        bare = Broadcast(address=asked.address, spec=asked.spec, client=asked.client, shard_index=asked.shard_index)
+        call = replace(bare, stage=stage, payload=payload)
+        if not self._metered:
+            self._traffic.sent(broadcast_bytes(call))
+        return call
 
     def count_by(self, traffic: Traffic) -> None:
         """Take the bytes of the history from an engine that sees its messages on the wire."""
@@ -172,12 +210,17 @@ class Coordinator:
             for update in updates:
                 self._traffic.received(update_bytes(update))
         attempt = self._attempt
-        final = attempt.final(updates)
+        worked = [update for update in updates if update.stage in ("", "masked")]
+        final = attempt.final(worked)
         answers = [update for update in final if attempt.answered(update) is not None]
         self._holdings.fallbacks.check(answers, attempt.hosts)
         for update in answers:
             self._holdings.confirm(update, attempt.sent[update.slot], attempt.hosts[update.slot])
         self._stop_on_error(answers)
+        if attempt.masking is not None:
+            final, masked = attempt.masking.unmasked(final, attempt.asked)
+            lost = {failure.slot for failure in failures}
+            failures = (*failures, *(failure for failure in masked if failure.slot not in lost))
         state, outcome = tell(self.state, final, attempt.asked, self.config, attempt.replays)
         outcome = replace(outcome, failures=(*failures, *outcome.failures))
         if state is None:

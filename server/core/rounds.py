@@ -164,6 +164,8 @@ def _screened(
 ) -> tuple[list[Update], list[Failure]]:
     """Return the usable updates in the order of slots, and a failure for each of the others."""
     usable, failures = screen(updates, asked)
+    if config.secure_aggregation:
+        return usable, failures  # each has the mean of all: whose directions differ was asked before
     wrong = replays.mismatches(usable, asked, state.basis, config.weighting)
     slots = {failure.slot for failure in wrong}
     return [update for update in usable if update.slot not in slots], failures + wrong

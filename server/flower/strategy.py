@@ -84,7 +84,7 @@ class ZofedhtStrategy(Strategy):
         """Return a broadcast as Flower's message; x and Q are serialised once for all slots of a round."""
         arrays, config = encode(replace(broadcast, basis=None))
         parameters = _NOTHING
-        if broadcast.trail is None:
+        if broadcast.trail is None and broadcast.asks_steps:
             if self._x is None or self._x[0] is not broadcast.x:
                 self._x = (broadcast.x, pack(arrays))
             parameters = self._x[1]

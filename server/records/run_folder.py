@@ -16,6 +16,7 @@ import numpy as np
 from zofedht.common.config.run_config import FREE_KEYS, RunConfig
 from zofedht.common.config.texts import dump_toml, load_toml
 from zofedht.common.errors import CheckpointError, ConfigError, DataError, MissingExtraError
+from zofedht.common.masking import resolution
 from zofedht.common.typing import Vector
 from zofedht.common.versions import version_of
 from zofedht.server.aggregation.combine import summed_outliers
@@ -203,6 +204,7 @@ class RunFolder:
             "outliers": summed_outliers(rows),
             "lost": count_lost(rows, config.steps_of_slot),
             "at_bounds": _at_bounds(state),
+            "slope_rounding": resolution(config.slope_range) / 2 if config.secure_aggregation else 0.0,
             "privacy": Account(config).about(state.exposure),
             "x_sha256": sha256_of_x(state.user_x),
             "engine": self._engine(),

@@ -32,6 +32,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         *_lost(summary["lost"], summary["config"]),
         *_bounds(summary["at_bounds"]),
         *_privacy(summary["privacy"]),
+        *_masks(summary["slope_rounding"]),
         f"x               sha256 {summary['x_sha256']}",
         f"summary: {folder.summary_file}",
         f"history: {folder.history_file}",
@@ -145,6 +146,14 @@ def _privacy(about: Mapping[str, Any]) -> list[str]:
     against = "the server" if about["privacy"] == "local" else "readers of x"
     spent = f"epsilon {about['epsilon']:.3g}{of} at delta {about['delta']:g}"
     return [f"privacy         {spent}, of {about['protects']} against {against}"]
+
+
+def _masks(rounding: float) -> list[str]:
+    return (
+        [f"secure sums     the server saw sums alone; each slope was rounded by at most {rounding:.2g}"]
+        if rounding
+        else []
+    )
 
 
 def _number(value: float | None) -> str:

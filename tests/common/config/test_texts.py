@@ -25,6 +25,7 @@ _OTHER: dict[str, Any] = {
     "server_step": "adam", "server_rate": 0.5, "server_momentum": 0.25, "server_decay": 0.75, "server_floor": 0.5,
     "aggregation": "median", "tolerate": 2,
     "privacy": "local", "clip": 0.5, "noise_multiplier": 1.25, "epsilon": 8.0, "delta": 1e-06, "least_samples": 70,
+    "secure_aggregation": True, "share_threshold": 9, "slope_range": 10.0,
     "budget": 10**12, "seed": 2**63 - 1, "uplink": "slopes", "directions": "shared", "downlink": "slopes",
     "wire_dtype": "float32",
     "min_replies": 2, "max_retries": 0, "round_timeout": 0.1,
@@ -49,10 +50,13 @@ def test_toml_round_trip_keeps_every_key(tmp_path: Path) -> None:
     assert set(_OTHER) == set(fields)
     assert not any(_OTHER[name] == default for name, default in fields.items())
     assert _reread(RunConfig(), tmp_path) == RunConfig()
-    apart = (
-        {"downlink": "x", "weighting": "uniform", "on_error": "drop-slot"},
+    plain, masked = {"secure_aggregation": False}, {"weighting": "uniform", "aggregation": "mean", "privacy": "none"}
+    apart: tuple[dict[str, Any], ...] = (
+        {"downlink": "x", "weighting": "uniform", "on_error": "drop-slot"} | plain,
         {"wire_dtype": "float64", "aggregation": "mean", "privacy": "none", "epsilon": 0.0}
-        | {"server_step": "default", "server_rate": 1.0},
+        | {"server_step": "default", "server_rate": 1.0}
+        | plain,
+        {"wire_dtype": "float64", "epsilon": 0.0, "server_step": "default", "server_rate": 1.0} | masked,
     )
     for changes in apart:  # what does not go with another key's value
         config = RunConfig(**(_OTHER | changes))

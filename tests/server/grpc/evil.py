@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
 import sys
 import time
@@ -84,6 +85,8 @@ class Evil(Client):
 
     def fit(self, ins: FitIns) -> FitRes:
         round_ = int(str(ins.config["round"]))
+        if self._deed == f"gone-{ins.config.get('stage')}" and ins.config["round"] == 1:
+            os._exit(0)
         if self._deed == "counting":
             return self._honest.fit(ins)
         if self._deed == "paced":

@@ -1,0 +1,165 @@
+"""The server of secure aggregation: it passes on keys and sealed shares, and learns the sum of all numbers."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from zofedht.common.errors import Cause, MessageError
+from zofedht.common.masking import Words, expanded, mean_of, pack_parts, read_parts, read_words
+from zofedht.common.replay import SKETCH_SUMS, draw_digest
+from zofedht.common.wire.messages import Broadcast, Update
+from zofedht.server.aggregation.screening import Failure
+
+__all__ = ["MaskedSum"]
+
+_LOSSES = 2  # numbers beside the slopes: the mean loss and the start loss
+
+
+class MaskedSum:
+    """One attempt at a round. ``stage`` is what is asked now; empty when there is a sum, or none can be had.
+
+    Parameters
+    ----------
+    slots : sequence of int
+    numbers : int
+        Slopes of a slot.
+    threshold : int
+        Parties that must answer each stage; fewer of them, together with the server, learn nothing of the others.
+    """
+
+    def __init__(self, slots: Sequence[int], numbers: int, threshold: int) -> None:
+        self.stage = "keys"
+        self._asked = list(slots)
+        self._numbers, self._threshold = numbers + _LOSSES, threshold
+        self._masks: dict[int, bytes] = {}  # public keys
+        self._sharing: list[int] = []  # who have given shares
+        self._masked: dict[int, Words] = {}
+        self._total: Words | None = None
+        self._left_out: dict[int, tuple[Cause, str]] = {}
+        self.complaint = ""
+        """Why there is no sum."""
+
+    def advance(self, updates: Sequence[Update]) -> dict[int, bytes]:
+        """Take all replies of this stage; return the payload of the next one for each slot, or nothing at the end."""
+        replies = {u.slot: u for u in updates if u.stage == self.stage and u.status == "ok" and u.slot in self._asked}
+        steps: dict[str, Callable[[Mapping[int, bytes]], tuple[str, dict[int, bytes]]]] = {
+            "keys": self._keys,
+            "shares": self._shares,
+            "masked": self._collect,
+            "unmask": self._unmask,
+        }
+        if not self.stage:
+            return {}
+        stage = self.stage
+        self.stage, following = steps[stage]({slot: replies[slot].payload for slot in sorted(replies)})
+        if self.stage and len(following) < self._threshold:
+            self.stage, following = "", {}
+            self.complaint = (
+                f"fewer than share-threshold = {self._threshold} clients came through the stage {stage!r} of secure"
+                " aggregation"
+            )
+        self._asked = list(following)
+        return following
+
+    def unmasked(self, updates: Sequence[Update], asked: Mapping[int, Broadcast]) -> tuple[list[Update], list[Failure]]:
+        """Return the updates with the mean of all in the place of masked numbers, and failures of those who have none.
+
+        So each slot stands for the mean, and the mean of the slots is that of the sum.
+        """
+        whole = [u for u in updates if u.stage != "masked"]
+        counted = [u for u in updates if u.stage == "masked" and u.slot in self._masked and self._total is not None]
+        done = {u.slot for u in (*whole, *counted)}
+        left_out = {slot: why for slot, why in self._left_out.items() if slot not in done}
+        if self._total is None:
+            why = self.complaint or "secure aggregation did not come to its end"
+            left_out = {slot: ("no-answer", why) for slot in asked if slot not in done} | left_out
+        failures = [Failure(asked[slot].round, slot, asked[slot].client, *why) for slot, why in left_out.items()]
+        if self._total is None or not counted:
+            return whole, failures
+        spec = asked[counted[0].slot].spec
+        mean = mean_of(self._total, len(self._masked), spec.slope_range)
+        loss, start_loss = (math.nan, math.nan) if spec.privacy == "local" else map(float, mean[-_LOSSES:])
+        parts = {"slopes": mean[:-_LOSSES], "sketch": np.zeros(SKETCH_SUMS), "loss": loss, "start_loss": start_loss}
+        return [*whole, *(replace(u, stage="", payload=b"", **parts) for u in counted)], failures  # type: ignore[arg-type]
+
+    def _keys(self, replies: Mapping[int, bytes]) -> tuple[str, dict[int, bytes]]:
+        seals: dict[int, bytes] = {}
+        for slot, payload in replies.items():
+            found = self._read(slot, payload, mask=str, seal=str, draws=str)
+            if found is None:
+                continue
+            if found["draws"] != draw_digest():  # a sum could not tell whose directions are others
+                self._left_out[slot] = "other-directions", "it draws other numbers than the server, and sends no move"
+                continue
+            self._masks[slot], seals[slot] = found["mask"].encode(), found["seal"].encode()
+        told = pack_parts(threshold=self._threshold, masks=self._masks, seals=seals)
+        return "shares", dict.fromkeys(seals, told)
+
+    def _shares(self, replies: Mapping[int, bytes]) -> tuple[str, dict[int, bytes]]:
+        whole: dict[int, dict[int, bytes]] = {}
+        for slot, payload in replies.items():
+            found = self._read(slot, payload, sealed=dict)
+            if found and found["sealed"].keys() == self._masks.keys() - {slot}:
+                whole[slot] = found["sealed"]
+            else:
+                self._left_out[slot] = "malformed", "it sent no shares for some parties of secure aggregation"
+        self._sharing = list(whole)
+        return "masked", {
+            slot: pack_parts(sealed={source: texts[slot] for source, texts in whole.items() if source != slot})
+            for slot in whole
+        }
+
+    def _collect(self, replies: Mapping[int, bytes]) -> tuple[str, dict[int, bytes]]:
+        for slot, payload in replies.items():
+            try:
+                self._masked[slot] = read_words(payload, self._numbers)
+            except MessageError as error:  # as if it were gone
+                self._left_out[slot] = "malformed", str(error)
+        return "unmask", dict.fromkeys(self._masked, pack_parts(there=list(self._masked)))
+
+    def _unmask(self, replies: Mapping[int, bytes]) -> tuple[str, dict[int, bytes]]:
+        from flwr.common.secure_aggregation.crypto.symmetric_encryption import generate_shared_key
+        from flwr.supercore.primitives.asymmetric import bytes_to_private_key, bytes_to_public_key
+
+        gone = [slot for slot in self._sharing if slot not in self._masked]
+        told = [self._read(slot, text, seeds=dict, keys=dict) for slot, text in replies.items()]
+        found = [parts for parts in told if parts is not None]
+        try:
+            seeds = {slot: self._secret(slot, [parts["seeds"] for parts in found]) for slot in self._masked}
+            keys = {slot: self._secret(slot, [parts["keys"] for parts in found]) for slot in gone}
+            total = np.zeros(self._numbers, dtype=np.uint64)
+            for slot, words in self._masked.items():
+                total = total + words - expanded(seeds[slot], self._numbers)
+                for other, key in keys.items():
+                    agreed = generate_shared_key(bytes_to_private_key(key), bytes_to_public_key(self._masks[slot]))
+                    mask = expanded(base64.urlsafe_b64decode(agreed), self._numbers)
+                    total = total - mask if slot > other else total + mask
+        except ValueError:  # Flower's word for shares and keys that do not fit
+            self.complaint = (
+                f"fewer than share-threshold = {self._threshold} clients sent shares that fit, so the sum of secure"
+                " aggregation keeps its masks"
+            )
+            return "", {}
+        self._total = total
+        return "", {}
+
+    def _secret(self, slot: int, held: Sequence[Mapping[int, bytes]]) -> bytes:
+        from flwr.common.secure_aggregation.crypto.shamir import combine_shares
+
+        shares = [shares[slot] for shares in held if slot in shares][: self._threshold]
+        if len(shares) < self._threshold:
+            raise ValueError
+        return combine_shares(shares)
+
+    def _read(self, slot: int, payload: bytes, **kinds: type) -> dict[str, Any] | None:
+        try:
+            return read_parts(payload, **kinds)
+        except MessageError as error:
+            self._left_out[slot] = "malformed", str(error)
+            return None

@@ -1,0 +1,254 @@
+"""Secure aggregation: the sum and nothing else, with drop-outs up to the threshold."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers import broadcast
+from zofedht.client.steps.masks import Masks
+from zofedht.common.errors import DataError, MessageError
+from zofedht.common.masking import expanded, mean_of, pack_parts, read_parts, read_words, resolution, to_words
+from zofedht.common.typing import Vector
+from zofedht.common.wire.codec import decode, encode
+from zofedht.common.wire.messages import Broadcast, Update
+from zofedht.server.aggregation.masked_sum import MaskedSum
+
+_SLOPES = 3
+_SPEC = {"secure_aggregation": True, "uplink": "slopes", "slope_range": 100.0, "local_steps": _SLOPES}
+_OWN = {slot: np.array([slot + 1.0, -2.5, 0.1 * slot]) for slot in range(5)}
+
+
+class _Round:
+    """Five parties and a server; ``loses`` says who is gone in which stage, ``bends`` changes what arrives."""
+
+    def __init__(
+        self,
+        threshold: int = 3,
+        loses: dict[str, Sequence[int]] | None = None,
+        bends: Callable[[Update], Update] = lambda update: update,
+    ) -> None:
+        self.calls = {slot: broadcast(slot, str(slot), **_SPEC) for slot in _OWN}
+        self.parties = {slot: Masks() for slot in _OWN}
+        self.masking = MaskedSum(list(_OWN), _SLOPES, threshold)
+        self.replies: list[Update] = []
+        self.told: list[Broadcast] = []
+        asked, stage = dict.fromkeys(_OWN, b""), "keys"
+        while asked:
+            arrived = []
+            for slot, payload in asked.items():
+                if slot in (loses or {}).get(stage, ()):
+                    continue
+                call = replace(self.calls[slot], stage=stage, payload=payload)
+                self.told.append(call)
+                arrived.append(bends(self._answer(call)))
+            self.replies += arrived
+            asked = self.masking.advance(self.replies)
+            stage = self.masking.stage
+
+    def _answer(self, call: Broadcast) -> Update:
+        masks = self.parties[call.slot]
+        if call.asks_steps:
+            own = Update(call.round, call.slot, call.client, slopes=_OWN[call.slot], loss=call.slot, start_loss=1.0)
+            return masks.masked(call, own)
+        return masks.answer(call)
+
+    @property
+    def mean(self) -> Vector | None:
+        worked = [update for update in self.replies if update.stage == "masked"]
+        found, failures = self.masking.unmasked(worked, self.calls)
+        if not found:
+            assert self.masking.complaint in {failure.reason for failure in failures}
+            assert {failure.slot for failure in failures} == set(_OWN)
+            return None
+        slopes = [update.slopes for update in found]
+        assert all(np.array_equal(one, slopes[0]) for one in slopes)  # type: ignore[arg-type]
+        return slopes[0]
+
+
+def _expected(*slots: int) -> Vector:
+    return np.mean([_OWN[slot] for slot in slots], axis=0)  # type: ignore[no-any-return]
+
+
+def test_the_server_learns_the_mean() -> None:
+    done = _Round()
+    np.testing.assert_allclose(done.mean, _expected(0, 1, 2, 3, 4), atol=resolution(100.0))
+    update = done.masking.unmasked([u for u in done.replies if u.stage == "masked"], done.calls)[0][0]
+    assert (update.loss, update.start_loss) == pytest.approx((2.0, 1.0), abs=1e-9)
+
+
+@pytest.mark.parametrize("stage", ["keys", "shares", "masked", "unmask"])
+def test_the_round_goes_on_without_those_who_are_gone(stage: str) -> None:
+    """Two of five may go in any stage, with a threshold of three. Who goes while unmasking is still in the sum."""
+    done = _Round(loses={stage: (1, 3)})
+    slots = (0, 1, 2, 3, 4) if stage == "unmask" else (0, 2, 4)
+    np.testing.assert_allclose(done.mean, _expected(*slots), atol=resolution(100.0))
+
+
+def test_clients_may_go_one_after_another() -> None:
+    done = _Round(loses={"shares": (4,), "masked": (0,), "unmask": ()})
+    np.testing.assert_allclose(done.mean, _expected(1, 2, 3), atol=resolution(100.0))
+
+
+@pytest.mark.parametrize("stage", ["keys", "shares", "masked", "unmask"])
+def test_below_the_threshold_nothing_is_unmasked(stage: str) -> None:
+    done = _Round(loses={stage: (0, 1, 3)})
+    assert done.mean is None
+    assert "fewer than share-threshold = 3 clients" in done.masking.complaint
+
+
+def test_what_arrives_looks_random() -> None:
+    """One party's numbers: all bits of the words are used, twice the same slopes look different, and no sums remain."""
+    one, two = ([u.payload for u in _Round().replies if u.stage == "masked"] for _ in range(2))
+    for mine, again, slot in zip(one, two, _OWN, strict=True):
+        words, plain = read_words(mine, _SLOPES + 2), to_words(_OWN[slot], 100.0)
+        assert not np.any(words[:_SLOPES] == plain)
+        assert mine != again
+    bits = np.unpackbits(np.frombuffer(b"".join(one + two), dtype=np.uint8))
+    assert abs(float(np.mean(bits)) - 0.5) < 5 * 0.5 / np.sqrt(len(bits))
+
+
+def test_updates_hold_nothing_of_a_slot_beside_its_masked_numbers() -> None:
+    for update in _Round().replies:
+        assert update.slopes is update.sketch is update.move is None
+        assert np.isnan(update.loss)
+        assert np.isnan(update.start_loss)
+        arrays, scalars = encode(update)
+        assert arrays == []
+        assert decode(Update, scalars, arrays, examples=update.examples).payload == update.payload
+
+
+@pytest.mark.parametrize("stage", ["keys", "shares", "masked", "unmask"])
+@pytest.mark.parametrize("payload", [b"", b"{}", b"\xff\xfe", b'{"sealed": 3}', b'{"seeds": {"0": "zz"}, "keys": {}}'])
+def test_a_malformed_answer_is_as_if_its_client_were_gone(stage: str, payload: bytes) -> None:
+    def bend(update: Update) -> Update:
+        return replace(update, payload=payload) if (update.slot, update.stage) == (2, stage) else update
+
+    done = _Round(bends=bend)
+    slots = (0, 1, 2, 3, 4) if stage == "unmask" else (0, 1, 3, 4)
+    np.testing.assert_allclose(done.mean, _expected(*slots), atol=resolution(100.0))
+
+
+def test_other_directions_are_left_out_before_the_sum() -> None:
+    def bend(update: Update) -> Update:
+        if (update.slot, update.stage) != (2, "keys"):
+            return update
+        told = read_parts(update.payload, mask=str, seal=str)
+        return replace(update, payload=pack_parts(**told, draws="others"))
+
+    done = _Round(bends=bend)
+    np.testing.assert_allclose(done.mean, _expected(0, 1, 3, 4), atol=resolution(100.0))
+    (failure,) = done.masking.unmasked([u for u in done.replies if u.stage == "masked"], done.calls)[1]
+    assert (failure.slot, failure.cause) == (2, "other-directions")
+
+
+# What a client refuses: a server that breaks the protocol learns nothing from it.
+
+
+def _at(stage: str) -> tuple[Masks, Broadcast]:
+    """Return a party that is due for a stage, and the honest call."""
+    fresh = _Round(loses={stage: (0,)})
+    call = next(call for call in fresh.told if call.slot == 1 and call.stage == stage)
+    return fresh.parties[0], replace(call, address=replace(call.address, slot=0), client="0")
+
+
+def test_a_threshold_of_half_is_refused() -> None:
+    """Else a server could tell two halves of different drop-outs, and get both shares of a party."""
+    party, call = _at("shares")
+    told = read_parts(call.payload, threshold=int, masks=dict, seals=dict)
+    for threshold in (0, 1, 2, 6):
+        with pytest.raises(MessageError, match=f"more than half of 5 parties, got {threshold}"):
+            party.answer(replace(call, payload=pack_parts(**(told | {"threshold": threshold}))))
+
+
+def test_a_list_without_its_own_keys_is_refused() -> None:
+    party, call = _at("shares")
+    told = read_parts(call.payload, threshold=int, masks=dict, seals=dict)
+    told["masks"][0], told["masks"][1] = told["masks"][1], told["masks"][0]
+    with pytest.raises(MessageError, match="lacks this client's own"):
+        party.answer(replace(call, payload=pack_parts(**told)))
+
+
+def test_one_key_for_two_parties_is_refused() -> None:
+    party, call = _at("shares")
+    told = read_parts(call.payload, threshold=int, masks=dict, seals=dict)
+    told["masks"][2] = told["masks"][1]
+    with pytest.raises(MessageError, match="two parties of secure aggregation have one public key"):
+        party.answer(replace(call, payload=pack_parts(**told)))
+
+
+@pytest.mark.parametrize("there", [[0], [0, 1], [1, 2, 3], [0, 0, 0], [0, 1, 99]])
+def test_a_sum_of_too_few_is_refused(there: list[int]) -> None:
+    party, call = _at("unmask")
+    with pytest.raises(MessageError, match="a sum must be of at least 3 parties, this one among them"):
+        party.answer(replace(call, payload=pack_parts(there=there)))
+
+
+def test_nobody_gets_both_shares_of_a_party() -> None:
+    for there in itertools.combinations(range(5), 3):
+        party, call = _at("unmask")
+        if 0 not in there:
+            continue
+        told = read_parts(
+            party.answer(replace(call, payload=pack_parts(there=list(there)))).payload, seeds=dict, keys=dict
+        )
+        assert told["seeds"].keys() == set(there)
+        assert told["keys"].keys() == set(range(5)) - set(there)
+        with pytest.raises(MessageError, match="out of order"):
+            party.answer(replace(call, payload=pack_parts(there=[0, 1, 2, 3, 4])))
+
+
+def test_stages_come_in_order_and_once() -> None:
+    party, call = _at("shares")
+    with pytest.raises(MessageError, match="the stage 'unmask' of secure aggregation is out of order"):
+        party.answer(replace(call, stage="unmask"))
+    party.answer(call)
+    with pytest.raises(MessageError, match="out of order"):
+        party.answer(call)
+
+
+def test_a_slope_beyond_the_range_is_refused() -> None:
+    party, call = _at("masked")
+    own = Update(call.round, 0, "0", slopes=np.array([1.0, -100.5, 0.0]))
+    with pytest.raises(DataError, match="beyond slope-range = 100; a larger slope-range allows it"):
+        party.masked(call, own)
+
+
+def test_moves_cannot_be_masked() -> None:
+    party, call = _at("masked")
+    with pytest.raises(MessageError, match="uplink must be slopes"):
+        party.masked(call, Update(call.round, 0, "0", move=np.zeros(3)))
+
+
+def test_numbers_are_rounded_by_half_the_resolution() -> None:
+    numbers = np.random.default_rng(0).uniform(-100.0, 100.0, 1000)
+    back = mean_of(to_words(numbers, 100.0), 1, 100.0)
+    assert 0.0 < np.max(np.abs(back - numbers)) <= resolution(100.0) / 2
+    largest = np.full(1, 100.0)
+    total = sum((to_words(-largest, 100.0) for _ in range(1000)), np.zeros(1, dtype=np.uint64))
+    assert mean_of(total, 1000, 100.0)[0] == -100.0
+
+
+def test_masks_follow_from_all_bits_of_a_key() -> None:
+    """Flower's generator folds the words of a key: two keys with swapped words would have one mask."""
+    key = bytes(range(32))
+    swapped = key[4:8] + key[:4] + key[8:]
+    assert np.array_equal(expanded(key, 4), expanded(key, 4))
+    assert not np.any(expanded(key, 4) == expanded(swapped, 4))
+
+
+def test_payloads_are_read_strictly() -> None:
+    assert read_parts(pack_parts(a={3: b"\x01"}, b=[1, 2], c=4, d="x"), a=dict, b=list, c=int, d=str) == {
+        "a": {3: b"\x01"}, "b": [1, 2], "c": 4, "d": "x",
+    }  # fmt: skip
+    wrong: list[tuple[dict[str, Any], dict[str, type]]] = [
+        ({"a": {-1: b""}}, {"a": dict}), ({"a": [True]}, {"a": list}), ({"a": 1.5}, {"a": int}), ({}, {"a": str}),
+    ]  # fmt: skip
+    for parts, kinds in wrong:
+        with pytest.raises(MessageError, match="cannot be read"):
+            read_parts(pack_parts(**parts), **kinds)

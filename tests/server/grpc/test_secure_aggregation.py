@@ -1,0 +1,49 @@
+"""Secure aggregation over the network, with clients that die in each stage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.server.grpc.processes import SMALL, Site
+from tests.server.grpc.test_equality import all_end_well
+from zofedht.common.config.run_config import RunConfig
+from zofedht.server.inprocess import run_in_process
+from zofedht.server.records.run_folder import sha256_of_x
+
+MASKED = {"uplink": "slopes", "directions": "shared", "rounds": 4, "secure_aggregation": True}
+
+
+@pytest.mark.parametrize("downlink", ["x", "slopes"])
+def test_masked_sums_over_tls_equal_in_process_bit_for_bit(secure_site: Site, downlink: str):
+    keys = {**MASKED, "downlink": downlink}
+    server = secure_site.server(**keys)
+    all_end_well(server, [secure_site.client(f"c{i}", "--partition", f"{i}/3", "--only-sums") for i in range(3)])
+    config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
+    assert secure_site.summary()["x_sha256"] == sha256_of_x(run_in_process(config).state.x)
+    plain = run_in_process(config.replace(secure_aggregation=False)).state.x
+    np.testing.assert_allclose(np.load(secure_site.out / "x.npy"), plain, atol=1e-6)
+    assert all(row["failures"] == row["fallbacks"] == [] for row in secure_site.history())
+
+
+@pytest.mark.parametrize("stage", ["keys", "shares", "masked", "unmask"])
+def test_the_run_goes_on_when_a_client_dies(site: Site, stage: str):
+    """In round 1, with a threshold of two of three: the sum is that of the others, or of all where it died last."""
+    server = site.server(**MASKED)
+    clients = [site.client(f"c{i}", "--partition", f"{i}/3") for i in range(2)]
+    dying = site.evil(f"gone-{stage}", "c2", "2/3")
+    all_end_well(server, clients)
+    assert dying.ends() == 0
+    replies = [row["replies"] for row in site.history()]
+    assert replies == [3, 3 if stage == "unmask" else 2, 2, 2]
+    assert {failure["client"] for failure in site.failures()} == {"c2"}
+    assert np.all(np.isfinite(np.load(site.out / "x.npy")))
+
+
+def test_only_sums_lets_no_plain_slopes_out(site: Site):
+    site.server(uplink="slopes", rounds=2, max_retries=0)
+    clients = [site.client(f"c{i}", "--partition", f"{i}/3") for i in range(2)]
+    clients.append(site.client("c2", "--partition", "2/3", "--only-sums"))
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    assert {failure["client"] for failure in site.failures()} == {"c2"}
+    assert all("--only-sums does not allow slopes without" in failure["reason"] for failure in site.failures())

@@ -1,0 +1,130 @@
+"""Runs under secure aggregation: the unmasked x up to rounding, and what cannot work is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers import black_box, quadratics, small
+from tests.server.flower.loopback import fit, nodes
+from zofedht.common.errors import ConfigError, RoundError
+from zofedht.common.masking import resolution
+from zofedht.server.core.round_record import RoundRecord
+from zofedht.server.inprocess import run_in_process
+from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.records.summary import summary_text
+
+MASKED: dict[str, Any] = {
+    "uplink": "slopes",
+    "directions": "shared",
+    "sampling": "without-replacement",
+    "secure_aggregation": True,
+    "rounds": 4,
+}
+PLAIN = MASKED | {"secure_aggregation": False}
+
+
+@pytest.mark.parametrize("downlink", ["x", "slopes"])
+@pytest.mark.parametrize("algorithm", ["zofedht", "zofedavg-sgd"])
+def test_x_is_the_unmasked_runs_up_to_rounding(downlink: str, algorithm: str) -> None:
+    keys = {"downlink": downlink, "algorithm": algorithm}
+    plain = run_in_process(small(**PLAIN, **keys), quadratics()).state
+    masked = run_in_process(small(**MASKED, **keys), quadratics()).state
+    # Each slope is off by half the resolution, and K eta |v| of it reaches x in a round; curvature is 1.
+    assert 0.0 < np.max(np.abs(plain.x - masked.x)) < 1e4 * resolution(1000.0)
+    assert masked.totals.evaluations == plain.totals.evaluations
+
+
+def test_masks_change_no_bit_of_x() -> None:
+    """Keys are new in every run, and cancel."""
+    one, two = (run_in_process(small(**MASKED), quadratics()).state.x for _ in range(2))
+    assert one.tobytes() == two.tobytes()
+
+
+def test_a_resumed_masked_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
+    config = small(**MASKED)
+
+    class _KilledError(Exception):
+        pass
+
+    def kill(state: Any, record: Any) -> None:
+        if state.round == 3:
+            raise _KilledError
+
+    with RunFolder(tmp_path / "run") as folder:
+        folder.begin(config, "in-process")
+        with pytest.raises(_KilledError):
+            run_in_process(config, quadratics(), folder=folder, observers=[kill])
+        again, state, _ = folder.reopen({})
+        resumed = run_in_process(again, quadratics(), folder=folder, state=state)
+        text = summary_text(resumed.summary, folder)
+    assert resumed.state.x.tobytes() == run_in_process(config, quadratics()).state.x.tobytes()
+    assert "secure sums     the server saw sums alone; each slope was rounded by at most 4.5e-10" in text
+
+
+def test_the_history_has_mean_losses_and_no_outliers() -> None:
+    plain, masked = _records(PLAIN), _records(MASKED)
+    for one, other in zip(plain, masked, strict=True):
+        assert other.start_loss == pytest.approx(one.start_loss, abs=1e-6)
+        assert (other.replies, other.outliers, other.failures) == (one.replies, [], [])
+
+
+def _records(keys: dict[str, Any]) -> list[RoundRecord]:
+    records: list[RoundRecord] = []
+    run_in_process(small(**keys), quadratics(), observers=[lambda _, record: records.append(record)])
+    return records
+
+
+@pytest.mark.parametrize("privacy", ["local", "central"])
+def test_noise_goes_with_masks(privacy: str) -> None:
+    pytest.importorskip("dp_accounting")
+    records = _records(MASKED | {"privacy": privacy, "clip": 0.5})
+    assert all(record.failures == [] for record in records)
+    assert records[-1].epsilon > 0.0
+    assert np.isnan(records[-1].start_loss) == (privacy == "local")
+
+
+def test_a_failing_client_is_a_client_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its evaluation fails after it has given shares: the others unmask the sum without it."""
+    module = black_box(tmp_path, monkeypatch)
+    records: list[RoundRecord] = []
+    config = small(**MASKED, objective=f"{module}:FirstBroken", num_clients=3, weighting="uniform", init="ones")
+    run_in_process(config, observers=[lambda _, record: records.append(record)])
+    assert [record.replies for record in records] == [2, 2, 2, 2]
+    assert {str(failure["client"]) for record in records for failure in record.failures} == {"0"}
+    assert all("the valve is shut" in str(f["reason"]) for record in records for f in record.failures)
+
+
+def test_too_large_slopes_name_the_key() -> None:
+    with pytest.raises(RoundError, match=r"a slope is beyond slope-range = 1e-06; a larger slope-range allows it"):
+        run_in_process(small(**MASKED, slope_range=1e-6, max_retries=0), quadratics())
+
+
+def test_flowers_nodes_are_refused_with_the_reason() -> None:
+    with pytest.raises(RoundError, match="secure-aggregation needs clients that keep their keys between messages"):
+        fit(small(**MASKED, max_retries=0), nodes(3))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("uplink", "move", "what is masked is K slopes"),
+        ("directions", "per-slot", "only along shared directions"),
+        ("sampling", "with-replacement", "a sum of one client's slots"),
+        ("aggregation", "median", "the other rules look at each slot's slopes"),
+        ("weighting", "examples", "equal weights"),
+        ("step_size", "auto", "auto learns from the losses of each slot"),
+        ("subspace_weight", "auto", "auto compares the clients' slopes"),
+        ("on_error", "skip-step", "a client would tell beside the sum how many steps it skipped, and why"),
+        ("algorithm", "zofed-shrink", "clients name their stiff directions unmasked"),
+        ("share_threshold", 1, "at least 2, more than half of clients-per-round = 3 and not more than all, got 1"),
+        ("share_threshold", 4, "not more than all, got 4"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_reason(key: str, value: Any, why: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        small(**(MASKED | {"local_steps": 9, key: value}))
+    assert any(why in problem and key.replace("_", "-") in problem for problem in caught.value.problems)
