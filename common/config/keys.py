@@ -345,7 +345,9 @@ class Keys:
         rule=at_least(0),
     )
     secure_aggregation: bool = _key(
-        False, "whether the server sees only the sum of a round's slopes, by masks that the clients agree on"
+        False,
+        "whether the server sees only the sum of a round's slopes, by masks that the clients agree on",
+        rule=between(0, 1),
     )
     share_threshold: int = _key(
         0,
