@@ -87,7 +87,7 @@ def plot_runs(folders: Sequence[Path], out: Path) -> None:
     except ImportError as error:
         raise MissingExtraError("plots need matplotlib; install it with `pip install 'zofedht[plots]'`") from error
     # A bare Figure draws to a file and never looks for a display.
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    figure = Figure(figsize=(10, 4.8), layout="constrained")
     if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
         known = ", ".join(sorted(figure.canvas.get_supported_filetypes()))
         raise DataError(f"--out must end in a picture format ({known}), got {out}")
@@ -107,7 +107,7 @@ def _draw(figure: Figure, curves: Sequence[_Curve]) -> None:
         name = group[0].name
         if len(group) > 1:
             name = re.sub(r"-?seed\d+$", "", name) or name
-            name = f"{name}, median of {len(group)} seeds"
+            name = f"{name}, median and range of {len(group)} seeds"
         losses, low, high = _median_and_band(group)
         label = f"{name}, ends at {losses[-1]:.4g}"
         for axes, scale, *counts in ((left, 1e6, "evaluations"), (right, 1e6, "bytes_up", "bytes_down")):
@@ -129,7 +129,7 @@ def _draw(figure: Figure, curves: Sequence[_Curve]) -> None:
         axes.grid(alpha=0.3)
         axes.set_xlim(left=0)
     _fit_losses(left, curves)
-    left.legend()
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", fontsize="medium")
     figure.suptitle(_title(curves), fontsize="medium")
 
 
