@@ -18,6 +18,7 @@ import functools
 import hmac
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,35 +144,47 @@ class Account:
         return _local(slots * config.steps_of_slot, rate, config.noise_multiplier, config.delta)
 
 
-@functools.lru_cache(maxsize=4096)
 def _local(steps: int, rate: float, noise: float, delta: float) -> float:
-    dp = _accounting()
-    event = dp.GaussianDpEvent(noise)
-    if rate < 1.0:
-        event = dp.PoissonSampledDpEvent(rate, event)
-    return _spent(((event, steps),), dp.NeighboringRelation.REPLACE_SPECIAL, delta)
+    return _spent([(steps, _divergences("local", rate, noise))], delta)
 
 
-@functools.lru_cache(maxsize=4096)
 def _central(rounds: int, small_rounds: int, rate: float, noise: float, delta: float) -> float:
     # The noise is z times what a client changes against a blank; another client in its place changes twice as much.
+    parts = ((rounds, rate), (small_rounds, 1.0))
+    return _spent([(count, _divergences("central", part, 0.5 * noise)) for count, part in parts], delta)
+
+
+@functools.lru_cache(maxsize=64)
+def _divergences(privacy: str, rate: float, noise: float) -> Vector:
+    """Return the Renyi divergences of one release at ``_ORDERS``; those of several add up.
+
+    The accountant takes up to a second for them, so they are kept: it adds up events only by computing each anew.
+    """
     dp = _accounting()
-    event = dp.GaussianDpEvent(0.5 * noise)
-    drawn = dp.SampledWithoutReplacementDpEvent(_MOST, round(rate * _MOST), event) if rate < 1.0 else event
-    return _spent(((drawn, rounds), (event, small_rounds)), dp.NeighboringRelation.REPLACE_ONE, delta)
-
-
-def _spent(events: Any, relation: Any, delta: float) -> float:
     from dp_accounting.rdp import RdpAccountant
 
-    if not any(count for _, count in events):
-        return 0.0
-    accountant = RdpAccountant(_ORDERS, relation)
-    for event, count in events:
-        if count:
-            accountant.compose(event, count)
-    epsilon = float(accountant.get_epsilon(delta))
-    return epsilon if math.isfinite(epsilon) else math.inf
+    event, relation = dp.GaussianDpEvent(noise), dp.NeighboringRelation.REPLACE_SPECIAL
+    if privacy == "local" and rate < 1.0:
+        event = dp.PoissonSampledDpEvent(rate, event)
+    if privacy == "central":
+        relation = dp.NeighboringRelation.REPLACE_ONE
+        if rate < 1.0:
+            event = dp.SampledWithoutReplacementDpEvent(_MOST, round(rate * _MOST), event)
+
+    class Release(RdpAccountant):  # type: ignore[misc]
+        divergences = property(lambda self: self._rdp)
+
+    release = Release(_ORDERS, relation)
+    release.compose(event)
+    found: Vector = np.array(release.divergences, dtype=np.float64)
+    return found
+
+
+def _spent(parts: Sequence[tuple[int, Vector]], delta: float) -> float:
+    from dp_accounting.rdp import compute_epsilon
+
+    counted = [count * divergences for count, divergences in parts if count]
+    return float(compute_epsilon(_ORDERS, np.sum(counted, axis=0), delta)[0]) if counted else 0.0
 
 
 def _accounting() -> Any:

@@ -122,12 +122,15 @@ def _check_config(path: Path, config: RunConfig, written: RunConfig) -> None:
 
 
 class CheckpointWriter:
-    """An observer that writes every ``checkpoint-every`` rounds."""
+    """An observer that writes every ``checkpoint-every`` rounds, and after each round of a private run.
+
+    A private run that is killed has then counted all that it asked before the round in which it was killed.
+    """
 
     def __init__(self, folder: Path, config: RunConfig) -> None:
         self._folder = folder
         self._config = config
 
     def __call__(self, state: ServerState, record: object) -> None:
-        if state.round % self._config.checkpoint_every == 0:
+        if self._config.privacy != "none" or state.round % self._config.checkpoint_every == 0:
             write_checkpoint(self._folder, state, self._config)

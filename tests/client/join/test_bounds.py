@@ -13,8 +13,11 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError, DataError
 from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import Member, Question
+from zofedht.common.wire.points import encode_points
 from zofedht.server.core.rounds import ask
 from zofedht.server.core.state import initial_state
+
+_PRIVATE: dict[str, Any] = {"privacy": "local", "uplink": "slopes"}
 
 
 def _client(bounds: OwnBounds) -> ResidentClient:
@@ -39,6 +42,9 @@ def _slot(bounds: OwnBounds, **keys: Any) -> dict[str, Any]:
             {"batch_size": 0},
             "the client's shard has 719 samples, fewer than its own --least-batch 2000",
         ),
+        (OwnBounds(least_noise=1.5), {}, "--least-noise 1.5 does not allow a slot of noise 0;"),
+        (OwnBounds(least_noise=1.5), {**_PRIVATE, "noise_multiplier": 1.4}, "does not allow a slot of noise 1.4;"),
+        (OwnBounds(only_sums=True), {}, "--only-sums does not allow slopes without secure-aggregation"),
     ],
 )
 def test_a_slot_beyond_the_bounds_is_refused(bounds: OwnBounds, keys: dict[str, Any], reason: str):
@@ -62,7 +68,20 @@ def test_a_small_shard_is_told_about_by_nobody():
     assert np.isnan(client.evaluate([np.zeros(65)], message)[0])
 
 
-@pytest.mark.parametrize("bounds", [(0, 0), (1, -1)])
-def test_bounds_out_of_range_are_refused(bounds: tuple[int, int]):
+@pytest.mark.parametrize("bounds", [OwnBounds(least_noise=1.5), OwnBounds(only_sums=True)])
+def test_no_loss_is_told_beside_noise_or_sums(bounds: OwnBounds):
+    config = RunConfig(num_clients=2)
+    scalars = encode(Question("pi", 0, config.seed, config.task, 65)).scalars
+    points = scalars | encode_points(np.zeros((1, 65)))
+    for question in (scalars, points):
+        loss, examples, told = _client(bounds).evaluate([np.zeros(65)], question)
+        assert np.isnan(loss)
+        assert examples == 0
+        assert told.keys() == {"cause", "reason"}
+        assert "to be told" in str(told["reason"])
+
+
+@pytest.mark.parametrize("bounds", [(0, 0), (1, -1), (1, 0, -0.5), (1, 0, float("nan"))])
+def test_bounds_out_of_range_are_refused(bounds: tuple[Any, ...]):
     with pytest.raises(ConfigError, match="must be at least"):
         OwnBounds(*bounds)

@@ -20,9 +20,10 @@ from zofedht.common.shards import objective_of
 from zofedht.common.wire.messages import Member, Question
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import RoundRecord
-from zofedht.server.core.state import initial_state
+from zofedht.server.core.state import ServerState, initial_state
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.privacy import Account, Exposure
+from zofedht.server.records.checkpoint import read_checkpoint
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.records.summary import summary_text
 
@@ -71,6 +72,17 @@ def test_a_resumed_private_run_equals_an_uninterrupted_one(tmp_path: Path, keys:
     whole = run_in_process(config, quadratics(), state=replace(start, secret=resumed.state.secret))
     assert resumed.state.x.tobytes() == whole.state.x.tobytes()
     assert bool(resumed.state.secret) == (keys is CENTRAL)
+
+
+def test_a_killed_run_forgets_no_round_that_it_asked(tmp_path: Path) -> None:
+    """Without last words: the checkpoint of each round has what was spent."""
+    config = small(**PRIVATE, checkpoint_every=5)
+    with RunFolder(tmp_path / "run") as folder:
+        folder.begin(config, "in-process")
+        states: list[ServerState] = []
+        run_in_process(config, quadratics(), folder=folder, observers=[lambda state, _: states.append(state)])
+        newest = sorted(folder.checkpoints.glob("*.ckpt"))
+        assert [read_checkpoint(path)[0].exposure for path in newest] == [state.exposure for state in states[-3:]]
 
 
 def test_other_noise_leads_elsewhere() -> None:
