@@ -126,7 +126,7 @@ def config_of_task(task: str) -> RunConfig:
     Raises MessageError for a text that is no config, and ConfigError for a wrong key.
     """
     try:
-        return RunConfig.from_mapping(json.loads(task))
+        return RunConfig.of_part(json.loads(task))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise MessageError(f"the task that came with a question is not a config: {error}") from error
 

@@ -14,6 +14,7 @@ from scipy.optimize import OptimizeResult
 from zofedht.common.checks.finding import Case
 from zofedht.common.checks.radius import flat_advice, noise_advice
 from zofedht.common.choices import AUTO, UNSAID
+from zofedht.common.config.checking import plain
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
 from zofedht.common.objective.base import Bounds, Objective
@@ -228,7 +229,7 @@ def _config(
     config: RunConfig | None, options: dict[str, Any], objective: Any, objectives: list[Objective] | None
 ) -> RunConfig:
     default, config = config is None, config or RunConfig()
-    given = {dashed(name): value for name, value in options.items()}
+    given = {dashed(name): plain(value) for name, value in options.items()}
     if isinstance(objective, str):
         given["objective"] = objective
     if objectives is not None:

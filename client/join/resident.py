@@ -238,7 +238,7 @@ class ResidentClient(ZofedhtClient):
 def _on_this_machine(config: RunConfig, mine: JoinOptions) -> RunConfig:
     """Return the server's config with the places of this machine: what is opened is named by its own command line."""
     count = mine.shard_count or config.num_clients
-    return config.replace(dataset=_own_choice(config.dataset, mine), data_dir=mine.data_dir, num_clients=count)
+    return replace(config, dataset=_own_choice(config.dataset, mine), data_dir=mine.data_dir, num_clients=count)
 
 
 def _own_choice(theirs: str, mine: JoinOptions) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from zofedht.common.config.keys import Keys, Scalar, dashed, kind_of
 from zofedht.common.rules import words_of
 
-__all__ = ["Problem", "checked"]
+__all__ = ["Problem", "checked", "plain"]
 
 _WANTED = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a text"}
 
@@ -35,7 +38,8 @@ def checked(mapping: Mapping[str, Any]) -> tuple[dict[str, Scalar], list[Problem
             continue
         field, rule = fields[key], fields[key].metadata["rule"]
         words = words_of(rule)
-        value = given if isinstance(given, str) and given in words else _typed(given, kind)
+        known = plain(given)
+        value = known if isinstance(known, str) and known in words else _typed(known, kind)
         if value is None:
             wanted = " or ".join([_WANTED[kind], *words])
             problems.append(Problem(key, f"{key} must be {wanted}, got {given!r}"))
@@ -49,6 +53,15 @@ def checked(mapping: Mapping[str, Any]) -> tuple[dict[str, Scalar], list[Problem
 def _unknown(key: str, known: Mapping[str, Any]) -> str:
     near = difflib.get_close_matches(key.replace("_", "-"), known, n=1, cutoff=0.5)
     return f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else "; docs/config.md lists every key")
+
+
+def plain(value: Any) -> Any:
+    """Return NumPy's numbers, bools and texts as Python's own, a path as its text, and anything else as it is."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return value.item()
+    return value
 
 
 def _typed(value: Any, kind: type) -> Scalar | None:

@@ -98,6 +98,18 @@ class RunConfig(Keys):
             raise ConfigError([problem.sentence for problem in problems])
         return config
 
+    @classmethod
+    def of_part(cls, mapping: Mapping[str, Any]) -> RunConfig:
+        """Return the config of some of a run's keys, as a client is told them.
+
+        Rules between keys were checked where the config was made. A part does not know the other side of such a rule.
+        Raises ConfigError for an unknown key, a wrong type and a value out of range.
+        """
+        values, problems = checked(mapping)
+        if problems:
+            raise ConfigError([problem.sentence for problem in problems])
+        return cls(**values)  # type: ignore[arg-type]
+
     def replace(self, **changes: Any) -> RunConfig:
         """Return a checked copy with some fields (underscored names) changed."""
         return self.from_mapping(self.to_mapping() | {dashed(name): value for name, value in changes.items()})

@@ -15,6 +15,9 @@ from zofedht.common.errors import ConfigError
 __all__ = ["dump_toml", "load_toml", "parse_assignments"]
 
 
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # how texts of Windows tools begin
+
+
 def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
     """Read ``key=value`` texts; a value is read in the type of its key, and kept as text if it cannot be.
 
@@ -52,7 +55,10 @@ def load_toml(path: Path) -> dict[str, Any]:
     Raises ConfigError when the file is missing or is not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        if content.startswith(_UTF_16):
+            raise ConfigError([f"--config must be a TOML file, but {path} is not: it is UTF-16; save it as UTF-8"])
+        return tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError([f"--config must name a readable TOML file, got {path} ({error.strerror})"]) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

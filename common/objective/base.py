@@ -193,7 +193,9 @@ def checked_loss(value: Any) -> float:
     Raises ObjectiveError unless the loss is a finite float64 number. float32 is refused: at radius 1e-4 the difference
     of two float32 losses has an error of some 0.4%.
     """
-    if isinstance(value, float | int) and not isinstance(value, bool):  # np.float64 is a float
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, float | int | np.integer) and not isinstance(value, bool):  # np.float64 is a float
         number = float(value)
         if math.isfinite(number):
             return number

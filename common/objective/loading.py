@@ -44,6 +44,7 @@ def load_objective(path: str, shard: Shard | None = None) -> Objective:
     module_name, colon, name = path.partition(":")
     if not colon or not module_name or not name:
         raise ObjectiveError(f"objective must be written module:factory, got {path!r} (for example valve:make)")
+    _refuse_path(module_name, name, path)
     factory = _find(module_name, name, path)
     shard = shard or Shard()
     try:
@@ -52,6 +53,32 @@ def load_objective(path: str, shard: Shard | None = None) -> Objective:
     except Exception as error:
         raise ObjectiveError(f"the factory {path} for client {shard.client} {raised(error)}") from error
     return checked_objective(made, path)
+
+
+def _refuse_path(module_name: str, name: str, path: str) -> None:
+    """Raise ObjectiveError for a file's path in the place of a module's name."""
+    if not (module_name.startswith(".") or module_name.endswith(".py") or set("/\\:") & set(module_name + name)):
+        return
+    file, _, last = path.rpartition(":")
+    folder, _, stem = file.replace("\\", "/").rpartition("/")
+    stem = stem.removesuffix(".py")
+    where = f" and run the command in {folder}" if folder not in ("", ".") else ""
+    raise ObjectiveError(
+        f"objective must name a module, not a file, got {path!r}; write {stem or 'module'}:{last}{where}, or set"
+        " PYTHONPATH to the folder of the module"
+    )
+
+
+def _refuse_other_module(module: Any, module_name: str, path: str) -> None:
+    """Raise ObjectiveError where the working folder has a module of this name, and Python has found another."""
+    own = Path.cwd().joinpath(*module_name.split("."))
+    candidates = [file for file in (own.with_suffix(".py"), own / "__init__.py") if file.is_file()]
+    found = getattr(module, "__file__", None)
+    if candidates and (found is None or Path(found).resolve() not in [file.resolve() for file in candidates]):
+        raise ObjectiveError(
+            f"objective {path!r}: the name {module_name!r} is taken by {found or 'a module of Python itself'}, which"
+            f" comes before {candidates[0]}; rename that file"
+        )
 
 
 def _find(module_name: str, name: str, path: str) -> Callable[..., Any]:
@@ -65,6 +92,7 @@ def _find(module_name: str, name: str, path: str) -> Callable[..., Any]:
         ) from error
     except Exception as error:
         raise ObjectiveError(f"importing {module_name} {raised(error)}") from error
+    _refuse_other_module(module, module_name, path)
     factory: Any = getattr(module, name, None)
     if not callable(factory):
         public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
@@ -107,7 +135,7 @@ def checked_objective(made: Any, path: str) -> Objective:
     if samples < 1:
         raise ObjectiveError(f"{path}: the shard must hold at least 1 sample, got {samples}")
     threads = made.concurrency
-    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= _MOST_THREADS:
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or not 1 <= threads <= _MOST_THREADS:
         raise ObjectiveError(f"{path}: concurrency must be a whole number from 1 to {_MOST_THREADS}, got {threads!r}")
     return made
 

@@ -124,7 +124,7 @@ class SiteFunction:
         ...     print(fleet.compare([2.0]))
         gain 4, sites like these -5.937 to 13.94 (95%), these sites exactly, 2 of 3 sites better, worst site-0 (+0)
         """
-        if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+        if isinstance(repeats, bool) or not isinstance(repeats, int | np.integer) or repeats < 1:
             raise FleetError(f"repeats must be a whole number of at least 1, got {repeats!r}")
         pair = checked_points([self.x0 if x0 is None else x0, x], self._campaign.parameters)
         values = self.table(np.tile(pair, (repeats, 1)))

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from flwr.common import Code, EvaluateIns, GetPropertiesIns
 from flwr.common import Parameters as NoArrays
 from flwr.common.typing import Scalar
@@ -75,7 +76,11 @@ class Listening:
                 f"tls_dir is needed for {self.address}{where}; `zofedht-server make-certs` makes the certificates"
                 " (insecure=True sends x and every answer as plain text that anybody may read and change)"
             )
-        if isinstance(self.min_clients, bool) or not isinstance(self.min_clients, int) or self.min_clients < 1:
+        if (
+            isinstance(self.min_clients, bool)
+            or not isinstance(self.min_clients, int | np.integer)
+            or self.min_clients < 1
+        ):
             raise FleetError(f"min_clients must be a whole number of at least 1, got {self.min_clients!r}")
         for name, value in (("timeout", self.timeout), ("rejoin", self.rejoin)):
             if not value >= 0.0:

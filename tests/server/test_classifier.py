@@ -140,3 +140,13 @@ def test_a_wrong_parameter_is_named(changes: dict[str, Any], error: type[Excepti
 def test_one_class_is_no_task() -> None:
     with pytest.raises(ValueError, match="at least 2 classes, got 1 class"):
         ZOFedClassifier().fit(X, np.ones(569))
+
+
+def test_a_grid_may_be_a_numpy_range() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    best = [
+        GridSearchCV(ZOFedClassifier(random_state=0), {"rounds": grid}, cv=2, error_score="raise").fit(X, y).best_score_
+        for grid in ([2, 4], np.arange(2, 6, 2))
+    ]
+    assert best[0] == best[1]

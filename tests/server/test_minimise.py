@@ -361,3 +361,21 @@ def test_functions_of_any_steepness_need_no_step(
     result = run(function, start, rounds=rounds)
     assert result.success, result.message
     assert result.fun < function(start)
+
+
+def test_numpys_scalars_give_what_pythons_numbers_give() -> None:
+    plain = run(bowl, x0=np.zeros(3), rounds=3, step_size=0.5, seed=1, clients_per_round=1)
+    numpys = run(
+        bowl,
+        x0=np.zeros(3),
+        rounds=np.int64(3),
+        step_size=np.float32(0.5),
+        seed=np.arange(3)[1],
+        clients_per_round=np.int32(1),
+    )
+    np.testing.assert_array_equal(plain.x, numpys.x)
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.float64, np.array])
+def test_a_loss_may_be_any_number_of_64_bits(kind: Callable[[Any], Any]) -> None:
+    assert run(lambda x: kind(round(1e6 * bowl(x))), x0=np.zeros(3), rounds=2, step_size=1e-8).nit == 2

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from zofedht.common.config.run_config import FREE_KEYS, START_WEIGHT, RunConfig, dashed
@@ -313,3 +314,43 @@ def test_task_names_the_objective_and_not_the_algorithm() -> None:
 
 def test_free_keys_are_keys() -> None:
     assert set(_DEFAULTS) > FREE_KEYS
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "value"),
+    [
+        ("seed", np.arange(3)[1], 1),
+        ("rounds", np.int64(20), 20),
+        ("rounds", np.uint8(20), 20),
+        ("rounds", np.float64(20.0), 20),
+        ("rounds", np.array(20), 20),
+        ("radius", np.float64(1e-3), 1e-3),
+        ("radius", np.int32(1), 1.0),
+        ("step-size", np.float32(0.5), 0.5),
+        ("step-size", np.str_("auto"), "auto"),
+        ("mlp-bias", np.bool_(True), True),
+        ("dataset", Path("rows.csv"), "rows.csv"),
+        ("model", np.str_("mlp"), "mlp"),
+    ],
+)
+def test_numpys_scalars_and_paths_are_values(key: str, given: object, value: object) -> None:
+    config = RunConfig.from_mapping({key: given})
+    assert config.to_mapping()[key] == value
+    assert type(config.to_mapping()[key]) is type(value)
+    assert json.loads(json.dumps(config.to_mapping()))[key] == value
+
+
+@pytest.mark.parametrize("given", [np.bool_(True), np.float64("nan"), np.array([1, 2]), np.float64(1.5)])
+def test_numpys_other_values_are_no_whole_numbers(given: object) -> None:
+    assert "rounds must be a whole number" in _problems(rounds=given)[0]
+
+
+def test_a_part_of_a_config_is_not_checked_across_keys() -> None:
+    """What a client is told says nothing of the step size, and so local-steps = 1 is no contradiction there."""
+    whole = RunConfig.from_mapping({"objective": "bowl:Bowl", "local-steps": 1, "step-size": 0.1})
+    for told in (whole.task, whole.preparation):
+        part = RunConfig.of_part(json.loads(told))
+        assert part.objective == "bowl:Bowl"
+    assert RunConfig.of_part(json.loads(whole.preparation)).local_steps == 1
+    with pytest.raises(ConfigError, match="local-steps"):
+        RunConfig.of_part({"local-steps": 0})

@@ -87,6 +87,15 @@ def test_missing_and_malformed_files_are_named(tmp_path: Path) -> None:
             load_toml(path)
 
 
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "bom.toml"
+    path.write_bytes(b"\xef\xbb\xbfrounds = 2\n")
+    assert load_toml(path) == {"rounds": 2}
+    path.write_bytes("rounds = 2\n".encode("utf-16"))
+    with pytest.raises(ConfigError, match="it is UTF-16; save it as UTF-8"):
+        load_toml(path)
+
+
 def test_tables_in_a_file_are_unknown_keys(tmp_path: Path) -> None:
     path = tmp_path / "nested.toml"
     path.write_text("[data]\nrounds = 3\n", encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,28 @@ def test_classes_and_functions_without_arguments_are_factories(write_module: Wri
 def test_an_objective_must_be_written_as_module_and_factory(text: str) -> None:
     with pytest.raises(ObjectiveError, match="must be written module:factory, got"):
         load_objective(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("./valve:make", "write valve:make, or set"),
+        ("plants/valve.py:make", "write valve:make and run the command in plants"),
+        ("valve.py:make", "write valve:make, or set"),
+        ("C:\\plants\\valve.py:make", r"write valve:make and run the command in C:/plants"),
+        ("/plants/valve:make", "write valve:make and run the command in /plants"),
+    ],
+)
+def test_a_path_is_no_module(text: str, words: str) -> None:
+    with pytest.raises(ObjectiveError, match=f"objective must name a module, not a file, got .*{words}"):
+        load_objective(text)
+
+
+def test_a_name_that_is_taken_is_told(write_module: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "json.py").write_text("class Pump: pass")
+    with pytest.raises(ObjectiveError, match=r"the name 'json' is taken by .*, which comes before .*json\.py; rename"):
+        load_objective("json:Pump")
 
 
 @pytest.mark.parametrize(

@@ -74,3 +74,17 @@ def test_a_missing_evaluation_is_named_everywhere(site: Site, device: Path):
     summary = site.summary()
     assert summary["evaluated_clients"] == {"initial": 3, "final": 2}
     assert summary["x_sha256"] == in_process(**keys)
+
+
+def test_one_local_step_with_a_given_step_size_runs_over_grpc(site: Site):
+    """Rules between keys hold for the whole config: a client that is told a part has nothing to refuse."""
+    (site.folder / "bowl.py").write_text(
+        "from zofedht import Objective\nclass Bowl(Objective):\n    dim = 2\n"
+        "    def value(self, x, batch):\n        return float(((x - 1.0) ** 2).sum())\n"
+    )
+    keys = {"objective": "bowl:Bowl", "local_steps": 1, "step_size": 0.1, "num_clients": 1, "clients_per_round": 1}
+    server = site.server(**keys)
+    client = site.client("a", "--objective", "bowl:Bowl")
+    assert server.ends() == 0, server.text
+    assert client.ends() == 0, client.text
+    assert site.summary()["final_train_loss"] < site.summary()["initial_train_loss"]
