@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 
 from zofedht.common.errors import ConfigError, ZofedhtError
+from zofedht.common.plain_text import printable
 from zofedht.common.versions import version_text
 
 __all__ = ["add_version", "check_address", "guarded"]
@@ -38,15 +39,19 @@ def check_address(option: str, address: str) -> None:
 
 def guarded(program: str, action: Callable[[], int]) -> int:
     """Run the action and return its exit code, 2 for a ZofedhtError, or 130 for an interrupt."""
-    warnings.showwarning = lambda message, *rest: print(f"{program}: warning: {message}", file=sys.stderr)
+
+    def say(text: str) -> None:
+        print(printable(f"{program}: {text}", None, keep="\n\t"), file=sys.stderr)
+
+    warnings.showwarning = lambda message, *rest: say(f"warning: {message}")
     try:
         return action()
     except ConfigError as error:
         for problem in error.problems:
-            print(f"{program}: error: {problem}", file=sys.stderr)
+            say(f"error: {problem}")
     except ZofedhtError as error:
-        print(f"{program}: error: {error}", file=sys.stderr)
+        say(f"error: {error}")
     except KeyboardInterrupt:
-        print(f"{program}: interrupted; what was finished is kept", file=sys.stderr)
+        say("interrupted; what was finished is kept")
         return INTERRUPTED
     return 2

@@ -80,7 +80,8 @@ def landed(x: Vector, move: Vector, units: Units | None) -> tuple[Vector, Vector
 
 def sketch(move: Vector) -> Vector:
     """Return the sums of a move over SKETCH_SUMS stretches of its coordinates."""
-    total: Vector = _sketch_sums(move[None, :])[0]
+    with np.errstate(over="ignore", invalid="ignore"):  # who reads the sketch looks for what is not finite
+        total: Vector = _sketch_sums(move[None, :])[0]
     return total
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "own_objective",
     "own_rows",
     "rules_of",
+    "shard_sizes",
     "train_objective",
 ]
 
@@ -120,6 +121,11 @@ def check_count(config: RunConfig, count: int) -> None:
         _deal(tried, rows.labels, rows.target)
 
 
+def shard_sizes(config: RunConfig) -> list[int]:
+    """Return the number of rows in each shard of the server's data set. Raises DataError where it has none."""
+    return [int(size) for size in np.diff(_latest(config.task).bounds)]
+
+
 def config_of_task(task: str) -> RunConfig:
     """Return the config of a task.
 
@@ -147,7 +153,7 @@ class _Task:
             )
         train, self.test = load_dataset(_spec(config))
         shards = _deal(config, train.labels, train.target)
-        self._bounds = np.concatenate([[0], np.cumsum([len(shard) for shard in shards])])
+        self.bounds = np.concatenate([[0], np.cumsum([len(shard) for shard in shards])])
         self.train = train.take(np.concatenate(shards))
 
     def objective(self, index: int) -> Objective:
@@ -160,7 +166,7 @@ class _Task:
         if self.config.objective:
             shard = Shard(client=str(index), index=index, count=self.config.num_clients, seed=self.config.seed)
             return in_search_units(load_objective(self.config.objective, shard))
-        rows = slice(self._bounds[index], self._bounds[index + 1])
+        rows = slice(self.bounds[index], self.bounds[index + 1])
         return build_model(self.config.model, self.train.take(rows), self.options)
 
 

@@ -16,6 +16,7 @@ from zofedht.common.command_line import check_address, guarded
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml, parse_assignments
 from zofedht.common.errors import ConfigError
+from zofedht.common.plain_text import printable
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.server.cli import parser
 from zofedht.server.conduct import Result
@@ -98,7 +99,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _say(text: str) -> None:
     # In one write: several threads report clients.
-    print(f"{text}\n", end="", file=sys.stderr, flush=True)
+    print(f"{printable(text, None)}\n", end="", file=sys.stderr, flush=True)
 
 
 def _make_certificates(args: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from zofedht.client.steps.secret_file import secret_of_file
 from zofedht.common.command_line import check_address
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import ConfigError
+from zofedht.common.plain_text import printable
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.common.wire.messages import OWN_ROWS
 
@@ -78,7 +79,7 @@ def _own_key(path: Path | None, name: str, least_noise: float) -> str:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text, None, keep="\n\t"), file=sys.stderr, flush=True)  # of a server, or of the own objective
 
 
 def _own_set(text: str) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from flwr.proto.transport_pb2 import ClientMessage, Scalar
 
 from zofedht.common.errors import DataError
+from zofedht.common.plain_text import printable
 from zofedht.common.whole_lines import length_of_whole_lines
 from zofedht.common.wire.npy import decode_vector
 
@@ -149,6 +150,6 @@ def ledger_text(path: Path) -> str:
         *(f"  {kind:<13} {count:,}" for kind, count in found.messages.items()),
         f"  {'numbers':<13} {found.numbers:,} in moves, slopes, values and starts",
         f"  {'evaluations':<13} {found.evaluations:,} that the steps asked for",
-        *(f"  {'reason':<13} {count:,} x {reason}" for reason, count in found.reasons.items()),
+        *(f"  {'reason':<13} {count:,} x {printable(reason, None)}" for reason, count in found.reasons.items()),
     ]
     return "\n".join(lines)

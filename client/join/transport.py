@@ -17,12 +17,14 @@ from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 
 from zofedht.client.join.patience import Patience
 from zofedht.common.errors import JoinError, ZofedhtError
+from zofedht.common.plain_text import printable
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.pieces import pieces_of
 
 __all__ = ["Connection", "stay_joined"]
 
 _METHOD = "/flwr.proto.FlowerService/Join"
+_MOST_REASON = 1000  # characters of what a server says
 _MAY_BE_TLS = "andshake|ertificate|SSL|erification|Socket closed|reset|Broken pipe"
 _FATAL = {grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED}
 
@@ -162,7 +164,7 @@ class _Line:
 
     def reason(self, error: Any) -> str:
         """Return why the connection ended and, where certificates may be the cause, the way out."""
-        details = str(error.details() or error.code().name).rpartition("last error: ")[2]
+        details = printable(str(error.details() or error.code().name), _MOST_REASON).rpartition("last error: ")[2]
         details = re.sub(r"^[A-Z_]+: (ipv[46]:\S+: )?", "", details)
         # A server hangs up on a wrong certificate, which looks like a lost connection.
         if self._connection.tls and not self._introduced and re.search(_MAY_BE_TLS, details):

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from zofedht.common.errors import CAUSES, Cause, MessageError, ObjectiveError
+from zofedht.common.plain_text import MOST_TEXT, printable
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.fields import Field, fields_of
 from zofedht.common.wire.message_size import Length, fit_ins_size, fit_res_size, npy_size
 from zofedht.common.wire.messages import Broadcast, Hello, Update
 
 __all__ = [
+    "MOST_METRICS",
     "Config",
     "Encoded",
     "broadcast_bytes",
@@ -40,6 +42,9 @@ _Message = TypeVar("_Message")
 
 _WANTED = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", bytes: "bytes"}
 _MOST_BITS = 64
+MOST_METRICS = 32
+"""Metrics of an evaluation."""
+
 _MOST_SHOWN = 80  # characters of a value
 
 
@@ -222,15 +227,20 @@ def check_metrics(metrics: Mapping[str, Any]) -> None:
     if isinstance(cause, str) and isinstance(reason, str):  # a metric may have any name
         if cause not in CAUSES:
             raise MessageError(f"cause must be one of {', '.join(CAUSES)}, got {_shown(cause)}")
-        raise ObjectiveError(reason, cause=cause)
+        raise ObjectiveError(printable(reason), cause=cause)
 
 
 def decode_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Read the metrics of an evaluation.
 
-    Raises ObjectiveError as ``check_metrics``, MessageError unless all are numbers and ``loss`` is among them.
+    Raises ObjectiveError as ``check_metrics``, MessageError unless all are numbers, ``loss`` is among them, and their
+    names are few and plain.
     """
     check_metrics(metrics)
+    if len(metrics) > MOST_METRICS:
+        raise MessageError(f"there must be at most {MOST_METRICS} metrics, got {len(metrics)}")
+    if odd := [key for key in metrics if printable(key) != key]:
+        raise MessageError(f"a metric's name must have at most {MOST_TEXT} printable characters, got {_shown(odd[0])}")
     if "loss" not in metrics:
         raise MessageError("the metrics have no 'loss'")
     wrong = [key for key, value in metrics.items() if isinstance(value, bool) or not isinstance(value, int | float)]

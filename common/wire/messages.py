@@ -88,6 +88,7 @@ class Member:
     shard_index: int = OWN_ROWS  # of the server's data set
     host: str = ""  # the client itself, its connection, or a simulated node
     keeps_x: bool = True  # whether its process lives on between rounds
+    samples: int = 0  # of its shard, where the server knows it
     moves_only: str = ""  # why its slopes cannot be taken, where its directions are not the server's
 
 

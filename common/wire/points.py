@@ -16,6 +16,7 @@ from zofedht.common.objective.names import checked_names
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
 from zofedht.common.objective.scaling import Units
+from zofedht.common.plain_text import MOST_TEXT, printable
 from zofedht.common.typing import Matrix, Vector
 
 __all__ = [
@@ -35,7 +36,7 @@ __all__ = [
 MOST_POINTS = 1024
 """Points of one message."""
 
-MOST_REASON = 500
+MOST_REASON = MOST_TEXT
 """Characters of a reason."""
 
 _CAUSES: tuple[Cause, ...] = (*EVALUATION_FAILED, "not-finite")  # the others are for the server to say
@@ -104,7 +105,7 @@ def decode_answers(metrics: Mapping[str, Any], asked: int) -> list[Answer]:
         raise MessageError(f"a site's cause must be one of {', '.join(_CAUSES)}, got {unknown[0][:60]!r}")
     rows = zip(values, seconds, causes, reasons, strict=True)
     answers = [
-        Answer.lost(cause, reason[:MOST_REASON], float(took)) if cause else Answer(float(value), float(took))  # type: ignore[arg-type]
+        Answer.lost(cause, printable(reason, MOST_REASON), float(took)) if cause else Answer(float(value), float(took))  # type: ignore[arg-type]
         for value, took, cause, reason in rows
     ]
     if wrong := [answer.value for answer in answers if answer.cause is None and not np.isfinite(answer.value)]:

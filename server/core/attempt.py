@@ -20,6 +20,7 @@ class Attempt:
         self.asked: dict[int, Broadcast] = {}  # by slot, with x and without Q
         self.sent: dict[int, Broadcast] = {}  # by slot, as its client was sent it last
         self.hosts: dict[int, str] = {}  # of the client of each slot
+        self._samples: dict[int, int] = {}  # of that client's shard, 0 where nobody knows it
         self.replays = Replays()
         self.masking: MaskedSum | None = None  # under secure aggregation
         self._lost: dict[int, list[str]] = {}  # slot -> clients that gave no answer
@@ -30,6 +31,7 @@ class Attempt:
         """Give a slot to a client; another client's answer for it is stale from now on."""
         self.asked[broadcast.slot] = broadcast
         self.hosts[broadcast.slot] = member.host
+        self._samples[broadcast.slot] = member.samples
 
     def lose(self, slot: int) -> list[str]:
         """Return all clients that have lost the slot, the present one now with them."""
@@ -58,8 +60,18 @@ class Attempt:
         return self.asked[slot]
 
     def final(self, updates: Sequence[Update]) -> list[Update]:
-        """Leave out the replies that were followed by another question to the same client for the same slot."""
-        done = [u for u in updates if u.status not in MISSING]
+        """Leave out the replies that were followed by another question to the same client for the same slot.
+
+        A reply that claims another number of samples than its client's shard has is malformed.
+        """
+        done = [self._counted(u) for u in updates if u.status not in MISSING]
         answered = {u.slot for u in done}
         missing = {u.slot: u for u in updates if u.status in MISSING and u.slot not in answered}
         return [*(u for u in done if u.slopes is None or (u.slot, u.client) not in self._rechecked), *missing.values()]
+
+    def _counted(self, update: Update) -> Update:
+        samples = self._samples.get(update.slot, 0)
+        if not samples or update.status != "ok" or update.examples == samples or self.answered(update) is None:
+            return update
+        reason = f"examples must be the {samples} of the client's shard, got {update.examples}"
+        return Update(update.round, update.slot, update.client, "failed", "malformed", None, reason)

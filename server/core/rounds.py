@@ -11,6 +11,7 @@ import numpy as np
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.law import subspace_gain
 from zofedht.common.directions.trajectory import basis_of
+from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.stiff import stiff_guide
 from zofedht.common.random.streams import Address
 from zofedht.common.replay import landed
@@ -112,6 +113,29 @@ def tell(
     """
     replays = replays or Replays()
     usable, failures = _screened(state, updates, asked, config, replays)  # line 19: the slots in their order
+    while True:
+        try:
+            with np.errstate(all="ignore"):  # what overflows is looked for
+                return _told(state, usable, failures, asked, config, replays)
+        except ZofedhtError:
+            raise
+        except Exception as error:  # whatever numbers a client sends, they cost its slot and not the run
+            if not usable:
+                raise
+            worst = max(usable, key=_largest)
+            text = f"its numbers cannot be used ({type(error).__name__}: {error}); a smaller step-size may cure this"
+            failures = [*failures, Failure(worst.round, worst.slot, worst.client, "unusable", text)]
+            usable = [update for update in usable if update is not worst]
+
+
+def _told(
+    state: ServerState,
+    usable: list[Update],
+    failures: list[Failure],
+    asked: Mapping[int, Broadcast],
+    config: RunConfig,
+    replays: Replays,
+) -> tuple[ServerState | None, Outcome]:
     lost = {f.slot for f in diverged(failures, usable, asked, tries=True)} if state.auto.measures_steps else set()
     if len(usable) + len(lost) < config.min_replies:
         return None, Outcome(len(usable), tuple(failures))
@@ -125,8 +149,8 @@ def tell(
     x, move, moments = _moved(state, contributions, config)  # line 21: x_{r+1} and Delta_r
     if not (np.all(np.isfinite(x)) and moments.finite):
         text = "the mean of the moves overflows; lower step-size"
-        failures += [Failure(u.round, u.slot, u.client, "not-finite", text) for u in usable]
-        return None, Outcome(0, tuple(failures))
+        overflown = [Failure(u.round, u.slot, u.client, "not-finite", text) for u in usable]
+        return None, Outcome(0, (*failures, *overflown))
     following = replace(
         state,
         round=state.round + 1,
@@ -139,6 +163,7 @@ def tell(
     following, changes = _remember(following, move if learnt.travels else None, config, replies)
     if _asks_stiff(state, config):
         following = _with_stiff_guide(following, usable, config)
+    _check_next(following, config)
     return following, Outcome(
         usable=len(usable),
         failures=tuple(failures),
@@ -149,6 +174,24 @@ def tell(
         start_loss=_mean([u.start_loss for u in usable]),
         outliers=combined.outliers,
     )
+
+
+def _check_next(following: ServerState, config: RunConfig) -> None:
+    """Raise an error now where the rules could not say how the next round steps: then it is this round's."""
+    now = _now(following, config)
+    if config.is_over(following.round, now.evaluations):
+        return
+    weight = auto.weight(following.auto, now)
+    step_size = auto.spec(following.auto, now)["step_size"]
+    if not (math.isfinite(step_size) and 0.0 <= weight <= 1.0):
+        raise ArithmeticError(f"the next step size would be {step_size}, and the weight {weight}")
+
+
+def _largest(update: Update) -> float:
+    """Return the largest number of an update; that of a NaN is infinite."""
+    arrays = [array for array in (update.move, update.slopes) if array is not None and array.size]
+    sizes = [abs(update.loss), abs(update.start_loss), *(float(np.max(np.abs(array))) for array in arrays)]
+    return max(math.inf if math.isnan(size) else size for size in sizes)
 
 
 def _now(state: ServerState, config: RunConfig) -> auto.Now:

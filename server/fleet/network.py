@@ -22,6 +22,7 @@ from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
+from zofedht.common.plain_text import printable
 from zofedht.common.tls import is_loopback, read_tls
 from zofedht.common.typing import Matrix
 from zofedht.common.wire.codec import check_metrics, encode
@@ -48,7 +49,7 @@ _MOST_BYTES = 4 * 2**20  # of an answer: reasons of MOST_POINTS points take 0.5 
 _FAREWELL_SECONDS = 2.0
 _REMINDER_SECONDS = 30.0
 _POLL = 0.05
-_MOST_TOLD, _MOST_NAME = 100, 64
+_MOST_TOLD, _MOST_NAME, _MOST_REASON = 100, 64, 500
 _NOTHING = NoArrays([], "numpy.ndarray")
 
 
@@ -88,7 +89,7 @@ class Listening:
 
 
 def _to_stderr(text: str) -> None:
-    print(f"{text}\n", end="", file=sys.stderr, flush=True)
+    print(f"{printable(text, None)}\n", end="", file=sys.stderr, flush=True)
 
 
 class NetworkSites:
@@ -225,7 +226,7 @@ class NetworkSites:
         ins = EvaluateIns(_NOTHING, encode(address).scalars | question)
         result = proxy.evaluate(ins, self._listening.timeout, None)
         if result.status.code != Code.OK:
-            raise MessageError(result.status.message or "the site answered with an error")
+            raise MessageError(printable(result.status.message) or "the site answered with an error")
         check_metrics(result.metrics)
         return result.metrics
 
@@ -250,4 +251,4 @@ class NetworkSites:
     def _tell_refused(self, name: str, reason: str) -> None:
         if (name, reason) not in self._refused and len(self._refused) < _MOST_TOLD:
             self._refused.add((name, reason))
-            self._report(f"refused {name[:_MOST_NAME]!r}: {reason}")
+            self._report(f"refused {name[:_MOST_NAME]!r}: {printable(reason, _MOST_REASON)}")

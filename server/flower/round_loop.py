@@ -23,6 +23,7 @@ from flwr.server.client_proxy import ClientProxy
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import MessageError, RoundError
 from zofedht.common.objective.scaling import Units
+from zofedht.common.plain_text import printable
 from zofedht.common.shards import members_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import decode_metrics
@@ -228,7 +229,7 @@ class FlowerRounds(Server):
             said = status.code.value, status.message
             self._traffic.received(fit_res_size(tensors, result.num_examples, result.metrics, *said))
         if result.status.code != Code.OK:
-            raise RoundError(result.status.message or "the client answered with an error", cause="refused")
+            raise RoundError(printable(result.status.message) or "the client answered with an error", cause="refused")
         update = client_reply(result)
         if (update.slot, update.client) != (broadcast.slot, broadcast.client):
             raise MessageError(
@@ -258,7 +259,7 @@ class FlowerRounds(Server):
 def _evaluate_one(proxy: ClientProxy, ins: EvaluateIns, deadline: float) -> Metrics:
     result = proxy.evaluate(ins, timeout=max(0.01, deadline - time.monotonic()), group_id=0)
     if result.status.code != Code.OK:
-        raise RoundError(result.status.message or "the client answered with an error", cause="refused")
+        raise RoundError(printable(result.status.message) or "the client answered with an error", cause="refused")
     return decode_metrics(result.metrics)
 
 
@@ -272,7 +273,7 @@ def _answer(future: Future[Metrics]) -> Answer:
 def _start(proxy: ClientProxy, ins: GetParametersIns, timeout: float) -> Start:
     result = proxy.get_parameters(ins, timeout=timeout, group_id=0)
     if result.status.code != Code.OK:
-        raise RoundError(result.status.message, cause="refused")
+        raise RoundError(printable(result.status.message) or "the client answered with an error", cause="refused")
     vectors = decode_vectors(result.parameters.tensors, "the starting point", MOST_OF_A_START)
     if len(vectors) not in (1, MOST_OF_A_START) or not np.all(np.isfinite(vectors[0])):
         raise MessageError("it must be one vector of finite numbers, with scale and both bounds where there are some")

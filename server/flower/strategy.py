@@ -20,6 +20,7 @@ from flwr.server.strategy import Strategy
 from zofedht.common.choices import WIRE_DTYPES
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import MessageError, cause_of
+from zofedht.common.plain_text import printable
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import decode, encode, packed
 from zofedht.common.wire.messages import Broadcast, Member, Question, Update
@@ -32,6 +33,7 @@ from zofedht.server.evaluation.full_evaluation import Metrics
 __all__ = ["Asked", "ZofedhtStrategy", "client_reply", "lost", "over_nodes", "question"]
 
 _NOTHING = pack([])
+_MOST_REASON = 500  # characters of why a slot was lost: mostly the server's own words
 
 
 class Asked(NamedTuple):
@@ -196,10 +198,11 @@ def client_reply(result: FitRes) -> Update:
     Raises MessageError when it is not one; nothing is allocated for what an array claims, and no pickle is read.
     """
     arrays = decode_vectors(result.parameters.tensors, "the move", dtypes=WIRE_DTYPES)
-    return decode(Update, result.metrics, arrays, examples=result.num_examples)
+    update = decode(Update, result.metrics, arrays, examples=result.num_examples)
+    return replace(update, reason=printable(update.reason))
 
 
 def lost(broadcast: Broadcast, error: BaseException) -> Failure:
     """Return the failure of a slot whose message was lost, or answered with an error."""
-    reason = f"{type(error).__name__}: {error}".strip().rstrip(":")
+    reason = printable(f"{type(error).__name__}: {error}".strip().rstrip(":"), _MOST_REASON)
     return Failure(broadcast.round, broadcast.slot, broadcast.client, cause_of(error), reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flwr.common import (
@@ -94,7 +94,7 @@ class Roster(SimpleClientManager):
         self._lock = threading.Lock()
         self._report = report
         self.last_change = time.monotonic()
-        self._count = 0  # shards to deal; 0 until the run begins
+        self._sizes: Sequence[int] = ()  # rows of the shards to deal; none until the run begins
         self._dealt: dict[str, int] = {}
         self._remember: Callable[[Mapping[str, int]], None] = lambda dealt: None
 
@@ -147,26 +147,28 @@ class Roster(SimpleClientManager):
             present = {name: proxy for name, proxy in self._names.items() if not proxy.conversation.closed}
         return {name: present[name] for name in in_order(list(present))}
 
-    def deal(self, count: int, kept: Mapping[str, int], remember: Callable[[Mapping[str, int]], None]) -> None:
-        """Deal a shard of ``count`` to each client without one, now and when it joins.
+    def deal(
+        self, sizes: Sequence[int], kept: Mapping[str, int], remember: Callable[[Mapping[str, int]], None]
+    ) -> None:
+        """Deal a shard, of so many rows each, to each client without one, now and when it joins.
 
         A name keeps its shard for ever. A new name gets the shard that the fewest connected clients hold.
         ``kept`` are the shards of an earlier part of the run; ``remember`` gets all shards after each change.
         """
         with self._lock:
-            self._dealt, self._count, self._remember = dict(kept), count, remember
+            self._dealt, self._sizes, self._remember = dict(kept), sizes, remember
             waiting = [self._names[name] for name in in_order(list(self._names))]
             for proxy in waiting:
                 self._give(proxy)
 
     def _give(self, proxy: ResidentProxy) -> None:
-        if not self._count or proxy.hello.source != "partition" or proxy.hello.shard_index != OWN_ROWS:
+        if not self._sizes or proxy.hello.source != "partition" or proxy.hello.shard_index != OWN_ROWS:
             return
         name = proxy.hello.name
         if name not in self._dealt:
             # A connected client holds its old shard even before it is dealt again.
             held = Counter(self._dealt.get(other.hello.name, other.shard_index) for other in self._names.values())
-            self._dealt[name] = min(range(self._count), key=lambda index: (held[index], index))
+            self._dealt[name] = min(range(len(self._sizes)), key=lambda index: (held[index], index))
             try:
                 self._remember(self._dealt)
             except DataError as error:  # a full disk: the next change is another chance
@@ -176,10 +178,14 @@ class Roster(SimpleClientManager):
     def members(self) -> dict[Member, ClientProxy]:
         """Return the clients that can be drawn now and their connections; a client with a late answer cannot."""
         return {
-            Member(name, proxy.shard_index, host=proxy.cid, moves_only=other_draws(proxy.hello)): proxy
+            Member(name, proxy.shard_index, proxy.cid, True, self._samples(proxy), other_draws(proxy.hello)): proxy
             for name, proxy in self.connected().items()
             if proxy.conversation.ready
         }
+
+    def _samples(self, proxy: ResidentProxy) -> int:
+        """Return the rows of a client's shard: the server's own count of what it deals, else the introduction's."""
+        return self._sizes[proxy.shard_index] if self._sizes else proxy.hello.examples
 
     def dismiss(self) -> None:
         """Tell all clients that the run is over; a busy client reads it later."""

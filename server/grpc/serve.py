@@ -15,7 +15,8 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
-from zofedht.common.shards import check_count
+from zofedht.common.plain_text import printable
+from zofedht.common.shards import check_count, shard_sizes
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Question
@@ -39,7 +40,7 @@ _HEADERS = 2**16  # bytes of a reply around the numbers of its vectors
 _REMINDER_SECONDS = 30.0
 _MOST_REFUSALS = 100  # in the log
 _SETTLED_KEYS = ("positive-labels", "features", "svmlight-indices")
-_MOST_NAME = 64  # characters of a refused client's name
+_MOST_NAME, _MOST_REASON = 64, 500  # characters of a refused client's name, and of the reason
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,7 @@ class _Service:
         """Report each refused client once with the reason."""
         if (name, reason) not in self._told and len(self._told) < _MOST_REFUSALS:
             self._told.add((name, reason))
-            self._report(f"refused {name[:_MOST_NAME]!r}: {reason}")
+            self._report(f"refused {name[:_MOST_NAME]!r}: {printable(reason, _MOST_REASON)}")
 
     @property
     def _clients_hold_data(self) -> bool:
@@ -270,7 +271,7 @@ class _Service:
     def deal(self, folder: RunFolder) -> None:
         """Deal shards to clients without one, now and when they join; names keep their shard."""
         if not self._clients_hold_data:
-            self.roster.deal(self._count, folder.dealt_shards(), folder.remember_shards)
+            self.roster.deal(shard_sizes(self._config), folder.dealt_shards(), folder.remember_shards)
 
 
 def _finished(config: RunConfig, folder: RunFolder, state: ServerState | None) -> Result | None:

@@ -15,6 +15,7 @@ from flwr.common import Code, GetPropertiesIns, serde
 from flwr.proto.transport_pb2 import ServerMessage
 
 from zofedht.common.errors import DataError, MessageError
+from zofedht.common.plain_text import printable
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import decode
 from zofedht.common.wire.messages import Hello
@@ -122,7 +123,7 @@ class JoinService:
         try:
             result = serde.get_properties_res_from_proto(answer.get_properties_res)
             if result.status.code != Code.OK:
-                raise MessageError(result.status.message)
+                raise MessageError(printable(result.status.message))
             return decode(Hello, result.properties)
         except Exception as error:  # Flower's reader may raise anything for a stranger's message
             reason = str(error) if isinstance(error, MessageError) else "the introduction cannot be read"

@@ -28,6 +28,14 @@ def test_an_error_is_one_sentence_and_exit_code_2(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == "prog: error: the file is gone\n"
 
 
+def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    def action() -> int:
+        raise DataError("two\nlines, \x1b[31mred\x07")
+
+    guarded("prog", action)
+    assert capsys.readouterr().err == "prog: error: two\nlines, \\x1b[31mred\\x07\n"
+
+
 def test_an_interrupt_exits_with_130(capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted() -> int:
         raise KeyboardInterrupt

@@ -235,3 +235,27 @@ def test_a_silent_peer_is_dismissed():
             assert "did not introduce itself" in str(error.details())
     finally:
         server.stop(0).wait(10.0)
+
+
+ALERT = "red \x1b[31m alert\nround 9 is over" + "x" * 999
+
+
+def test_text_of_a_client_is_short_and_printable():
+    honest = encode(Update(0, 0, "c0", "failed", "raised", None, "fell")).scalars
+    reply = FitRes(Status(Code.OK, ""), Parameters([], "numpy.ndarray"), 8, honest | {"reason": ALERT})
+    assert client_reply(reply).reason.startswith(r"red \x1b[31m alert\nround 9 is over")
+    with pytest.raises(ObjectiveError) as caught:
+        decode_metrics({"cause": "raised", "reason": ALERT})
+    for text in (client_reply(reply).reason, str(caught.value)):
+        assert text.isprintable()
+        assert len(text) <= 200
+
+
+def test_metrics_are_few_and_have_plain_names():
+    many = {f"m{index}": 0.5 for index in range(31)}
+    assert len(decode_metrics(many | {"loss": 1.0})) == 32
+    with pytest.raises(MessageError, match="at most 32 metrics, got 33"):
+        decode_metrics(many | {"loss": 1.0, "one": 2.0})
+    for name in ("\x1b[2J", "long" * 60):
+        with pytest.raises(MessageError, match="a metric's name must have at most 200 printable characters"):
+            decode_metrics({"loss": 1.0, name: 2.0})

@@ -32,7 +32,7 @@ def shares(roster: Roster) -> dict[str, int]:
 def test_partitions_are_dealt_by_name(roster: Roster):
     for name in ("c10", "c2", "c1"):
         assert roster.admit(proxy(name)) is None
-    roster.deal(3, {}, lambda dealt: None)
+    roster.deal([4, 4, 3], {}, lambda dealt: None)
     assert shares(roster) == {"c1": 0, "c2": 1, "c10": 2}
 
 
@@ -40,13 +40,13 @@ def test_a_name_keeps_its_partition(roster: Roster):
     kept = {"b": 0, "c": 1}
     for name in ("a", "b", "c"):  # a is new, and comes first in the order of names
         roster.admit(proxy(name))
-    roster.deal(3, kept, lambda dealt: None)
+    roster.deal([4, 4, 3], kept, lambda dealt: None)
     assert shares(roster) == {"a": 2, "b": 0, "c": 1}
 
 
 def test_late_clients_get_the_rarest_partition(roster: Roster):
     told: list[dict[str, int]] = []
-    roster.deal(2, {}, lambda dealt: told.append(dict(dealt)))
+    roster.deal([6, 5], {}, lambda dealt: told.append(dict(dealt)))
     for name in "abcd":
         roster.admit(proxy(name))
     assert shares(roster) == {"a": 0, "b": 1, "c": 0, "d": 1}
@@ -55,7 +55,7 @@ def test_late_clients_get_the_rarest_partition(roster: Roster):
 
 def test_a_named_partition_is_kept(roster: Roster):
     roster.admit(proxy("a", shard_index=1))
-    roster.deal(2, {}, lambda dealt: None)
+    roster.deal([6, 5], {}, lambda dealt: None)
     roster.admit(proxy("b"))
     assert shares(roster) == {"a": 1, "b": 0}
 
@@ -64,7 +64,7 @@ def test_a_full_disk_does_not_keep_a_client_out(roster: Roster):
     def full(dealt: Mapping[str, int]) -> None:
         raise DataError("run.json cannot be written")
 
-    roster.deal(2, {}, full)
+    roster.deal([6, 5], {}, full)
     assert roster.admit(proxy("a")) is None
     assert shares(roster) == {"a": 0}
 
