@@ -1,14 +1,14 @@
 """The algorithm table: every algorithm takes x <- x - eta sum_j c_j v_j and differs in a row.
 
-To add one, add a row here, and at most one function (a law of v in ``directions.py``, or a slope in
-``slopes.py``).
+To add one, add a row here, and at most one function (a law of v in ``directions/law.py``, a slope in
+``directions/slopes.py``, or a step of the server in ``server/core/server_step.py``). docs/family.md has each row's
+recipe.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 from zofedht.common.choices import UPLINKS
@@ -18,18 +18,16 @@ __all__ = ["ALGORITHMS", "Algorithm"]
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One row: where directions come from, what data a step sees, and what can cross the wire."""
+    """One row: where directions come from, what data a step sees, and the values of keys that nobody gives."""
 
     name: str
     law: Literal["isotropic", "trajectory", "shrunk"]
     data: Literal["minibatch", "shard"]
     summary: str
+    source: str = ""  # where its defaults are from
     uplinks: tuple[str, ...] = UPLINKS
-    slope: str = "central"  # this and what follows: unless the key of this name says otherwise
-    slopes_per_step: int = 1
-    local_steps: int = 50
-    warm_up: float = 0.0  # part of the rounds
-    defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # of other keys, by field name
+    warm_up: float = 0.0  # part of the rounds, unless the key of this name says otherwise
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)  # by field name of the config
 
     @property
     def shrinks(self) -> bool:
@@ -42,6 +40,13 @@ class Algorithm:
         return self.law == "trajectory"
 
 
+def _isotropic(name: str, summary: str, source: str, **defaults: Any) -> Algorithm:
+    """A row that is a set of keys: isotropic directions and minibatches."""
+    return Algorithm(name, "isotropic", "minibatch", summary, source, defaults=defaults)
+
+
+_ALONG_SHARED = {"directions": "shared", "uplink": "slopes", "downlink": "slopes"}
+
 ALGORITHMS = {
     row.name: row
     for row in (
@@ -52,12 +57,79 @@ ALGORITHMS = {
             "shrunk",
             "minibatch",
             "forward slopes on one value, shrunk along the stiff directions that objectives name",
-            slope="forward",
-            slopes_per_step=9,
-            local_steps=10,
             warm_up=0.09,
+            defaults={"slope": "forward", "slopes_per_step": 9, "local_steps": 10},
         ),
         Algorithm("zofedavg-gd", "isotropic", "shard", "isotropic directions, slopes on the whole shard"),
+        _isotropic(
+            "fedzo",
+            "several forward slopes on one value, along a sphere",
+            "Fang et al. 2022, algorithm 1",
+            slope="forward", slopes_per_step=20, probe="sphere", local_steps=20, sampling="without-replacement",
+        ),
+        _isotropic(
+            "rsgf", "one forward slope a round", "Ghadimi and Lan 2013 (RSGF)", slope="forward", local_steps=1
+        ),
+        _isotropic(
+            "spsa", "one central slope along signs a round", "Spall 1992", probe="rademacher", local_steps=1
+        ),
+        _isotropic(
+            "mezo", "one central slope a round", "Malladi et al. 2023, algorithm 1", radius=1e-3, local_steps=1
+        ),
+        _isotropic(
+            "fedmezo", "zofedavg-sgd with mezo's radius", "Ling et al. 2024", radius=1e-3
+        ),
+        _isotropic(
+            "decomfl",
+            "forward slopes along shared directions, up and down as numbers",
+            "Li et al. 2025",
+            slope="forward", slopes_per_step=10, radius=1e-3, local_steps=1, **_ALONG_SHARED,
+        ),
+        Algorithm(
+            "guided-es",
+            "trajectory",
+            "minibatch",
+            "central slopes, half of each along the last move",
+            "Maheswaranathan et al. 2019, section 3",
+            defaults={"memory": 1, "subspace_weight": 0.5, "local_steps": 1},
+        ),
+        _isotropic(
+            "zo-sign",
+            "the sign of the mean of the slopes' estimates",
+            "Liu et al. 2019, algorithm 1",
+            slope="forward", slopes_per_step=10, local_steps=1,
+            server_step="adam", server_momentum=0.0, server_decay=0.0, server_floor=0.0,
+        ),
+        _isotropic(
+            "zo-momentum",
+            "momentum on the mean of one slope a slot",
+            "Zhang et al. 2024 (ZO-SGD-MMT)",
+            radius=1e-3, local_steps=1, server_step="momentum",
+        ),
+        _isotropic(
+            "zo-adam",
+            "adam on the mean of one slope a slot",
+            "Zhang et al. 2024 (ZO-Adam)",
+            radius=1e-3, local_steps=1, server_step="adam", server_decay=0.999, server_floor=1e-8,
+        ),
+        _isotropic(
+            "r-adazo",
+            "adam whose second moment is that of the smoothed mean",
+            "Shu et al. 2025",
+            local_steps=1, server_step="refined-adam", server_decay=0.999, server_floor=1e-8,
+        ),
+        _isotropic(
+            "fedadam", "zofedavg-sgd with adam on the server", "Reddi et al. 2021, algorithm 2", server_step="adam"
+        ),
+        _isotropic(
+            "fedyogi", "zofedavg-sgd with yogi on the server", "Reddi et al. 2021, algorithm 2", server_step="yogi"
+        ),
+        _isotropic(
+            "fedadagrad",
+            "zofedavg-sgd with adagrad on the server",
+            "Reddi et al. 2021, algorithm 2",
+            server_step="adagrad", server_momentum=0.0,
+        ),
     )
-}
+}  # fmt: skip
 """Rows by name, the value of the run config key ``algorithm``."""

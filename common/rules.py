@@ -27,6 +27,7 @@ __all__ = [
     "one_of",
     "positive",
     "preprocessing",
+    "without_default",
     "words_of",
 ]
 
@@ -57,6 +58,13 @@ def words_of(rule: Rule | None) -> tuple[str, ...]:
 def choices_of(rule: Rule | None) -> tuple[str, ...]:
     """Return the names that the value must be one of; none where any text will do."""
     return rule.choices if isinstance(rule, _OneOf) else ()
+
+
+def without_default(rule: Rule | None) -> Rule | None:
+    """Return the rule of a value that is settled: ``default`` is none any more."""
+    if isinstance(rule, _OneOf):
+        return _OneOf(tuple(name for name in rule.choices if name != UNSAID))
+    return rule.rule if isinstance(rule, _WordOr) and rule.words == (UNSAID,) else rule
 
 
 def default_or(rule: Rule) -> Rule:

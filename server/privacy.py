@@ -141,7 +141,7 @@ class Account:
     def _of_slots(self, slots: int) -> float:
         config = self._config
         rate = min(1.0, config.batch / config.least_samples) if config.batch and config.least_samples else 1.0
-        return _local(slots * config.steps_of_slot, rate, config.noise_multiplier, config.delta)
+        return _local(slots * config.local_steps, rate, config.noise_multiplier, config.delta)
 
 
 def _local(steps: int, rate: float, noise: float, delta: float) -> float:

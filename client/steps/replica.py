@@ -65,19 +65,19 @@ class Replica:
                 past = past_round(broadcast, self._round, step, self._x)
                 self._x, move = landed(self._x, replay(past, basis, step.lengths).move, units)
                 self._round += 1
-                self._remember(move, broadcast.memory)
+                self._remember(move, broadcast.memory, broadcast.refresh)
         self._digest = vector_digest(self._x)
         if self._digest == broadcast.x_digest:
             return True
         self._x, self._digest, self._window = None, "", []
         return False
 
-    def _remember(self, move: Vector, memory: int) -> None:
+    def _remember(self, move: Vector, memory: int, refresh: int) -> None:
         """Keep a move, and make Q anew when the server does."""
         if not memory:
             return
         self._window = [*self._window, move][-memory:]
-        if self._round % memory == 0 and len(self._window) == memory:
+        if self._round % refresh == 0 and len(self._window) == memory:
             self._keep_basis(self._round, basis_of(self._window))
 
     def _keep_basis(self, version: int, basis: Matrix) -> None:

@@ -125,7 +125,7 @@ def _findings(target: Objective | str, x0: Any, shard: Shard | None, config: Run
         return [failed("size", error)]
     slot = config.step_spec(step_size=0.0).evaluations(len(target))
     rounds = config.rounds or math.ceil(config.budget / (slot * config.clients_per_round))
-    plan = PlannedRun(config.steps_of_slot, rounds, config.clients_per_round, config.round_timeout)
+    plan = PlannedRun(config.local_steps, rounds, config.clients_per_round, config.round_timeout)
     found = check_objective(target, radius=config.radius, batch_size=config.batch, seed=config.seed, plan=plan, x0=x0)
     fitted = config.fitted(target.dim)
     if fitted != config:

@@ -132,10 +132,12 @@ class Keys:
         rule=one_of(COVARIANCES),
     )
     subspace_weight: float | str = _key(
-        0.3,
-        "weight of the subspace; auto: .3 while clients agree along the trajectory, else less",
+        UNSAID,
+        "weight of the subspace; auto: .3 while clients agree along the trajectory, else less; default: the"
+        " algorithm's, else .3",
         symbol="alpha",
-        rule=auto_or(between(0.0, 1.0, "0 ignores the trajectory")),
+        rule=auto_or(between(0.0, 1.0, "0 ignores the trajectory"), UNSAID),
+        otherwise=0.3,
     )
     shrink: float = _key(
         0.1,
@@ -144,35 +146,56 @@ class Keys:
         rule=between(0.0, 1.0),
     )
     memory: int = _key(
-        5,
-        "moves in the trajectory, and rounds between refreshes; at most n, the number of parameters, is used",
+        UNSAID,
+        "moves in the trajectory; at most n, the number of parameters, is used; default: the algorithm's, else 5",
         symbol="tau",
         unit="rounds",
-        rule=at_least(1, 10**4),
+        rule=default_or(at_least(1, 10**4)),
+        kind=int,
+        otherwise=5,
+    )
+    refresh: int = _key(
+        UNSAID,
+        "rounds between refreshes of the basis; default: as many as the moves in the trajectory",
+        unit="rounds",
+        rule=default_or(at_least(1, 10**4)),
+        kind=int,
+        otherwise=lambda config: config.memory,
     )
     slope: str = _key(
         UNSAID,
         "ends of a probe: w + mu v and w - mu v (central), or w + mu v and w (forward); default: the algorithm's,"
-        " central but for zofed-shrink",
+        " else central",
         symbol="c",
         rule=one_of((UNSAID, *SLOPES)),
+        otherwise="central",
     )
-    slopes_per_step: int | str = _key(
+    slopes_per_step: int = _key(
         UNSAID,
         "slopes of a step, all at the same w and on the same samples; w moves by their sum; default: the algorithm's,"
-        " 1, or 9 for zofed-shrink",
+        " else 1",
         symbol="q",
         unit="slopes",
         rule=default_or(at_least(1, 10**4)),
         kind=int,
+        otherwise=1,
     )
     probe: str = _key(
-        "gaussian",
-        "law of both parts of a direction: gaussian (the paper's), rademacher (signs) or sphere",
+        UNSAID,
+        "law of both parts of a direction: gaussian (the paper's), rademacher (signs) or sphere; default: the"
+        " algorithm's, else gaussian",
         symbol="v1, v2",
-        rule=one_of(PROBE_LAWS),
+        rule=one_of((UNSAID, *PROBE_LAWS)),
+        otherwise="gaussian",
     )
-    radius: float = _key(1e-4, "smoothing radius", symbol="mu", rule=positive())
+    radius: float = _key(
+        UNSAID,
+        "smoothing radius; default: the algorithm's, else 1e-4",
+        symbol="mu",
+        rule=default_or(positive()),
+        kind=float,
+        otherwise=1e-4,
+    )
     step_size: float | str = _key(
         UNSAID,
         "first step size; auto: measured in the first rounds; default: auto for your own objective, else 1",
@@ -194,13 +217,14 @@ class Keys:
         rule=default_or(at_least(0)),
         kind=int,
     )
-    local_steps: int | str = _key(
+    local_steps: int = _key(
         UNSAID,
-        "steps of a slot; default: the algorithm's, 50, or 10 for zofed-shrink",
+        "steps of a slot; default: the algorithm's, else 50",
         symbol="K",
         unit="steps",
         rule=default_or(at_least(1, 10**7)),
         kind=int,
+        otherwise=50,
     )
     batch_size: int = _key(
         64,
@@ -219,10 +243,11 @@ class Keys:
     num_clients: int = _key(20, "clients", symbol="N", unit="clients", rule=at_least(1, 10**6))
     clients_per_round: int = _key(5, "slots of a round", symbol="M", unit="slots", rule=at_least(1, 10**6))
     sampling: str = _key(
-        "with-replacement",
-        "how a round's clients are drawn",
+        UNSAID,
+        "how a round's clients are drawn; default: the algorithm's, else with-replacement",
         symbol="W_r",
-        rule=one_of(SAMPLINGS),
+        rule=one_of((UNSAID, *SAMPLINGS)),
+        otherwise="with-replacement",
     )
     weighting: str = _key(
         "uniform", "slot weights of the mean: all equal, or the samples of the client's shard", rule=one_of(WEIGHTINGS)
@@ -290,20 +315,26 @@ class Keys:
     )
     # wire
     uplink: str = _key(
-        "move",
-        "what a client sends: its move (n numbers), or its slopes (K numbers), which the server replays",
-        rule=one_of(UPLINKS),
+        UNSAID,
+        "what a client sends: its move (n numbers), or its slopes (K numbers), which the server replays; default: the"
+        " algorithm's, else move",
+        rule=one_of((UNSAID, *UPLINKS)),
+        otherwise="move",
     )
     directions: str = _key(
-        "per-slot",
-        "each slot draws its own directions, or all slots of a round share them",
+        UNSAID,
+        "each slot draws its own directions, or all slots of a round share them; default: the algorithm's, else"
+        " per-slot",
         symbol="v_k",
-        rule=one_of(DIRECTIONS),
+        rule=one_of((UNSAID, *DIRECTIONS)),
+        otherwise="per-slot",
     )
     downlink: str = _key(
-        "x",
-        "what a client is sent: x, or the trail from the x that it holds (needs shared directions and slopes up)",
-        rule=one_of(DOWNLINKS),
+        UNSAID,
+        "what a client is sent: x, or the trail from the x that it holds (needs shared directions and slopes up);"
+        " default: the algorithm's, else x",
+        rule=one_of((UNSAID, *DOWNLINKS)),
+        otherwise="x",
     )
     wire_dtype: str = _key(
         "float64",

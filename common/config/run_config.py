@@ -208,28 +208,10 @@ class RunConfig(Keys):
         mine, wanted = ({field.name for field in dataclasses.fields(kind)} for kind in (Keys, StepSpec))
         follow_from_others = {
             "batch_size": self.batch,
-            "local_steps": self.steps_of_slot,
-            "slopes_per_step": self.slopes_of_step,
-            "slope": self.slope_kind,
             "subspace_weight": 0.0,
             "shrink": 1.0,
         }
         return StepSpec(**{name: getattr(self, name) for name in mine & wanted} | follow_from_others | of_the_round)
-
-    @property
-    def steps_of_slot(self) -> int:
-        """K."""
-        return self.row.local_steps if isinstance(self.local_steps, str) else self.local_steps
-
-    @property
-    def slopes_of_step(self) -> int:
-        """q."""
-        return self.row.slopes_per_step if isinstance(self.slopes_per_step, str) else self.slopes_per_step
-
-    @property
-    def slope_kind(self) -> str:
-        """Central or forward."""
-        return self.row.slope if self.slope == UNSAID else self.slope
 
     @property
     def warm_up_rounds(self) -> int:

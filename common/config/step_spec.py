@@ -7,9 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from zofedht.common.choices import SLOPES
 from zofedht.common.config.keys import Keys
-from zofedht.common.rules import at_least, between, one_of
+from zofedht.common.rules import at_least, between, without_default
 
 __all__ = ["StepSpec"]
 
@@ -18,7 +17,7 @@ _KEYS = {field.name: field for field in dataclasses.fields(Keys)}
 
 def _as(key: str, **default: Any) -> Any:
     """A field with the rule of the config key of this name."""
-    return dataclasses.field(metadata={"rule": _KEYS[key].metadata["rule"]}, **default)
+    return dataclasses.field(metadata={"rule": without_default(_KEYS[key].metadata["rule"])}, **default)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +40,7 @@ class StepSpec:
     radius: float = _as("radius")  # mu
     local_steps: int = _as("local_steps")  # K
     batch_size: int = _as("batch_size")  # b; 0: the whole shard
-    slope: str = dataclasses.field(metadata={"rule": one_of(SLOPES)})
+    slope: str = _as("slope")
     slopes_per_step: int = _as("slopes_per_step", default=1)  # q
     probe: str = _as("probe")
     kernel: str = _as("kernel")

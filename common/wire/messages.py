@@ -123,7 +123,8 @@ class Broadcast:
     dtype: str = wired(one_of(WIRE_DTYPES), default="float64")  # of x, Q and the move; x and Q hold such numbers
     x: Vector = wired(layout="array", dtype="", default_factory=lambda: np.empty(0))  # x_r: (n,)
     x_digest: str = ""  # of x, where the client is to keep it
-    memory: int = wired(at_least(0, 10**4), default=0)  # tau, where it is then to make Q by itself
+    memory: int = wired(at_least(0, 10**4), default=0)  # tau, where it is then to make Q by itself,
+    refresh: int = wired(at_least(0, 10**4), default=0)  # every so many rounds
     # From the x that it keeps to this one, of which only the size is sent.
     trail: tuple[TrailStep, ...] | None = wired(shape=lambda it: (-1, 4 + it["spec"].slopes), default=None)
     size: int = wired(at_least(0), key="dimension", default=0)  # n, where x is empty
@@ -168,6 +169,8 @@ class Broadcast:
             return
         if (self.trail is None) != (self.size == 0) or (self.trail is None) == (self.x.size == 0):
             raise MessageError("a broadcast must hold x, or a trail and the dimension in the place of x")
+        if bool(self.memory) != bool(self.refresh):
+            raise MessageError(f"memory must come with refresh, got {self.memory} and {self.refresh}")
         if self.needs_basis != bool(self.basis_digest):
             raise MessageError("basis-digest must come with a basis-version, and with nothing else")
         if self.spec.slopes > MOST_DRAWN:

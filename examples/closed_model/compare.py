@@ -27,7 +27,7 @@ def main() -> None:
     run = load_run(arguments.parse_args().folder)
     config = run.config
     skipped = sum(entry["steps"] for record in run.history for entry in record["skipped"])
-    steps = config.rounds * config.clients_per_round * config.steps_of_slot
+    steps = config.rounds * config.clients_per_round * config.local_steps
     print(f"{skipped} of {steps} steps were skipped, as the model was too busy")
     print("right on held-out photographs")
     for text, x in (("sent as they are", START), ("behind the adapter", run.x)):

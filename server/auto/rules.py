@@ -125,7 +125,7 @@ def spec(state: AutoState, now: Now) -> dict[str, float | int]:
     if state.step is None:
         return {"step_size": now.config.step(now.round, now.evaluations)}
     if state.step.base == 0.0:
-        return {"step_size": 0.0, "measured": 1, "local_steps": min(_FIRST, now.config.steps_of_slot)}
+        return {"step_size": 0.0, "measured": 1, "local_steps": min(_FIRST, now.config.local_steps)}
     step = step_size.planned(state.step, now.config.step_schedule, now.round, now.progress)
     return {"step_size": step, "measured": _MEASURED}
 

@@ -60,7 +60,7 @@ class Coordinator:
         self._clock = clock
         self._attempt = Attempt()
         self._failures: list[Failure] = []  # of the earlier attempts at this round
-        self._holdings = Holdings(config.downlink, config.memory if config.weight else 0)
+        self._holdings = Holdings(config.downlink, config.memory if config.weight else 0, config.refresh)
         self._account = Account(config)
         self._traffic, self._metered = Traffic(), False
         self._mark = clock()

@@ -21,10 +21,10 @@ __all__ = ["Holdings"]
 class Holdings:
     """Completes broadcasts with what their host lacks, and notes what the host has then."""
 
-    def __init__(self, downlink: str, memory: int) -> None:
-        """``memory``: after how many rounds Q is made anew, 0 where there is none."""
+    def __init__(self, downlink: str, memory: int, refresh: int) -> None:
+        """``memory``: from how many moves Q is made, 0 where there is none; ``refresh``: every how many rounds."""
         self._sends_slopes = downlink == "slopes"
-        self._memory = memory
+        self._memory, self._refresh = memory, refresh if memory else 0
         self._bases: dict[str, str] = {}  # host -> digest of the basis that it confirmed
         self._forgetful: set[str] = set()  # hosts that keep no x
         self._trail = Trail()
@@ -46,7 +46,8 @@ class Holdings:
         """
         derives = False
         if self._sends_slopes and host not in self._forgetful and host not in self.fallbacks:
-            broadcast = replace(broadcast, x_digest=self._trail.digest(broadcast.x), memory=self._memory)
+            broadcast = replace(broadcast, x_digest=self._trail.digest(broadcast.x))
+            broadcast = replace(broadcast, memory=self._memory, refresh=self._refresh)
             steps = self._trail.steps_for(host, broadcast)
             if steps is not None:
                 derives = self._trail.derives_basis(host, broadcast)

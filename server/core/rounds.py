@@ -231,11 +231,11 @@ def _moved(
 def _remember(
     state: ServerState, move: Vector | None, config: RunConfig, replies: auto.Replies
 ) -> tuple[ServerState, tuple[Intervention, ...]]:
-    """Add the move to the trajectory, and every tau rounds make Q anew; ``state`` is the next round's."""
+    """Add the move to the trajectory, and make Q anew in every refresh; ``state`` is the next round's."""
     if config.weight == 0.0:
         return state, ()
     trajectory = state.trajectory if move is None else (*state.trajectory, move)[-config.memory :]
-    if state.round % config.memory or not trajectory:
+    if state.round % config.refresh or not trajectory:
         return replace(state, trajectory=trajectory), ()
     basis = rounded(basis_of(trajectory), config.wire_dtype)  # lines 5 and 6: r in {tau, 2 tau, ...}
     rules, changes = auto.renew(state.auto, state.basis, basis, replies)

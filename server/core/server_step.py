@@ -8,11 +8,12 @@ With d the mean of the moves, r ``server-rate``, a ``server-momentum``, b ``serv
                v <- b v + (1-b) d^2
     yogi       the same, but v <- v - (1-b) d^2 sign(v - d^2)
     adagrad    the same, but v <- v + d^2
+    refined-adam  adam, but v <- b v + (1-b) m^2, with the new m
 
 m begins at 0 and v at t^2. Squares, roots and quotients are taken number by number.
 
 Sources: Hsu et al. 2019 (momentum), Reddi et al. 2021, algorithm 2, with d in the place of their mean difference (adam,
-yogi, adagrad).
+yogi, adagrad), Shu et al. 2025 (refined-adam).
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ def server_step(mean_move: Vector, moments: Moments, config: RunConfig) -> tuple
                 square = square - (1.0 - decay) * new * np.sign(square - new)
             case "adagrad":
                 square = square + new
+            case "refined-adam":
+                square = decay * square + (1.0 - decay) * mean * mean
         below = np.sqrt(square) + floor
         # Without a floor, a coordinate that never moved has 0/0: it stays.
         return np.divide(rate * mean, below, out=np.zeros_like(mean), where=below > 0.0), Moments(mean, square)

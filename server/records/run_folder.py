@@ -202,7 +202,7 @@ class RunFolder:
             "interventions": count_interventions(rows),
             "fallbacks": count_fallbacks(rows),
             "outliers": summed_outliers(rows),
-            "lost": count_lost(rows, config.steps_of_slot),
+            "lost": count_lost(rows, config.local_steps),
             "at_bounds": _at_bounds(state),
             "slope_rounding": resolution(config.slope_range) / 2 if config.secure_aggregation else 0.0,
             "privacy": Account(config).about(state.exposure),

@@ -95,7 +95,7 @@ def test_the_first_slot_compiles_nothing(keys: dict[str, Any], options: dict[str
 def test_a_client_is_warm_before_it_says_hello(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, str, int]] = []
     monkeypatch.setattr(
-        resident, "warm_up", lambda config, objective: seen.append((config.kernel, config.slope_kind, objective.dim))
+        resident, "warm_up", lambda config, objective: seen.append((config.kernel, config.slope, objective.dim))
     )
     client = client_of(shard_index=2, shard_count=20)
     config = CONFIG.replace(kernel="numpy", slope="forward")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.config.run_config import FREE_KEYS, START_WEIGHT, RunConfig, dashed
 from zofedht.common.errors import ConfigError
 
@@ -79,9 +80,11 @@ def test_an_unknown_key_comes_with_the_nearest_name(key: str, meant: str | None)
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(RunConfig)])
 def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
-    whole = dict.fromkeys(("local_steps", "slopes_per_step", "warm_up"), " or default")
-    parts = dict.fromkeys(("server_rate", "server_momentum", "server_decay", "server_floor"), " or default")
-    words = ({"step_size": " or auto or default", "subspace_weight": " or auto"} | parts | whole).get(name, "")
+    whole = dict.fromkeys(("local_steps", "slopes_per_step", "warm_up", "memory", "refresh"), " or default")
+    parts = dict.fromkeys(("radius", "server_rate", "server_momentum", "server_decay", "server_floor"), " or default")
+    words = ({"step_size": " or auto or default", "subspace_weight": " or auto or default"} | parts | whole).get(
+        name, ""
+    )
     default = 1 if name in whole else 1.0 if words else getattr(RunConfig, name)
     wanted, wrong = {
         bool: ("true or false", (1, 0.0, "true", None)),
@@ -123,7 +126,7 @@ def test_whole_floats_and_integers_stand_for_each_other() -> None:
         ("round_timeout", 0.0, "must be greater than 0, got 0.0"),
         ("evaluate_every", -1, "must be at least 0, got -1"),
         ("checkpoint_every", 0, "must be at least 1, got 0"),
-        ("algorithm", "x", "must be one of zofedht, zofedavg-sgd, zofed-shrink, zofedavg-gd, got 'x'"),
+        ("algorithm", "x", f"must be one of {', '.join(ALGORITHMS)}, got 'x'"),
         ("covariance", "tracy", "must be one of trace, paper, got 'tracy' (did you mean 'trace'?)"),
         ("slope", "both", "must be one of default, central, forward, got 'both'"),
         ("init", "one", "must be one of auto, zeros, ones, random, got 'one' (did you mean 'ones'?)"),
@@ -247,7 +250,7 @@ def test_step_size_and_weight_may_be_auto() -> None:
     with pytest.raises(ValueError, match="step-size is auto"):
         config.step(0)
     assert _problems(step_size="fast") == ("step-size must be a finite number or auto or default, got 'fast'",)
-    assert _problems(radius="auto") == ("radius must be a finite number, got 'auto'",)
+    assert _problems(radius="auto") == ("radius must be a finite number or default, got 'auto'",)
 
 
 def test_own_objectives_get_a_measured_step_size() -> None:

@@ -17,7 +17,7 @@ _OTHER: dict[str, Any] = {
     "label_column": "answer", "features": "heat,flow", "csv_header": "yes", "svmlight_indices": "from-0",
     "partition": "dirichlet", "dirichlet_alpha": 1e-05, "model": "mlp", "hidden_units": 7, "mlp_bias": True,
     "l2": 1e-300, "objective": "valve:make", "algorithm": "zofedavg-sgd", "covariance": "paper",
-    "subspace_weight": 0.1, "memory": 9, "slope": "forward", "probe": "sphere",
+    "subspace_weight": 0.1, "memory": 9, "refresh": 3, "slope": "forward", "probe": "sphere",
     "slopes_per_step": 4, "warm_up": 7, "shrink": 0.5,
     "kernel": "numpy", "radius": 1e-05, "step_size": 1e22,
     "step_schedule": "constant", "local_steps": 3, "batch_size": 0, "init": "ones", "num_clients": 100,
@@ -146,7 +146,7 @@ def test_assignments_are_checked_like_other_values() -> None:
         RunConfig.from_mapping(parse_assignments(["rounds=many", "radius=nan", "mlp-bias=yes", "seed=1.5"]))
     assert caught.value.problems == (
         "rounds must be a whole number, got 'many'",
-        "radius must be a finite number, got nan",
+        "radius must be a finite number or default, got nan",
         "mlp-bias must be true or false, got 'yes'",
         "seed must be a whole number, got 1.5",
     )

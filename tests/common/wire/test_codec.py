@@ -57,7 +57,7 @@ _DONE = Update(
 _SLOPES = replace(_DONE, move=None, draw_digest="", slopes=_X[2:], sketch=_X[:4], start_loss=5e-324)
 _SHARED = changed(_ISOTROPIC, uplink="slopes", direction_slot=0)
 _TRAIL = changed(
-    _SHARED, x=np.empty(0), size=7, local_steps=6, x_digest="0a1b", memory=5,
+    _SHARED, x=np.empty(0), size=7, local_steps=6, x_digest="0a1b", memory=5, refresh=3,
     trail=(TrailStep(0.0, 1.0, 1.0, NO_BASIS, _X[1:]), TrailStep(1.0 / 3.0, 7.0 / 3.0, 0.1, 10, _X[:6])),
 )  # fmt: skip
 _F32, _Q32 = rounded(_X[3:6], "float32"), rounded(_Q[:3], "float32")

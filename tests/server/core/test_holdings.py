@@ -17,7 +17,7 @@ ASKED = broadcast(basis_version=4, basis_digest=basis_digest(Q), basis_rank=2)
 
 def along_slopes() -> Holdings:
     """Return what is held in a run that sends mean slopes in the place of x."""
-    return Holdings("slopes", memory=2)
+    return Holdings("slopes", memory=2, refresh=2)
 
 
 def moved(held: Holdings, asked: Broadcast) -> Broadcast:
@@ -28,7 +28,7 @@ def moved(held: Holdings, asked: Broadcast) -> Broadcast:
 
 
 def test_q_goes_to_a_host_until_it_confirms():
-    held = Holdings("x", memory=2)
+    held = Holdings("x", memory=2, refresh=2)
     assert held.complete(ASKED, "a", Q).basis is Q
     sent = held.complete(ASKED, "a", Q)
     assert sent.basis is Q
@@ -38,14 +38,14 @@ def test_q_goes_to_a_host_until_it_confirms():
 
 
 def test_a_host_that_failed_has_confirmed_nothing():
-    held = Holdings("x", memory=2)
+    held = Holdings("x", memory=2, refresh=2)
     sent = held.complete(ASKED, "a", Q)
     held.confirm(reply(sent, None, status="failed"), sent, "a")
     assert held.complete(ASKED, "a", Q).basis is Q
 
 
 def test_another_q_is_sent_again():
-    held = Holdings("x", memory=2)
+    held = Holdings("x", memory=2, refresh=2)
     held.confirm(reply(ASKED), held.complete(ASKED, "a", Q), "a")
     other = Q[::-1]
     assert held.complete(replace(ASKED, basis_digest=basis_digest(other)), "a", other).basis is other
@@ -53,7 +53,7 @@ def test_another_q_is_sent_again():
 
 @pytest.mark.parametrize("status", ["basis-missing", "x-missing"])
 def test_a_host_that_says_so_has_lost_q(status: str):
-    held = Holdings("x", memory=2)
+    held = Holdings("x", memory=2, refresh=2)
     sent = held.complete(ASKED, "a", Q)
     held.confirm(reply(sent), sent, "a")
     held.confirm(reply(ASKED, None, status=status), ASKED, "a")
@@ -61,7 +61,7 @@ def test_a_host_that_says_so_has_lost_q(status: str):
 
 
 def test_isotropic_rounds_send_no_q():
-    assert Holdings("x", memory=2).complete(broadcast(), "a", None, with_basis=True).basis is None
+    assert Holdings("x", memory=2, refresh=2).complete(broadcast(), "a", None, with_basis=True).basis is None
 
 
 def test_who_confirmed_an_x_gets_the_trail():

@@ -60,7 +60,7 @@ def test_adam_without_memory_takes_sign_steps() -> None:
     np.testing.assert_array_equal(taken, 0.25 * np.sign(moves))
 
 
-@pytest.mark.parametrize("kind", ["adam", "yogi", "adagrad"])
+@pytest.mark.parametrize("kind", ["adam", "yogi", "adagrad", "refined-adam"])
 def test_adaptive_steps_follow_their_formula(kind: str) -> None:
     """Written once more, for one number at a time."""
     a, b, t, r = 0.8, 0.9, 0.01, 0.3
@@ -72,6 +72,8 @@ def test_adaptive_steps_follow_their_formula(kind: str) -> None:
             m = a * m + (1 - a) * move
             if kind == "adam":
                 v = b * v + (1 - b) * move**2
+            elif kind == "refined-adam":
+                v = b * v + (1 - b) * m**2
             elif kind == "adagrad":
                 v += move**2
             else:
@@ -136,7 +138,7 @@ def test_squares_that_overflow_fail_the_round() -> None:
 
 def test_rates_follow_the_kind_of_step() -> None:
     rates = {kind: RunConfig.from_mapping({"server-step": kind}).server_rate for kind in SERVER_STEPS}
-    assert rates == {"mean": 1.0, "momentum": 1.0, "adam": 0.01, "yogi": 0.01, "adagrad": 0.01}
+    assert rates == {"mean": 1.0, "momentum": 1.0, "adam": 0.01, "yogi": 0.01, "adagrad": 0.01, "refined-adam": 0.01}
     assert RunConfig.from_mapping({"server-step": "adam", "server-rate": 1}).server_rate == 1.0
 
 

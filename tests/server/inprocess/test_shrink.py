@@ -30,12 +30,12 @@ def _x(**changes: Any) -> Vector:
 
 def test_its_row_brings_defaults_and_what_is_named_wins() -> None:
     config = RunConfig.from_mapping({"algorithm": "zofed-shrink"})
-    assert (config.slope_kind, config.slopes_of_step, config.steps_of_slot) == ("forward", 9, 10)
+    assert (config.slope, config.slopes_per_step, config.local_steps) == ("forward", 9, 10)
     assert config.warm_up_rounds == 9
     named = config.replace(slope="central", local_steps=7)
-    assert (named.slope_kind, named.slopes_of_step, named.steps_of_slot) == ("central", 9, 7)
+    assert (named.slope, named.slopes_per_step, named.local_steps) == ("central", 9, 7)
     other = config.replace(algorithm="zofedht")
-    assert (other.slope_kind, other.slopes_of_step, other.steps_of_slot, other.warm_up_rounds) == ("central", 1, 50, 0)
+    assert (other.slope, other.slopes_per_step, other.local_steps, other.warm_up_rounds) == ("central", 1, 50, 0)
     assert RunConfig.from_mapping(named.to_mapping()) == named
 
 

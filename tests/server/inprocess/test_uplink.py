@@ -114,7 +114,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, directions: s
 
 
 def test_uplink_is_a_column_of_the_table():
-    with pytest.raises(ConfigError, match="uplink must be one of move, slopes, got 'slope'"):
+    with pytest.raises(ConfigError, match="uplink must be one of default, move, slopes, got 'slope'"):
         small(uplink="slope")
 
 
