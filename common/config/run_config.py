@@ -84,6 +84,10 @@ class RunConfig(Keys):
         said: dict[str, Scalar] = self.__dict__["_said"]
         return dict(said)
 
+    def settled(self) -> dict[str, Scalar]:
+        """Return all keys as the run takes them, dashed, in the order of the table."""
+        return {dashed(field.name): getattr(self, field.name) for field in _FIELDS}
+
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunConfig:
         """Check a mapping of dashed keys and return the config.

@@ -112,7 +112,7 @@ def check_units(state: ServerState, units: Units | None) -> None:
 
 
 def _check_config(path: Path, config: RunConfig, written: RunConfig) -> None:
-    ours, theirs = config.to_mapping(), written.to_mapping()
+    ours, theirs = config.settled(), written.settled()
     changed = [f"{k} = {theirs[k]!r}, now {ours[k]!r}" for k in ours if ours[k] != theirs[k] and k not in FREE_KEYS]
     if changed:
         raise CheckpointError(

@@ -178,7 +178,7 @@ def test_keys_that_enter_the_numbers_cannot_change_on_resume(folder: RunFolder):
 def test_an_edited_config_file_is_refused_by_what_differs(folder: RunFolder):
     start(folder, small())
     text = folder.config_file.read_text()
-    folder.config_file.write_text(text.replace("radius = 0.0001", "radius = 0.5"))
+    folder.config_file.write_text(text.replace('radius = "default"', "radius = 0.5"))
     with pytest.raises(CheckpointError, match=r"radius = 0\.0001, now 0\.5"):
         folder.reopen({})
 
