@@ -16,6 +16,7 @@ from zofedht.common.errors import DataError
 
 __all__ = [
     "MOST",
+    "MOST_DRAWN",
     "Rule",
     "at_least",
     "auto_or",
@@ -34,6 +35,9 @@ __all__ = [
 Rule = Callable[[Any], str | None]
 
 _LABELS_SEEN = re.compile(rf"(?:-?[0-9]{{1,19}}(?:,-?[0-9]{{1,19}}){{0,99}}|{MANY})?")
+
+MOST_DRAWN = 2**28
+"""Samples that a slot may draw, K times b: 2 GB of row numbers."""
 
 MOST = 2**31 - 1
 """The most of anything that is counted, unless a rule says less."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import DataError, ObjectiveError
+from zofedht.common.errors import ConfigError, DataError, ObjectiveError
+from zofedht.common.memory import lacking
 from zofedht.common.typing import Vector
 from zofedht.server.auto import Intervention
 from zofedht.server.core.coordinator import Coordinator
@@ -105,6 +106,7 @@ def conduct(
     """
     dimension, own, units = engine.start()
     fitted = config.fitted(dimension)  # the folder keeps the given config
+    _check_room(fitted, dimension)
     if state is None:
         state = initial_state(fitted, initial_vector(fitted, dimension, own), units)
     state = state if state.secret else replace(state, secret=new_secret(config))
@@ -138,6 +140,17 @@ def conduct(
     final = replace(final, metrics=final.metrics | engine.test(state.x))
     summary = folder.finish(config, state, final) if folder else {}
     return Result(state, summary, initial, final)
+
+
+def _check_room(config: RunConfig, dimension: int) -> None:
+    """Raise ConfigError where the moves of a round and the trajectory do not fit into memory."""
+    moves = config.clients_per_round if config.uplink == "move" else 0
+    kept = 2 * config.memory if config.row.follows_trajectory else 0  # with Q
+    what = f"n = {dimension:,} parameters with clients-per-round = {config.clients_per_round:,}"
+    if kept:
+        what += f" and memory = {config.memory:,}"
+    if text := lacking(8 * dimension * (moves + kept + 2), what):
+        raise ConfigError([f"{text}; lower one of them"])
 
 
 def _evaluated_start(engine: Engine, state: ServerState) -> FullEvaluation:

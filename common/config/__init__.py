@@ -2,6 +2,5 @@
 
 Others use ``run_config`` (RunConfig, dashed, FREE_KEYS), ``step_spec`` (StepSpec: how steps are taken) and ``texts``
 (assignments and TOML). Inside, keys holds the keys, contradictions what is wrong with several of them, and checking
-reads a mapping.
-``checking`` (plain: NumPy's scalars and paths as Python's own) serves the front door.
+reads a mapping; the front door uses its ``checking`` (plain: NumPy's scalars and paths as Python's own).
 """

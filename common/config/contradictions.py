@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from zofedht.common.config.checking import Problem
+from zofedht.common.rules import MOST_DRAWN
 
 if TYPE_CHECKING:
     from zofedht.common.config.run_config import RunConfig
@@ -47,6 +48,13 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
         yield Problem(
             "min-replies",
             f"min-replies must be at most clients-per-round = {config.clients_per_round}, got {config.min_replies}",
+        )
+    spec = config.step_spec(step_size=0.0)
+    if spec.local_steps * spec.batch_size > MOST_DRAWN:
+        yield Problem(
+            "batch-size",
+            f"batch-size times local-steps must be at most {MOST_DRAWN:,} samples of a slot, got {spec.batch_size:,} x"
+            f" {spec.local_steps:,} (batch-size = 0 takes the whole shard in each step)",
         )
     if config.rounds == 0 and config.budget == 0:
         yield Problem(

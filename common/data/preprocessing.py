@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from zofedht.common.errors import DataError
+from zofedht.common.memory import lacking
 from zofedht.common.typing import Features, Matrix, Vector
 
 __all__ = ["TRANSFORMS", "Transform", "preprocess"]
@@ -48,7 +50,10 @@ def preprocess(features: Any, transforms: tuple[str, ...], divisor: float = 1.0)
         matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
         return matrix
     rows, width = features.shape
-    buffer = np.empty((rows, width + sum(transform.appends for transform in chosen)))
+    shape = rows, width + sum(transform.appends for transform in chosen)
+    if text := lacking(8 * shape[0] * shape[1], f"{rows:,} dense rows of {shape[1]:,} columns"):
+        raise DataError(f"{text}; use fewer rows or columns, or a sparse file")
+    buffer = np.empty(shape)
     np.divide(features, divisor, out=buffer[:, :width])
     for transform in chosen:
         transform.dense(buffer, width)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zofedht.common.data.dataset import Dataset
+from zofedht.common.errors import DataError
+from zofedht.common.memory import lacking, least_bytes
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.losses import HINGE, LOGISTIC, SQUARED_HINGE
 from zofedht.common.models.mlp import MlpObjective
@@ -40,5 +42,13 @@ BUILDERS: dict[str, Callable[[Dataset, ModelOptions], ExactObjective]] = {
 
 
 def build_model(name: str, data: Dataset, options: ModelOptions | None = None) -> ExactObjective:
-    """Return the built-in objective ``name`` on the rows of ``data``."""
-    return BUILDERS[name](data, options or ModelOptions())
+    """Return the built-in objective ``name`` on the rows of ``data``.
+
+    Raises DataError where its parameters do not fit into memory.
+    """
+    options = options or ModelOptions()
+    columns = data.features.shape[1]
+    dimension = columns * options.hidden_units if name == "mlp" else columns
+    if text := lacking(least_bytes(dimension), f"n = {dimension:,} parameters, of {columns:,} columns,"):
+        raise DataError(f"{text}; renumber the columns, or choose a smaller model")
+    return BUILDERS[name](data, options)

@@ -13,6 +13,7 @@ import numpy as np
 
 from zofedht.common.blas import one_thread
 from zofedht.common.errors import ObjectiveError
+from zofedht.common.memory import lacking, least_bytes
 from zofedht.common.objective.base import Objective, Shard, checked_vector
 from zofedht.common.objective.names import checked_names
 from zofedht.common.objective.user_traceback import raised, raised_by_objective
@@ -127,6 +128,8 @@ def checked_objective(made: Any, path: str) -> Objective:
     dimension = getattr(made, "dim", None)
     if isinstance(dimension, bool) or not isinstance(dimension, int | np.integer) or dimension < 1:
         raise ObjectiveError(f"{path}: dim must be a whole number of at least 1, got {dimension!r}")
+    if text := lacking(least_bytes(int(dimension)), f"n = {int(dimension):,} parameters"):
+        raise ObjectiveError(f"{path}: {text}; make dim smaller")
     checked_names(made.names, int(dimension))
     try:
         samples = len(made)

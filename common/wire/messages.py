@@ -16,7 +16,7 @@ from zofedht.common.masking import STAGES
 from zofedht.common.objective.agreement import DIGEST_BYTES
 from zofedht.common.objective.stiff import MOST_STIFF
 from zofedht.common.random.streams import Address
-from zofedht.common.rules import at_least, between, labels_seen, one_of
+from zofedht.common.rules import MOST_DRAWN, at_least, between, labels_seen, one_of
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.fields import wired
 
@@ -75,9 +75,6 @@ PROTOCOL = 1
 
 OWN_ROWS = -1
 """The shard of a client that brings its own rows, or has not been dealt any yet."""
-
-MOST_DRAWN = 2**28
-"""Samples that a slot may draw, K times b: 2 GB of row numbers."""
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,10 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import MessageError, ObjectiveError
 from zofedht.common.random.streams import Address
-from zofedht.common.rules import at_least, one_of
+from zofedht.common.rules import MOST_DRAWN, at_least, one_of
 from zofedht.common.wire.codec import check_metrics, decode, decode_metrics, encode, encode_no_metrics
 from zofedht.common.wire.fields import fields_of, wired
 from zofedht.common.wire.messages import (
-    MOST_DRAWN,
     NO_BASIS,
     OWN_ROWS,
     Broadcast,
