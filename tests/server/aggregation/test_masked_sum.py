@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from tests.helpers import broadcast
 from zofedht.client.steps.masks import Masks
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.masking import expanded, mean_of, pack_parts, read_parts, read_words, resolution, to_words
+from zofedht.common.replay import draw_digest
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import decode, encode
 from zofedht.common.wire.messages import Broadcast, Update
@@ -132,6 +135,58 @@ def test_a_malformed_answer_is_as_if_its_client_were_gone(stage: str, payload: b
     done = _Round(bends=bend)
     slots = (0, 1, 2, 3, 4) if stage == "unmask" else (0, 1, 3, 4)
     np.testing.assert_allclose(done.mean, _expected(*slots), atol=resolution(100.0))
+
+
+def _keys(mask: str, seal: str) -> bytes:
+    return pack_parts(mask=mask, seal=seal, draws=draw_digest())
+
+
+def _pem(curve: ec.EllipticCurve) -> str:
+    return public_key_to_bytes(ec.generate_private_key(curve).public_key()).decode()
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        _keys("no key", "no key"),
+        _keys("\ud800", "\ud800"),
+        _keys(_pem(ec.SECP256R1()), _pem(ec.SECP256R1())),
+        _keys(_SAME := _pem(ec.SECP384R1()), _SAME),
+    ],
+    ids=["text", "surrogate", "other curve", "twice"],
+)
+def test_unusable_keys_cost_their_client_alone(payload: bytes) -> None:
+    done = _Round(bends=lambda u: replace(u, payload=payload) if (u.slot, u.stage) == (2, "keys") else u)
+    np.testing.assert_allclose(done.mean, _expected(0, 1, 3, 4), atol=resolution(100.0))
+    (failure,) = done.masking.unmasked([u for u in done.replies if u.stage == "masked"], done.calls)[1]
+    assert (failure.slot, failure.cause) == (2, "malformed")
+
+
+def test_the_keys_of_another_client_cost_the_copier() -> None:
+    first: list[bytes] = []
+
+    def copy(update: Update) -> Update:
+        if update.stage != "keys":
+            return update
+        first.append(update.payload)
+        return replace(update, payload=first[0]) if update.slot == 2 else update
+
+    np.testing.assert_allclose(_Round(bends=copy).mean, _expected(0, 1, 3, 4), atol=resolution(100.0))
+
+
+@pytest.mark.parametrize("share", [b"", b"x" * 52, b"\x02\x00\x00\x00" + bytes(48)])
+def test_false_shares_leave_the_round_without_a_sum(share: bytes) -> None:
+    """Masks that remain are seen: x does not follow noise."""
+
+    def bend(update: Update) -> Update:
+        if (update.slot, update.stage) != (0, "unmask"):
+            return update
+        told = read_parts(update.payload, seeds=dict, keys=dict)
+        return replace(update, payload=pack_parts(seeds=dict.fromkeys(told["seeds"], share), keys={}))
+
+    done = _Round(bends=bend)
+    assert done.mean is None
+    assert "sent shares that fit" in done.masking.complaint
 
 
 def test_other_directions_are_left_out_before_the_sum() -> None:
