@@ -20,6 +20,7 @@ FLOWER_FACING = {
     "server/flower/round_loop.py",
     "server/flower/app.py",
     "server/flower/simulation.py",
+    "server/flower/proxies.py",
     "server/grpc/transport.py",
     "server/grpc/roster.py",
     "server/grpc/conversation.py",

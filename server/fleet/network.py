@@ -139,7 +139,7 @@ class NetworkSites:
             if self._pool is not None:
                 self._pool.shutdown(wait=False, cancel_futures=True)
             self._roster.hang_up()
-            self._server.stop(grace=_FAREWELL_SECONDS).wait()
+            self._server.stop(_FAREWELL_SECONDS)
             if self._health is not None:
                 self._health.stop(grace=None)
 

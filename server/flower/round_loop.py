@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
-from flwr.common import Code, EvaluateIns, GetParametersIns
+from flwr.common import Code, EvaluateRes, FitRes, GetParametersIns
 from flwr.common import ndarrays_to_parameters as pack
 from flwr.server import History, Server
 from flwr.server.client_manager import ClientManager
@@ -28,7 +28,7 @@ from zofedht.common.shards import members_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import decode_metrics
 from zofedht.common.wire.message_size import fit_ins_size, fit_res_size
-from zofedht.common.wire.messages import Member, Update
+from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.common.wire.npy import MOST_OF_A_START, decode_vectors
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.conduct import Result, conduct
@@ -39,6 +39,7 @@ from zofedht.server.core.traffic import Traffic
 from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evaluate_clients
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
+from zofedht.server.flower.proxies import evaluate_later, fit_later
 from zofedht.server.flower.strategy import Asked, ZofedhtStrategy, client_reply, lost, over_nodes, question
 from zofedht.server.records.run_folder import RunFolder
 
@@ -143,14 +144,13 @@ class FlowerRounds(Server):
         self._wait_for_homes()
         round_ = self.strategy.coordinator.state.round + 1  # Flower counts from 1
         deadline = time.monotonic() + self._config.round_timeout
-        pending: dict[Future[Update], Asked] = {}
-        arrived: queue.SimpleQueue[Future[Update]] = queue.SimpleQueue()
+        pending: dict[Future[FitRes], Asked] = {}
+        arrived: queue.SimpleQueue[Future[FitRes]] = queue.SimpleQueue()
         proxies: dict[str, ClientProxy] = {}
 
         def send(slots: Sequence[Asked]) -> bool:
             for asked in slots:
-                left = max(0.01, deadline - time.monotonic())
-                future = self._pool.submit(self._fit_one, asked, left, round_)
+                future = self._fit(asked, max(0.01, deadline - time.monotonic()), round_)
                 pending[future] = asked
                 proxies[asked.broadcast.client] = asked.proxy
                 future.add_done_callback(arrived.put)
@@ -167,15 +167,16 @@ class FlowerRounds(Server):
                 failures.extend(lost(asked.broadcast, late) for asked in pending.values())
                 break
             asked = pending.pop(future)
-            error = future.exception()
-            if error is None:
-                updates.append(future.result())
-                send(self.strategy.resend(asked, updates[-1]))
+            try:
+                update = self._update(asked.broadcast, future.result())
+            except Exception as error:
+                failures.append(lost(asked.broadcast, error))
+                # A malformed reply counts as the client's answer. A slot without an answer is drawn again.
+                if not isinstance(error, MessageError) and time.monotonic() < deadline:
+                    send(self.strategy.redraw(asked.broadcast.slot))
                 continue
-            failures.append(lost(asked.broadcast, error))
-            # A malformed reply counts as the client's answer. A slot without an answer is drawn again.
-            if not isinstance(error, MessageError) and time.monotonic() < deadline:
-                send(self.strategy.redraw(asked.broadcast.slot))
+            updates.append(update)
+            send(self.strategy.resend(asked, update))
         self.strategy.coordinator.tell(updates, failures)
 
     def evaluate(self, x: Vector) -> FullEvaluation:
@@ -201,7 +202,7 @@ class FlowerRounds(Server):
                 deadline = time.monotonic() + self._config.round_timeout
             instructions = self.strategy.configure_evaluate(0, pack([x]), self._client_manager)
             futures = {
-                str(ins.config["client"]): self._pool.submit(_evaluate_one, proxy, ins, deadline)
+                str(ins.config["client"]): evaluate_later(proxy, ins, deadline, self._pool)
                 for proxy, ins in instructions
                 if ins.config["client"] not in done
             }
@@ -214,16 +215,18 @@ class FlowerRounds(Server):
         """Evaluate x on the test set, where the server has it."""
         return self._central.test(x) if self._central else {}
 
-    def _fit_one(self, asked: Asked, timeout: float, round_: int) -> Update:
+    def _fit(self, asked: Asked, timeout: float, round_: int) -> Future[FitRes]:
+        ins = self.strategy.fit_ins(asked.broadcast)
+        if self._counts:
+            self._traffic.sent(fit_ins_size(map(len, ins.parameters.tensors), ins.config))
+        return fit_later(asked.proxy, ins, timeout, round_, self._pool)
+
+    def _update(self, broadcast: Broadcast, result: FitRes) -> Update:
         """Return the answer to a slot, read once.
 
         Raises RoundError where the client answers with an error, MessageError where the answer is no Update, or one for
         another slot or in another name than was asked.
         """
-        ins, broadcast = self.strategy.fit_ins(asked.broadcast), asked.broadcast
-        if self._counts:
-            self._traffic.sent(fit_ins_size(map(len, ins.parameters.tensors), ins.config))
-        result = asked.proxy.fit(ins, timeout=timeout, group_id=round_)
         if self._counts:
             tensors, status = map(len, result.parameters.tensors), result.status
             said = status.code.value, status.message
@@ -256,18 +259,14 @@ class FlowerRounds(Server):
         return homes
 
 
-def _evaluate_one(proxy: ClientProxy, ins: EvaluateIns, deadline: float) -> Metrics:
-    result = proxy.evaluate(ins, timeout=max(0.01, deadline - time.monotonic()), group_id=0)
-    if result.status.code != Code.OK:
-        raise RoundError(printable(result.status.message) or "the client answered with an error", cause="refused")
-    return decode_metrics(result.metrics)
-
-
-def _answer(future: Future[Metrics]) -> Answer:
-    error = future.exception()
-    if error is None:
-        return future.result()
-    return error if isinstance(error, Exception) else RoundError(str(error) or type(error).__name__)
+def _answer(future: Future[EvaluateRes]) -> Answer:
+    try:
+        result = future.result()
+        if result.status.code != Code.OK:
+            raise RoundError(printable(result.status.message) or "the client answered with an error", cause="refused")
+        return decode_metrics(result.metrics)
+    except Exception as error:  # Flower's reader raises what it meets
+        return error
 
 
 def _start(proxy: ClientProxy, ins: GetParametersIns, timeout: float) -> Start:

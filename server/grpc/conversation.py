@@ -1,12 +1,11 @@
-"""The stream of one client on the server: one question and one answer at a time, in bounded memory."""
+"""The stream of one client on the server: one question and one answer at a time, in bounded memory and no thread."""
 
 from __future__ import annotations
 
-import queue
-import threading
-import time
-from collections.abc import Callable, Iterator
-from enum import Enum, auto
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 
 from flwr.proto.transport_pb2 import ClientMessage
 
@@ -24,10 +23,19 @@ class LostClient(Exception):  # noqa: N818  (no error of this program)
     """The client's stream ended, or its answer did not come in time."""
 
 
-class _State(Enum):
-    IDLE = auto()  # no question is out
-    ASKED = auto()  # a caller waits for the answer
-    LATE = auto()  # the caller has given up; the answer will be dropped
+@dataclass(eq=False)
+class _Question:
+    message: bytes
+    traffic: Traffic | None
+    answer: Future[ClientMessage] = field(default_factory=Future)
+    timer: asyncio.TimerHandle | None = None
+    late: bool = False  # whoever asked has given up; the answer will be dropped
+
+    def fail(self, reason: str) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        if not self.answer.done():
+            self.answer.set_exception(LostClient(reason))
 
 
 class Conversation:
@@ -35,17 +43,18 @@ class Conversation:
 
     A late client loses its slot and keeps its stream; it gets no question before its late answer has come. A client
     that speaks without a question loses its stream. So the server holds at most one answer for each client.
+
+    Any thread may ask and close; all else happens in the event loop.
     """
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, most_bytes: int) -> None:
         """``most_bytes`` is the longest accepted message until ``accept`` says otherwise."""
         self._assembly = Assembly(lambda: most_bytes)
-        self._out: queue.SimpleQueue[tuple[bytes, Traffic | None] | None] = queue.SimpleQueue()
-        self._traffic: Traffic | None = None  # counts the awaited answer
-        self._turn = threading.Lock()  # a client with two slots answers one after the other
-        self._changed = threading.Condition()
-        self._state = _State.IDLE
-        self._answer: ClientMessage | None = None
+        self._loop = loop
+        self._asked: _Question | None = None  # has gone out, and its answer has not come
+        self._next: list[_Question] = []  # a client with two slots answers one after the other
+        self._out: list[_Question | None] = []  # None ends the stream
+        self._wake: asyncio.Future[None] | None = None  # of ``outgoing``, while it waits
         self._end = ""  # why the stream has ended
         self.complaint = ""  # the client's fault, if that ended the stream
 
@@ -53,64 +62,26 @@ class Conversation:
         """Accept messages of so many bytes from now on; what the callable returns may change."""
         self._assembly.most_bytes = most_bytes
 
-    def ask(self, message: bytes, timeout: float, traffic: Traffic | None = None) -> ClientMessage:
-        """Send a serialised ServerMessage and return the answer; ``traffic`` counts both on the wire.
+    def begin(self, message: bytes, timeout: float, traffic: Traffic | None = None) -> Future[ClientMessage]:
+        """Send a serialised ServerMessage and return the answer to come; ``traffic`` counts both on the wire.
 
-        Raises LostClient when the stream ends, or after ``timeout`` seconds with the client's other slots.
+        The future holds LostClient when the stream ends, or after ``timeout`` seconds with the client's other slots.
         """
-        deadline = time.monotonic() + timeout
-        if not self._turn.acquire(timeout=timeout):
-            raise LostClient(f"no answer within {timeout:.3g} seconds: it was still at work on another slot")
-        try:
-            self.expect(traffic)
-            self._out.put((message, traffic))
-            return self.next_answer(deadline - time.monotonic())
-        finally:
-            self._turn.release()
+        question = _Question(message, traffic)
+        self._in_loop(self._ask, question, timeout)
+        return question.answer
 
-    def expect(self, traffic: Traffic | None = None) -> None:
-        """Note that a question goes out now. Raises LostClient when the client cannot take it."""
-        with self._changed:
-            if self._end:
-                raise LostClient(self._end)
-            if self._state is not _State.IDLE:
-                raise LostClient("it is still at work on an earlier question")
-            self._state = _State.ASKED
-            self._traffic = traffic
+    def ask(self, message: bytes, timeout: float, traffic: Traffic | None = None) -> ClientMessage:
+        """Send a serialised ServerMessage and wait for the answer. Raises LostClient as ``begin`` says."""
+        return self.begin(message, timeout, traffic).result()
 
-    def next_answer(self, timeout: float) -> ClientMessage:
-        """Return the awaited answer. Raises LostClient as ``ask`` does."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._answer is not None or bool(self._end), max(0.0, timeout))
-            answer, self._answer = self._answer, None
-            if answer is not None:
-                return answer
-            if self._end:
-                raise LostClient(self._end)
-            self._state = _State.LATE
-            raise LostClient(f"no answer within {timeout:.3g} seconds")
-
-    def listen(self, pieces: Iterator[bytes]) -> None:
-        """Take in the pieces of the client's messages until the stream ends; runs in a thread of its own."""
-        try:
-            for piece in pieces:
-                complaint = self._take(piece)
-                if complaint:
-                    self.complaint = complaint
-                    self.close(complaint)
-                    return
-        except Exception:  # grpc ends a stream by a plain Exception
-            return
-        finally:
-            self.close()
-
-    def _take(self, piece: bytes) -> str | None:
-        with self._changed:
-            if self._state is _State.IDLE:
-                return "it sent a message without a question"
-            traffic = self._traffic
-        if traffic is not None:  # a late answer has crossed the wire, too
-            traffic.received(len(piece) + GRPC_PREFIX)
+    def take(self, piece: bytes) -> str | None:
+        """Take in a piece of a client's message; return what is wrong with it, if anything is."""
+        question = self._asked
+        if question is None:
+            return "it sent a message without a question"
+        if question.traffic is not None:  # a late answer has crossed the wire, too
+            question.traffic.received(len(piece) + GRPC_PREFIX)
         try:
             data = self._assembly.take(piece)
         except MessageError as error:
@@ -121,32 +92,41 @@ class Conversation:
             message = ClientMessage.FromString(data)
         except Exception:  # protobuf's DecodeError, or others for malformed text
             return f"its message of {len(data)} bytes cannot be read"
-        with self._changed:
-            if self._state is _State.ASKED:
-                self._answer = message
-                self._changed.notify_all()
-            self._state = _State.IDLE
+        self._asked = None
+        if question.timer is not None:
+            question.timer.cancel()
+        if not question.late:
+            question.answer.set_result(message)
+        self._ask_next()
         return None
 
-    def outgoing(self) -> Iterator[bytes]:
+    async def outgoing(self) -> AsyncIterator[bytes]:
         """Yield the messages to send until the conversation is closed."""
-        while (item := self._out.get()) is not None:
-            message, traffic = item
-            if traffic is not None:
-                traffic.sent(len(message) + GRPC_PREFIX)
-            yield message
+        while True:
+            while self._out:
+                question = self._out.pop(0)
+                if question is None:
+                    return
+                if question.traffic is not None:
+                    question.traffic.sent(len(question.message) + GRPC_PREFIX)
+                message, question.message = question.message, b""
+                yield message
+            self._wake = self._loop.create_future()
+            await self._wake
+
+    def tell(self, message: bytes) -> None:
+        """Send a message that has no answer."""
+        self._in_loop(self._send, _Question(message, None))
 
     def dismiss(self, message: bytes) -> None:
         """Send a last message, even to a busy client, and end the conversation after it."""
-        self._out.put((message, None))
+        self.tell(message)
         self.close()
 
     def close(self, reason: str = "the connection was lost") -> None:
-        """End the conversation; a waiting ``ask`` raises LostClient with the reason."""
-        with self._changed:
-            self._end = self._end or reason
-            self._changed.notify_all()
-        self._out.put(None)
+        """End the conversation; what is asked fails with LostClient and the reason."""
+        self._end = self._end or reason
+        self._in_loop(self._finish)
 
     @property
     def closed(self) -> bool:
@@ -156,4 +136,52 @@ class Conversation:
     @property
     def ready(self) -> bool:
         """Whether the client can take a question: it is connected and owes no late answer."""
-        return not self._end and self._state is not _State.LATE
+        asked = self._asked
+        return not self._end and not (asked is not None and asked.late)
+
+    def _in_loop(self, act: object, *args: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(act, *args)  # type: ignore[arg-type]
+        except RuntimeError:  # the loop is closed, and all streams have ended
+            self._end = self._end or "the server is going down"
+            for question in args:
+                if isinstance(question, _Question):
+                    question.fail(self._end)
+
+    def _ask(self, question: _Question, timeout: float) -> None:
+        if self._end:
+            question.fail(self._end)
+        elif not self.ready:
+            question.fail("it is still at work on an earlier question")
+        else:
+            question.timer = self._loop.call_later(max(0.0, timeout), self._expire, question, timeout)
+            self._next.append(question)
+            self._ask_next()
+
+    def _ask_next(self) -> None:
+        if self._asked is None and self._next:
+            self._asked = self._next.pop(0)
+            self._send(self._asked)
+
+    def _expire(self, question: _Question, timeout: float) -> None:
+        text = f"no answer within {timeout:.3g} seconds"
+        if question in self._next:
+            self._next.remove(question)
+            question.fail(f"{text}: it was still at work on another slot")
+            return
+        question.late = True
+        question.fail(text)
+        for other in self._next:
+            other.fail("it is still at work on an earlier question")
+        self._next.clear()
+
+    def _send(self, item: _Question | None) -> None:
+        self._out.append(item)
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def _finish(self) -> None:
+        for question in (*self._next, *([self._asked] if self._asked else [])):
+            question.fail(self._end)
+        self._next.clear()
+        self._send(None)

@@ -6,7 +6,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from flwr.common import (
     DisconnectRes,
@@ -21,7 +22,7 @@ from flwr.common import (
     ReconnectIns,
     serde,
 )
-from flwr.proto.transport_pb2 import ServerMessage
+from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 from flwr.server.client_manager import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
@@ -30,14 +31,17 @@ from zofedht.common.wire.messages import OWN_ROWS, Hello, Member
 from zofedht.common.wire.npy import MOST_OF_A_START, decode_vectors
 from zofedht.server.core.selection import in_order
 from zofedht.server.core.traffic import Traffic
+from zofedht.server.flower.proxies import PromptProxy
 from zofedht.server.grpc.admission import other_draws
 from zofedht.server.grpc.conversation import Conversation
 from zofedht.server.grpc.fit_encoder import FitEncoder
 
 __all__ = ["ResidentProxy", "Roster"]
 
+_T = TypeVar("_T")
 
-class ResidentProxy(ClientProxy):
+
+class ResidentProxy(PromptProxy):
     """A joined client: Flower's messages over its conversation."""
 
     def __init__(self, hello: Hello, conversation: Conversation, encoder: FitEncoder, traffic: Traffic) -> None:
@@ -49,13 +53,20 @@ class ResidentProxy(ClientProxy):
         self._encoder = encoder
         self._traffic = traffic
 
+    def fit_later(self, ins: FitIns, timeout: float) -> Future[FitRes]:
+        answer = self.conversation.begin(self._encoder.encode(ins), _bounded(timeout), self._traffic)
+        return _read(answer, lambda message: serde.fit_res_from_proto(message.fit_res))
+
     def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
-        answer = self.conversation.ask(self._encoder.encode(ins), _bounded(timeout), self._traffic)
-        return serde.fit_res_from_proto(answer.fit_res)
+        return self.fit_later(ins, _bounded(timeout)).result()
+
+    def evaluate_later(self, ins: EvaluateIns, timeout: float) -> Future[EvaluateRes]:
+        message = ServerMessage(evaluate_ins=serde.evaluate_ins_to_proto(ins)).SerializeToString()
+        answer = self.conversation.begin(message, _bounded(timeout))
+        return _read(answer, lambda message: serde.evaluate_res_from_proto(message.evaluate_res))
 
     def evaluate(self, ins: EvaluateIns, timeout: float | None, group_id: int | None) -> EvaluateRes:
-        result: EvaluateRes = self._ask("evaluate", ins, timeout)
-        return result
+        return self.evaluate_later(ins, _bounded(timeout)).result()
 
     def get_parameters(self, ins: GetParametersIns, timeout: float | None, group_id: int | None) -> GetParametersRes:
         result: GetParametersRes = self._ask("get_parameters", ins, timeout)
@@ -78,6 +89,20 @@ class ResidentProxy(ClientProxy):
         answered = self.conversation.ask(message.SerializeToString(), _bounded(timeout))
         name = f"{answer or verb}_res"
         return getattr(serde, f"{name}_from_proto")(getattr(answered, name))
+
+
+def _read(answer: Future[ClientMessage], read: Callable[[ClientMessage], _T]) -> Future[_T]:
+    """Return what is read from the answer when it comes."""
+    result: Future[_T] = Future()
+
+    def pass_on(arrived: Future[ClientMessage]) -> None:
+        try:
+            result.set_result(read(arrived.result()))
+        except Exception as error:  # the client is lost, or Flower's reader does not know what to do
+            result.set_exception(error)
+
+    answer.add_done_callback(pass_on)
+    return result
 
 
 def _bounded(timeout: float | None) -> float:

@@ -114,7 +114,7 @@ def serve(
             service.see_off(options.linger)
         finally:
             service.roster.hang_up()
-            server.stop(grace=_FAREWELL_SECONDS).wait()
+            server.stop(_FAREWELL_SECONDS)
             if health is not None:
                 health.stop(grace=None)
     return result, folder

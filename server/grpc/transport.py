@@ -6,9 +6,9 @@ service definition directly, and are the only modules to replace.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 
 import grpc
 from flwr.common import Code, GetPropertiesIns, serde
@@ -23,17 +23,17 @@ from zofedht.common.wire.pieces import MOST_OF_A_PIECE
 from zofedht.server.grpc.admission import Expected, refusal
 from zofedht.server.grpc.conversation import Conversation, LostClient
 from zofedht.server.grpc.descriptors import most_connections, raise_descriptor_limit
+from zofedht.server.grpc.event_loop import event_loop, wait_for
 from zofedht.server.grpc.fit_encoder import FitEncoder
 from zofedht.server.grpc.places import Place, Places
 from zofedht.server.grpc.roster import ResidentProxy, Roster
 
-__all__ = ["JoinService", "start_grpc_server"]
+__all__ = ["GrpcServer", "JoinService", "start_grpc_server"]
 
 _METHOD = "flwr.proto.FlowerService"
 _HELLO_SECONDS = 120.0  # a small device may read its data before it answers
 _HELLO_BYTES = 64 * 1024
-_MOST_CLIENTS = 2000
-_MOST_STRANGERS = 128  # streams before their introduction; each takes two threads
+_MOST_STRANGERS = 512  # streams before their introduction
 _HANDSHAKE_SECONDS = 10.0  # of a connection that shows no certificate
 _IDLE_SECONDS = 20.0  # of a connection without a stream; a joined client has one
 _MOST_REASON = 1000  # characters; a reason travels as a header
@@ -76,50 +76,62 @@ class JoinService:
         self._hello_seconds = hello_seconds
         self._refused = refused
         self._places = Places(most_strangers)
-        self._door = threading.Lock()  # one at a time: the first client may decide what is expected of the next
         self._encoder = FitEncoder()
 
-    def join(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """Admit or refuse the client, then yield the messages to it until its stream ends."""
-        conversation = Conversation(_HELLO_BYTES)
-        context.add_callback(conversation.close)
+    async def join(self, _: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        """Admit or refuse the client, then carry its messages until its stream ends."""
+        await context.send_initial_metadata(())  # else an abort beside the first write would send it twice, and fail
+        conversation = Conversation(event_loop(), _HELLO_BYTES)
+        writer = asyncio.ensure_future(_write(conversation, context))
+        reader = asyncio.ensure_future(_read(conversation, context))
+        try:
+            await self._carry(conversation, context, writer)
+        finally:  # also where grpc cancels this coroutine, since the client has gone
+            conversation.close()
+            writer.cancel()
+            reader.cancel()
+        if conversation.complaint:
+            text = f"the server ended the connection: {conversation.complaint}"
+            await context.abort(grpc.StatusCode.ABORTED, text)
+
+    async def _carry(
+        self, conversation: Conversation, context: grpc.aio.ServicerContext[bytes, bytes], writer: asyncio.Future[None]
+    ) -> None:
         certified = _common_name(context)
         place = Place(certified, _address(context), conversation.close)
         self._places.take(place)
         try:
-            conversation.expect()
-            threading.Thread(target=conversation.listen, args=(messages,), daemon=True, name="listen").start()
-            yield _question(self._hello())
-            hello = self._introduction(conversation, context, place)
+            hello = await self._introduction(conversation, context, place)
         finally:
             self._places.leave(place)
         proxy = ResidentProxy(hello, conversation, self._encoder, self._roster.traffic)
         conversation.accept(self._most_bytes)
-        with self._door:
-            refused = refusal(hello, self._expected(), certified)
-            taken = None if refused else self._roster.admit(proxy)
+        # One client at a time, since all this is one thread: the first may decide what is expected of the next.
+        refused = refusal(hello, self._expected(), certified)
+        taken = None if refused else self._roster.admit(proxy)
         if refused is not None:
             self._refused(hello.name, refused.reason)
             code = grpc.StatusCode.FAILED_PRECONDITION if refused.final else grpc.StatusCode.ABORTED
-            context.abort(code, refused.reason[:_MOST_REASON])
+            await context.abort(code, refused.reason[:_MOST_REASON])
         if taken is not None:
             self._refused(hello.name, taken)
-            context.abort(grpc.StatusCode.ALREADY_EXISTS, taken[:_MOST_REASON])
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, taken[:_MOST_REASON])
         try:
-            yield _WELCOME
-            yield from conversation.outgoing()
+            conversation.tell(_WELCOME)
+            await writer
         finally:
             self._roster.leave(proxy)
-        if conversation.complaint:
-            context.abort(grpc.StatusCode.ABORTED, f"the server ended the connection: {conversation.complaint}")
 
-    def _introduction(self, conversation: Conversation, context: grpc.ServicerContext, place: Place) -> Hello:
+    async def _introduction(
+        self, conversation: Conversation, context: grpc.aio.ServicerContext[bytes, bytes], place: Place
+    ) -> Hello:
         try:
-            answer = conversation.next_answer(self._hello_seconds)
+            answer = await asyncio.wrap_future(conversation.begin(_question(self._hello()), self._hello_seconds))
         except LostClient as error:
             if place.taken_away:
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many clients are joining at this moment")
-            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"the client did not introduce itself: {error}")
+                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many clients are joining at this moment")
+            text = f"the client did not introduce itself: {error}"
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text)
         try:
             result = serde.get_properties_res_from_proto(answer.get_properties_res)
             if result.status.code != Code.OK:
@@ -127,8 +139,28 @@ class JoinService:
             return decode(Hello, result.properties)
         except Exception as error:  # Flower's reader may raise anything for a stranger's message
             reason = str(error) if isinstance(error, MessageError) else "the introduction cannot be read"
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason[:_MOST_REASON])
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason[:_MOST_REASON])
             raise AssertionError("abort raises") from error
+
+
+async def _write(conversation: Conversation, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+    with suppress(asyncio.InvalidStateError, grpc.RpcError, grpc.aio.UsageError):  # the stream has ended
+        async for message in conversation.outgoing():
+            await context.write(message)
+
+
+async def _read(conversation: Conversation, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+    """Take in the client's messages until the stream ends."""
+    try:
+        while (data := await context.read()) is not grpc.aio.EOF:
+            if complaint := conversation.take(data):
+                conversation.complaint = complaint
+                conversation.close(complaint)
+                return
+    except Exception:  # grpc ends a stream by several
+        return
+    finally:
+        conversation.close()
 
 
 def _question(ins: GetPropertiesIns) -> bytes:
@@ -139,7 +171,7 @@ _WELCOME = _question(GetPropertiesIns({}))
 """The second question about properties admits a client; it has no answer."""
 
 
-def _common_name(context: grpc.ServicerContext) -> str | None:
+def _common_name(context: grpc.aio.ServicerContext[bytes, bytes]) -> str | None:
     identity = context.auth_context()
     if identity.get("transport_security_type") != [b"ssl"]:
         return None
@@ -147,12 +179,23 @@ def _common_name(context: grpc.ServicerContext) -> str | None:
     return names[0].decode(errors="replace") if names else ""
 
 
-def _address(context: grpc.ServicerContext) -> str:
+def _address(context: grpc.aio.ServicerContext[bytes, bytes]) -> str:
     """Return the peer's address without the port, such as ipv4:10.0.0.7."""
     return str(context.peer()).rpartition(":")[0]
 
 
-def start_grpc_server(address: str, service: JoinService, *, tls: TlsFiles | None) -> tuple[grpc.Server, int]:
+class GrpcServer:
+    """A server that listens."""
+
+    def __init__(self, server: grpc.aio.Server) -> None:
+        self._server = server
+
+    def stop(self, grace: float) -> None:
+        """End all streams, within ``grace`` seconds, and listen no more."""
+        wait_for(self._server.stop(grace))
+
+
+def start_grpc_server(address: str, service: JoinService, *, tls: TlsFiles | None) -> tuple[GrpcServer, int]:
     """Start serving and return the server and its port.
 
     With ``tls`` every client must have a certificate of the same authority. Raises DataError when the address cannot be
@@ -177,15 +220,13 @@ def start_grpc_server(address: str, service: JoinService, *, tls: TlsFiles | Non
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ]
-    server = grpc.server(
-        ThreadPoolExecutor(max_workers=_MOST_CLIENTS, thread_name_prefix="join"),
-        options=options,
-        maximum_concurrent_rpcs=_MOST_CLIENTS,
-    )
     # Bytes on both sides: ``Conversation`` puts a client's message together, and bounds it before it has come.
     handler = grpc.stream_stream_rpc_method_handler(service.join)
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_METHOD, {"Join": handler}),))
-    try:
+    methods = grpc.method_handlers_generic_handler(_METHOD, {"Join": handler})
+
+    async def start() -> tuple[grpc.aio.Server, int]:
+        server = grpc.aio.server(options=options)
+        server.add_generic_rpc_handlers((methods,))
         if tls is None:
             port = server.add_insecure_port(address)
         else:
@@ -193,7 +234,11 @@ def start_grpc_server(address: str, service: JoinService, *, tls: TlsFiles | Non
             shown = [(tls.key, tls.certificate)]
             credentials = grpc.ssl_server_credentials(shown, tls.authority, require_client_auth=True)
             port = server.add_secure_port(address, credentials)
+        await server.start()
+        return server, port
+
+    try:
+        server, port = wait_for(start())
     except RuntimeError as error:
         raise DataError(f"--address {address} cannot be bound; is another server running there? ({error})") from error
-    server.start()
-    return server, port
+    return GrpcServer(server), port

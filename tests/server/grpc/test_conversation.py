@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 from collections.abc import Iterator
@@ -11,9 +12,10 @@ from flwr.proto.transport_pb2 import ClientMessage, Parameters
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE
 from zofedht.common.wire.pieces import pieces_of
 from zofedht.server.grpc.conversation import Conversation, LostClient
+from zofedht.server.grpc.event_loop import event_loop, wait_for
 
 ANSWER = ClientMessage(fit_res=ClientMessage.FitRes(num_examples=7)).SerializeToString()
 
@@ -22,32 +24,34 @@ class Line:
     """The client's end: what it says is put in by the test."""
 
     def __init__(self, most_bytes: int = 1000) -> None:
-        self.said: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self.conversation = Conversation(most_bytes)
-        said = iter(self.said.get, None)
-        self._listener = threading.Thread(target=self.conversation.listen, args=(said,), daemon=True)
-        self._listener.start()
+        self.conversation = Conversation(event_loop(), most_bytes)
+        self._heard: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._listening = asyncio.run_coroutine_threadsafe(self._listen(), event_loop())
 
-    def hears(self) -> Iterator[bytes]:
-        return self.conversation.outgoing()
+    async def _listen(self) -> None:
+        async for message in self.conversation.outgoing():
+            self._heard.put(message)
+        self._heard.put(None)
 
-    def says(self, message: bytes) -> None:
-        for piece in pieces_of(message):
-            self.said.put(piece)
+    def hears(self) -> bytes | None:
+        """Return the next question, or None at the end of the stream."""
+        return self._heard.get(timeout=PATIENCE)
+
+    def says(self, *pieces: bytes) -> str | None:
+        """Return the first complaint."""
+
+        async def take() -> str | None:
+            return next(filter(None, map(self.conversation.take, pieces)), None)
+
+        return wait_for(take())
 
     def answers(self, answer: bytes) -> None:
         """Answer the next question, when it is heard."""
-
-        def answer_it() -> None:
-            next(self.hears())
-            self.says(answer)
-
-        threading.Thread(target=answer_it, daemon=True).start()
+        threading.Thread(target=lambda: (self.hears(), self.says(*pieces_of(answer))), daemon=True).start()
 
     def ends(self) -> None:
-        self.said.put(None)
-        self._listener.join(PATIENCE)
-        assert not self._listener.is_alive()
+        self.conversation.close()
+        self._listening.result(PATIENCE)
 
 
 @pytest.fixture
@@ -58,11 +62,9 @@ def line() -> Iterator[Line]:
 
 
 def test_a_question_gets_its_answer(line: Line):
-    line.conversation.expect()
-    line.says(ANSWER)
-    assert line.conversation.next_answer(PATIENCE).fit_res.num_examples == 7
-    line.answers(ANSWER)
-    assert line.conversation.ask(b"question", PATIENCE).fit_res.num_examples == 7
+    for _ in range(2):
+        line.answers(ANSWER)
+        assert line.conversation.ask(b"question", PATIENCE).fit_res.num_examples == 7
 
 
 def test_a_late_answer_is_not_taken_for_the_next_one(line: Line):
@@ -72,37 +74,46 @@ def test_a_late_answer_is_not_taken_for_the_next_one(line: Line):
     assert not line.conversation.closed
     with pytest.raises(LostClient, match="still at work on an earlier question"):
         line.conversation.ask(b"second", PATIENCE)
-    assert next(line.hears()) == b"first"
-    line.says(ClientMessage(fit_res=ClientMessage.FitRes(num_examples=1)).SerializeToString())
-    until(lambda: line.conversation.ready, "the late answer to be dropped")
+    assert line.hears() == b"first"
+    assert (
+        line.says(*pieces_of(ClientMessage(fit_res=ClientMessage.FitRes(num_examples=1)).SerializeToString())) is None
+    )
+    assert line.conversation.ready  # the late answer was dropped
     line.answers(ANSWER)  # ``second`` was never sent
     assert line.conversation.ask(b"third", PATIENCE).fit_res.num_examples == 7
 
 
 def test_slots_of_one_client_share_the_time_of_the_round(line: Line):
     """The second slot is asked when the first is answered, and its time began with the round."""
-    answers = []
-
-    def ask() -> None:
-        answers.append(line.conversation.ask(b"slot", PATIENCE))
-
-    first = threading.Thread(target=ask, daemon=True)
-    first.start()
-    assert next(line.hears()) == b"slot"  # and it is not answered
+    first = line.conversation.begin(b"slot", PATIENCE)
+    assert line.hears() == b"slot"  # and it is not answered
     with pytest.raises(LostClient, match=r"no answer within .*: it was still at work on another slot"):
         line.conversation.ask(b"slot", 0.05)
-    line.says(ANSWER)
-    first.join(PATIENCE)
-    assert len(answers) == 1
+    second = line.conversation.begin(b"next", PATIENCE)
+    line.says(*pieces_of(ANSWER))
+    assert first.result(PATIENCE).fit_res.num_examples == 7
+    assert line.hears() == b"next"
+    line.says(*pieces_of(ANSWER))
+    assert second.result(PATIENCE).fit_res.num_examples == 7
+
+
+def test_a_late_client_gets_no_other_slot(line: Line):
+    late, waiting = line.conversation.begin(b"slot", 0.05), line.conversation.begin(b"another", PATIENCE)
+    with pytest.raises(LostClient, match="no answer within"):
+        late.result(PATIENCE)
+    with pytest.raises(LostClient, match="still at work on an earlier question"):
+        waiting.result(PATIENCE)
 
 
 def test_the_end_of_the_stream_ends_the_wait(line: Line):
     """What waits for an answer need not wait for the end of the round."""
-    questions = line.hears()
-    threading.Thread(target=lambda: (next(questions), line.said.put(None)), daemon=True).start()
-    for _ in range(2):
+    asked = [line.conversation.begin(b"question", PATIENCE) for _ in range(2)]
+    assert line.hears() == b"question"
+    line.conversation.close()
+    asked.append(line.conversation.begin(b"question", PATIENCE))
+    for answer in asked:
         with pytest.raises(LostClient, match="the connection was lost"):
-            line.conversation.ask(b"question", PATIENCE)
+            answer.result(PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -117,43 +128,36 @@ def test_the_end_of_the_stream_ends_the_wait(line: Line):
         ([(5).to_bytes(8, "little"), b"123", b""], True, "holds an empty piece"),
     ],
 )
-def test_misbehaviour_ends_the_stream(line: Line, pieces: list[bytes], asked: bool, complaint: str):
+def test_misbehaviour_is_told(line: Line, pieces: list[bytes], asked: bool, complaint: str):
     if asked:
-        line.conversation.expect()
-    for piece in pieces:
-        line.said.put(piece)
-    until(lambda: line.conversation.closed, "the end of the stream")
-    assert complaint in line.conversation.complaint
+        line.conversation.begin(b"question", PATIENCE)
+        line.hears()
+    assert complaint in str(line.says(*pieces))
 
 
 def test_the_last_message_reaches_a_busy_client(line: Line):
     with pytest.raises(LostClient):
         line.conversation.ask(b"work", 0.02)
     line.conversation.dismiss(b"over")
-    assert list(line.hears()) == [b"work", b"over"]
+    assert [line.hears() for _ in range(3)] == [b"work", b"over", None]
 
 
 @given(st.binary(max_size=300) | st.binary(max_size=100).map(lambda tail: ANSWER + tail))
-def test_any_bytes_are_an_answer_or_the_end(data: bytes):
+def test_any_bytes_are_an_answer_or_a_complaint(data: bytes):
     line = Line()
-    line.conversation.expect()
-    line.says(data)
-    try:
-        line.conversation.next_answer(PATIENCE)
-    except LostClient:
-        assert line.conversation.complaint
-    finally:
-        line.ends()
+    answer = line.conversation.begin(b"question", PATIENCE)
+    line.hears()
+    complaint = line.says(*pieces_of(data))
+    assert (complaint is None) == answer.done()
+    line.ends()
 
 
 def test_the_limit_of_an_admitted_client_follows_what_is_known(line: Line):
     limits = iter([200_000, 100])
     line.conversation.accept(lambda: next(limits))
     long = ClientMessage(fit_res=ClientMessage.FitRes(parameters=Parameters(tensors=[bytes(150_000)])))
-    line.conversation.expect()
-    line.says(long.SerializeToString())
-    assert line.conversation.next_answer(PATIENCE) == long
-    line.conversation.expect()
-    line.says(long.SerializeToString())
-    with pytest.raises(LostClient, match="must have at most 100 bytes, got 150"):
-        line.conversation.next_answer(PATIENCE)
+    line.answers(long.SerializeToString())
+    assert line.conversation.ask(b"question", PATIENCE) == long
+    line.conversation.begin(b"question", PATIENCE)
+    line.hears()
+    assert "must have at most 100 bytes, got 150" in str(line.says(*pieces_of(long.SerializeToString())))

@@ -11,13 +11,14 @@ from zofedht.common.replay import draw_digest
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
 from zofedht.server.core.traffic import Traffic
 from zofedht.server.grpc.conversation import Conversation, LostClient
+from zofedht.server.grpc.event_loop import event_loop
 from zofedht.server.grpc.fit_encoder import FitEncoder
 from zofedht.server.grpc.roster import ResidentProxy, Roster
 
 
 def proxy(name: str, instance: str = "", shard_index: int = OWN_ROWS) -> ResidentProxy:
     hello = Hello(name, instance or name, "partition", shard_index, 0, 0, 0, PROTOCOL, "0.1.0", draw_digest())
-    return ResidentProxy(hello, Conversation(1000), FitEncoder(), Traffic())
+    return ResidentProxy(hello, Conversation(event_loop(), 1000), FitEncoder(), Traffic())
 
 
 @pytest.fixture

@@ -1,0 +1,42 @@
+"""Proxies that need no thread while their client works."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from concurrent.futures import Executor, Future
+
+from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes
+from flwr.server.client_proxy import ClientProxy
+
+__all__ = ["PromptProxy", "evaluate_later", "fit_later"]
+
+
+class PromptProxy(ClientProxy):
+    """A client whose answer is a future."""
+
+    @abstractmethod
+    def fit_later(self, ins: FitIns, timeout: float) -> Future[FitRes]:
+        """Ask for a slot of work; the future fails when there is no answer within ``timeout`` seconds."""
+
+    @abstractmethod
+    def evaluate_later(self, ins: EvaluateIns, timeout: float) -> Future[EvaluateRes]:
+        """Ask for an evaluation, as ``fit_later`` does."""
+
+
+def fit_later(proxy: ClientProxy, ins: FitIns, timeout: float, round_: int, pool: Executor) -> Future[FitRes]:
+    """Ask any client for a slot of work; a thread of the pool waits where Flower's proxy needs one."""
+    if isinstance(proxy, PromptProxy):
+        return proxy.fit_later(ins, timeout)
+    return pool.submit(proxy.fit, ins, timeout=timeout, group_id=round_)
+
+
+def evaluate_later(proxy: ClientProxy, ins: EvaluateIns, deadline: float, pool: Executor) -> Future[EvaluateRes]:
+    """Ask any client for an evaluation until ``time.monotonic()`` is ``deadline``, as ``fit_later`` does."""
+
+    def left() -> float:
+        return max(0.01, deadline - time.monotonic())
+
+    if isinstance(proxy, PromptProxy):
+        return proxy.evaluate_later(ins, left())
+    return pool.submit(lambda: proxy.evaluate(ins, timeout=left(), group_id=0))
