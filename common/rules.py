@@ -36,8 +36,8 @@ Rule = Callable[[Any], str | None]
 
 _LABELS_SEEN = re.compile(rf"(?:-?[0-9]{{1,19}}(?:,-?[0-9]{{1,19}}){{0,99}}|{MANY})?")
 
-MOST_DRAWN = 2**28
-"""Samples that a slot may draw, K times b: 2 GB of row numbers."""
+MOST_DRAWN = 2**25
+"""Samples that a slot may draw, K times b: 256 MB of row numbers."""
 
 MOST = 2**31 - 1
 """The most of anything that is counted, unless a rule says less."""

@@ -39,6 +39,7 @@ from zofedht.common.wire.points import asks_for_parameters
 __all__ = ["JoinOptions", "ResidentClient"]
 
 _SECONDS_BETWEEN_LINES = 5.0
+_MOST_PARAMETERS = 2**25  # of which a message holds x: 256 MB
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,10 @@ class ResidentClient(ZofedhtClient):
             name = self._name(question)
             if self._made is None or name != self._made[0]:
                 made = self._make(question, settled=settled)
+                if made.dim > _MOST_PARAMETERS:
+                    raise DataError.public(
+                        f"the server's model has {made.dim} parameters, and a message holds at most {_MOST_PARAMETERS}"
+                    )
                 self._options.bounds.check_shard(len(made))
                 self._made = (name, made)
             self._asked = asked

@@ -16,12 +16,14 @@ from flwr.common.typing import EvaluateRes, FitRes, GetParametersRes, GetPropert
 from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 
 from zofedht.client.join.patience import Patience
+from zofedht.common.choices import WIRE_DTYPES
 from zofedht.common.errors import JoinError, ZofedhtError
 from zofedht.common.plain_text import printable
 from zofedht.common.tls import TlsFiles
+from zofedht.common.wire.npy import decode_vectors
 from zofedht.common.wire.pieces import pieces_of
 
-__all__ = ["Connection", "stay_joined"]
+__all__ = ["Connection", "answer_to", "stay_joined"]
 
 _METHOD = "/flwr.proto.FlowerService/Join"
 _MOST_REASON = 1000  # characters of what a server says
@@ -155,7 +157,7 @@ class _Line:
                         self._welcome()
                         continue
                     self._introduced = True
-                    answer = _answer(self._client, kind, message, self._report)
+                    answer = answer_to(self._client, kind, message, self._report)
                     self._sent(answer)
                     answers.put(answer)
                 raise _StreamEndedError
@@ -192,7 +194,7 @@ class _StreamEndedError(grpc.RpcError):  # type: ignore[misc]
         return "the server closed the connection"
 
 
-def _answer(client: Client, kind: str | None, message: ServerMessage, report: Callable[[str], None]) -> ClientMessage:
+def answer_to(client: Client, kind: str | None, message: ServerMessage, report: Callable[[str], None]) -> ClientMessage:
     """Return the client's answer as a message; an exception becomes a status that the server reports.
 
     No question ends the client. Raises ZofedhtError when the client cannot introduce itself.
@@ -201,6 +203,8 @@ def _answer(client: Client, kind: str | None, message: ServerMessage, report: Ca
     verb = verb if verb in _FAILED else "get_properties"
     try:
         question = getattr(serde, f"{verb}_ins_from_proto")(getattr(message, f"{verb}_ins"))
+        if verb in _DTYPES:  # before NumPy's reader, which allocates whatever shape an array claims
+            decode_vectors(question.parameters.tensors, "x", dtypes=_DTYPES[verb])
         return _wrapped(verb, getattr(client, verb)(question))
     except ZofedhtError as error:
         if kind == "get_properties_ins":
@@ -219,6 +223,7 @@ def _wrapped(verb: str, result: Any) -> ClientMessage:
     return ClientMessage(**{f"{verb}_res": getattr(serde, f"{verb}_res_to_proto")(result)})
 
 
+_DTYPES = {"fit": WIRE_DTYPES, "evaluate": ("float64",)}
 _NOTHING = Parameters([], "numpy.ndarray")
 _FAILED: dict[str, Callable[[Status], Any]] = {
     "fit": lambda status: FitRes(status, _NOTHING, 0, {}),

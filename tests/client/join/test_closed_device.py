@@ -34,6 +34,7 @@ from zofedht.common.errors import DataError, ZofedhtError
 from zofedht.common.random.streams import Address
 from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import Broadcast, Question
+from zofedht.common.wire.pieces import Assembly
 
 _SECRET = "11,9731"
 _EVENTS: list[tuple[str, str]] = []
@@ -232,19 +233,19 @@ class CuriousServer:
         self.answers: queue.Queue[ClientMessage] = queue.Queue()
         self._questions = questions
         self._server = grpc.server(futures.ThreadPoolExecutor(2))
-        handler = grpc.stream_stream_rpc_method_handler(
-            self._talk, ClientMessage.FromString, ServerMessage.SerializeToString
-        )
+        handler = grpc.stream_stream_rpc_method_handler(self._talk, None, ServerMessage.SerializeToString)
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler("flwr.proto.FlowerService", {"Join": handler}),)
         )
         self.port = self._server.add_insecure_port("127.0.0.1:0")
         self._server.start()
 
-    def _talk(self, requests: Iterator[ClientMessage], context: Any) -> Iterator[ServerMessage]:
+    def _talk(self, pieces: Iterator[bytes], context: Any) -> Iterator[ServerMessage]:
+        assembly = Assembly(lambda: 2**20)
         for asked in self._questions:
             yield asked
-            self.answers.put(next(requests))
+            answer = next(message for message in map(assembly.take, pieces) if message is not None)
+            self.answers.put(ClientMessage.FromString(answer))
         yield ServerMessage(reconnect_ins=ServerMessage.ReconnectIns(seconds=0))
 
     def close(self) -> None:

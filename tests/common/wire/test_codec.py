@@ -270,7 +270,7 @@ def test_a_broadcast_out_of_range_is_refused(key: str, value: float, rule: str) 
 
 def test_more_samples_than_fit_into_memory_are_refused() -> None:
     assert read(changed(_ISOTROPIC, local_steps=2**8, batch_size=MOST_DRAWN // 2**8))
-    with pytest.raises(MessageError, match="local-steps times batch-size must be at most 268435456, got 268435712"):
+    with pytest.raises(MessageError, match="local-steps times batch-size must be at most 33554432, got 33554688"):
         read(changed(_ISOTROPIC, local_steps=2**8, batch_size=MOST_DRAWN // 2**8 + 1))
 
 
