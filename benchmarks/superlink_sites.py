@@ -18,7 +18,7 @@ from pathlib import Path
 
 _BIN = Path(sys.executable).parent
 _ROOT = Path(__file__).parents[1]
-_PATIENCE = 600.0  # seconds until a wait has failed; on a busy machine each of these programs takes a minute to start
+_PATIENCE = 1500.0  # seconds until a wait has failed; on a busy machine each of many programs takes a minute to start
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Sites:
     def submit(self, keys: Mapping[str, object], *options: str) -> str:
         """Submit a run of the checkout that holds this file; return what ``flwr run`` printed.
 
-        Raises CalledProcessError, or TimeoutExpired after ten minutes.
+        Raises CalledProcessError, or TimeoutExpired after 25 minutes.
         """
         text = " ".join(f"{key}={json.dumps(value)}" for key, value in keys.items())
         command = [str(_BIN / "flwr"), "run", ".", "sites", *options, "--run-config", text]

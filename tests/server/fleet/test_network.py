@@ -145,7 +145,7 @@ def test_closing_a_fleet_notes_no_lost_answer(site: Site):
 
 
 def test_a_late_answer_does_not_lose_the_site(site: Site):
-    fleet = listening(site, timeout=3.0, rejoin=0.1, max_retries=0)
+    fleet = listening(site, timeout=10.0, rejoin=0.1, max_retries=0)
     [join(site, f"c{index}") for index in (0, 2)]
     join(site, "c1", "Hanging")
     with fleet:
