@@ -81,7 +81,7 @@ def test_somebody_must_hold_rows():
     assert "join with --objective" in str(refusal(replace(HELLO, source="data"), replace(holds, black_box=True)))
 
 
-def test_a_refused_client_prints_why_and_does_not_try_again(site: Site):
+def test_a_refused_client_says_why_and_ends(site: Site):
     server = site.server("--min-clients", 9)
     cases = [
         (site.client("p", "--partition", "0/5"), "must be num-clients = 3, got 5"),
@@ -183,7 +183,7 @@ def test_a_connected_name_is_refused_after_a_while(site: Site):
     assert (server.code, first.code) == (None, None)
 
 
-def test_a_name_is_free_again_when_its_process_is_gone(site: Site):
+def test_a_dead_process_frees_its_name(site: Site):
     server = site.server()
     first = site.client("c0", "--partition", "0/3")
     first.says("joined")

@@ -67,7 +67,7 @@ def test_a_question_gets_its_answer(line: Line):
         assert line.conversation.ask(b"question", PATIENCE).fit_res.num_examples == 7
 
 
-def test_a_late_answer_is_not_taken_for_the_next_one(line: Line):
+def test_a_late_answer_is_not_the_next(line: Line):
     with pytest.raises(LostClient, match=r"no answer within"):
         line.conversation.ask(b"first", 0.02)
     assert not line.conversation.ready
@@ -83,7 +83,7 @@ def test_a_late_answer_is_not_taken_for_the_next_one(line: Line):
     assert line.conversation.ask(b"third", PATIENCE).fit_res.num_examples == 7
 
 
-def test_slots_of_one_client_share_the_time_of_the_round(line: Line):
+def test_slots_of_a_client_share_the_timeout(line: Line):
     """The second slot is asked when the first is answered, and its time began with the round."""
     first = line.conversation.begin(b"slot", PATIENCE)
     assert line.hears() == b"slot"  # and it is not answered

@@ -100,7 +100,7 @@ def test_exports_are_in_the_clients_units(site: Site, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("model", [{}, {"model": "mlp", "hidden_units": 3, "preprocess": "bias"}], ids=str)
-def test_own_csv_files_equal_in_process_on_the_same_rows(site: Site, model: dict[str, Any]):
+def test_own_csv_files_equal_in_process(site: Site, model: dict[str, Any]):
     rng = np.random.default_rng(1)
     files = []
     for index in range(3):

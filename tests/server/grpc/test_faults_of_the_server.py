@@ -137,7 +137,7 @@ def test_a_waiting_server_ends_at_once(site: Site):
     assert not site.out.exists()
 
 
-def test_an_address_in_use_is_an_error_in_a_sentence(site: Site):
+def test_an_address_in_use_is_one_sentence(site: Site):
     site.server()
     site.out = site.folder / "another"
     second = site.start_server(port=site.port)
@@ -146,7 +146,7 @@ def test_an_address_in_use_is_an_error_in_a_sentence(site: Site):
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_folder_is_taken_while_a_server_waits_for_its_clients(site: Site, resume: bool):
+def test_a_waiting_server_holds_its_folder(site: Site, resume: bool):
     first = site.server()
     second = site.start_server(resume=resume)
     assert second.ends() == 2
@@ -154,7 +154,7 @@ def test_a_folder_is_taken_while_a_server_waits_for_its_clients(site: Site, resu
 
 
 @pytest.mark.parametrize(("address", "sentence"), [("0.0.0.0:1", "must be a loopback address"), ("127.0.0.1:x", "")])
-def test_a_bad_health_address_is_an_error_in_a_sentence(site: Site, address: str, sentence: str):
+def test_a_bad_health_address_is_one_sentence(site: Site, address: str, sentence: str):
     server = site.start_server("--health-address", address)
     assert server.ends() == 2
     assert sentence in server.text

@@ -12,7 +12,7 @@ JOINING = 6_000  # bytes of introductions, certificates and the end, for one cli
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
-def test_http2_and_tls_add_little_to_what_the_history_counts(tls: bool) -> None:
+def test_http2_and_tls_add_little(tls: bool) -> None:
     found = counted(WAYS["move up, x down"], 39_300, 1, ROUNDS, tls=tls)
     for told, seen in zip(found.history, found.sockets, strict=True):
         assert told > ROUNDS * 8 * 39_300

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.server.grpc.processes import Site
 
 
-def test_a_served_run_keeps_to_the_bounds_and_the_ledger(site: Site):
+def test_a_served_run_keeps_bounds_and_ledger(site: Site):
     """The client with bounds loses its slots, with the bound as the reason; the other two go on."""
     site.server(batch_size=8, rounds=3, max_retries=0)
     clients = [site.client(f"c{i}", "--partition", f"{i}/3", "--ledger", f"sent-{i}.jsonl") for i in range(2)]

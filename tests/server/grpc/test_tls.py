@@ -41,7 +41,7 @@ def test_another_authoritys_certificate_is_refused(secure_site: Site, tmp_path: 
     turned_away(client, server)
 
 
-def test_a_server_of_another_authority_is_refused_by_the_client(secure_site: Site, tmp_path: Path):
+def test_a_client_refuses_another_authority(secure_site: Site, tmp_path: Path):
     server = secure_site.server()
     make_certificates(tmp_path / "other", [], ["c0"], 10.0)
     client = stranger(secure_site, tmp_path / "other" / "clients" / "c0")
