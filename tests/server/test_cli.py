@@ -99,8 +99,8 @@ def test_assignments_win_over_the_config_file(tmp_path: Path):
 
 
 def test_resume_equals_an_uninterrupted_run(tmp_path: Path, capsys: Captured):
-    run(tmp_path / "whole")
-    run(tmp_path / "parts", "rounds=3")
+    run(tmp_path / "whole", "step-schedule=constant")
+    run(tmp_path / "parts", "rounds=3", "step-schedule=constant")
     assert command("resume", tmp_path / "parts", "--set", "rounds=7") == 0
     assert "continuing" in capsys.readouterr().err
     assert summary(tmp_path / "parts")["x_sha256"] == summary(tmp_path / "whole")["x_sha256"]
