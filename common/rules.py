@@ -23,6 +23,7 @@ __all__ = [
     "between",
     "choices_of",
     "default_or",
+    "digest",
     "labels",
     "labels_seen",
     "one_of",
@@ -34,6 +35,7 @@ __all__ = [
 
 Rule = Callable[[Any], str | None]
 
+_DIGEST = re.compile(r"(?:[0-9a-f]{32})?")
 _LABELS_SEEN = re.compile(rf"(?:-?[0-9]{{1,19}}(?:,-?[0-9]{{1,19}}){{0,99}}|{MANY})?")
 
 MOST_DRAWN = 2**25
@@ -147,6 +149,11 @@ def labels_seen() -> Rule:
         return f"must be whole numbers joined by commas, or '{MANY}', got {value[:40]!r}" if wrong else None
 
     return rule
+
+
+def digest() -> Rule:
+    """The value is 32 hexadecimal digits, or empty."""
+    return lambda value: None if _DIGEST.fullmatch(value) else f"must be 32 hexadecimal digits, got {value[:40]!r}"
 
 
 def preprocessing() -> Rule:

@@ -16,8 +16,9 @@ from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.objective.base import Objective, Shard
-from zofedht.common.objective.loading import load_objective
+from zofedht.common.objective.loading import code_of, load_objective
 from zofedht.common.objective.scaling import in_search_units
+from zofedht.common.source_digest import digest_of
 from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.messages import Member
 
@@ -32,6 +33,7 @@ __all__ = [
     "own_rows",
     "rules_of",
     "shard_sizes",
+    "source_digest",
     "train_objective",
 ]
 
@@ -124,6 +126,21 @@ def check_count(config: RunConfig, count: int) -> None:
 def shard_sizes(config: RunConfig) -> list[int]:
     """Return the number of rows in each shard of the server's data set. Raises DataError where it has none."""
     return [int(size) for size in np.diff(_latest(config.task).bounds)]
+
+
+def source_digest(config: RunConfig) -> str:
+    """Return a digest of the rows that this process deals, or of the module of the config's objective.
+
+    Empty where neither is here. Raises DataError when the data cannot be used.
+    """
+    if config.objective:
+        return digest_of(code) if (code := code_of(config.objective)) else ""
+    if config.dataset == CLIENTS_HOLD_DATA:
+        return ""
+    kept = _latest(config.task)
+    return digest_of(
+        *(array for part in (kept.train, kept.test) for array in (part.features, part.target, part.labels))
+    )
 
 
 def config_of_task(task: str) -> RunConfig:

@@ -17,6 +17,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml, parse_assignments
 from zofedht.common.errors import ConfigError
 from zofedht.common.plain_text import printable
+from zofedht.common.shards import source_digest
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.server.cli import parser
 from zofedht.server.conduct import Result
@@ -67,6 +68,7 @@ def _run(args: argparse.Namespace) -> int:
     config = _read_config(args)
     with RunFolder(args.out.expanduser()) as folder:
         folder.begin(config, args.engine)
+        folder.check_source(source_digest(config), changed=False)
         _conduct(config, folder, args.engine, None)
     return 0
 
@@ -86,6 +88,7 @@ def _serve(args: argparse.Namespace) -> int:
         max_message_bytes=args.max_message_mb * 2**20,
         health_address=args.health_address,
         linger=args.linger,
+        data_changed=args.data_changed,
     )
     serve(
         options,
@@ -123,6 +126,7 @@ def _resume(args: argparse.Namespace) -> int:
                 [f"the objective of {folder.path} lives in Python; go on there with run(objective, x0=load_run(DIR).x)"]
             )
         print(f"continuing {folder.path} at round {state.round}", file=sys.stderr)
+        folder.check_source(source_digest(config), changed=args.data_changed)
         _conduct(config, folder, args.engine or engine, state)
     return 0
 

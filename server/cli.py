@@ -48,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
     resume.add_argument(
         "--engine", choices=("in-process", "simulation"), help="engine of the remaining rounds (that of the run)"
     )
+    _data_changed(resume)
     _set(resume, "a key that changes no finished round, such as rounds=500")
 
     compare = commands.add_parser("compare", help="run several algorithms with the same seed and plot them")
@@ -101,10 +102,17 @@ def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     serve.add_argument("--tls-dir", metavar="DIR", type=Path, help="folder with ca.crt, server.crt and server.key")
     serve.add_argument("--insecure", action="store_true", help="plain text without certificates: anybody may join")
     serve.add_argument("--resume", action="store_true", help="continue the run in --out, if any")
+    _data_changed(serve)
     serve.add_argument("--max-message-mb", metavar="MB", type=int, default=256, help="largest accepted reply (256)")
     serve.add_argument("--health-address", metavar="HOST:PORT", default="", help="gRPC health service on loopback")
     _config(serve)
     _out(serve, "result folder; must not hold a run yet, unless --resume")
+
+
+def _data_changed(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--data-changed", action="store_true", help="go on although data or objective are not those of before"
+    )
 
 
 def _config(command: argparse.ArgumentParser) -> None:

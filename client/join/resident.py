@@ -26,11 +26,12 @@ from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.errors import DataError, MessageError, ZofedhtError
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.objective.base import Objective, Shard
-from zofedht.common.objective.loading import load_objective
+from zofedht.common.objective.loading import code_of, load_objective
 from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.replay import draw_digest
 from zofedht.common.shards import config_of_task, lone_objective, own_objective, own_rows, rules_of
+from zofedht.common.source_digest import digest_of
 from zofedht.common.versions import version_of
 from zofedht.common.wire.codec import decode, encode, encode_no_metrics
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Broadcast, Hello, Question, Update
@@ -71,6 +72,7 @@ class _Seen(NamedTuple):
     names: tuple[str, ...] = ()
     labels: str = ""
     indices: tuple[int, int] | None = None
+    digest: str = ""
 
 
 class ResidentClient(ZofedhtClient):
@@ -117,6 +119,7 @@ class ResidentClient(ZofedhtClient):
             units=b"" if objective is None else units_as_bytes(units_of(objective), MOST_UNITS_BYTES),
             names="" if objective is None else names_as_text(self._seen.names or objective.names or ()),
             labels=self._seen.labels,
+            source_digest=self._source_digest(objective),
             least_index=-1 if self._seen.indices is None else self._seen.indices[0],
             most_index=-1 if self._seen.indices is None else self._seen.indices[1],
         )
@@ -224,6 +227,18 @@ class ResidentClient(ZofedhtClient):
                     )
                 return lone_objective(_on_this_machine(config, mine), question.shard_index, fetch=bool(mine.dataset))
 
+    def _source_digest(self, objective: Objective | None) -> str:
+        """Return the digest of what this client's objective is made from; empty while it waits for its shard."""
+        mine = self._options
+        match mine.source:
+            case "objective":
+                return digest_of(code_of(mine.objective), *([file] if (file := Path(mine.data)).is_file() else []))
+            case "data":
+                return self._seen.digest
+            case _:
+                data = getattr(objective, "features", None), getattr(objective, "target", None)
+                return "" if data[0] is None or data[1] is None else digest_of(*data)
+
     def _own_rows(self, config: RunConfig, dimension: int, *, keep: bool) -> RawRows:
         """Return the rows of this client's file; they are kept from the introduction to the first slot.
 
@@ -236,7 +251,9 @@ class ResidentClient(ZofedhtClient):
             self._about = about
             self._report(about)
         names = tuple(folded(name) for name in rows.names)
-        self._seen = _Seen(names, labels_text(rows.labels), rows.indices)
+        # Of the file as it is written: settled rules must not change the digest.
+        digest = self._seen.digest or digest_of(Path(self._options.data))
+        self._seen = _Seen(names, labels_text(rows.labels), rows.indices, digest)
         return rows
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from zofedht.common.objective.user_traceback import raised, raised_by_objective
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Vector
 
-__all__ = ["checked_objective", "full_evaluation", "load_objective", "starting_point"]
+__all__ = ["checked_objective", "code_of", "full_evaluation", "load_objective", "starting_point"]
 
 _MOST_THREADS = 256
 
@@ -54,6 +56,16 @@ def load_objective(path: str, shard: Shard | None = None) -> Objective:
     except Exception as error:
         raise ObjectiveError(f"the factory {path} for client {shard.client} {raised(error)}") from error
     return checked_objective(made, path)
+
+
+def code_of(path: str) -> bytes:
+    """Return the text of the module of ``module:factory``, without importing it; empty where there is none."""
+    _order_search_path()
+    with suppress(ImportError, ValueError, OSError, AttributeError):
+        spec = importlib.util.find_spec(path.partition(":")[0])
+        if spec is not None and spec.origin is not None:
+            return Path(spec.origin).read_bytes()
+    return b""
 
 
 def _refuse_path(module_name: str, name: str, path: str) -> None:

@@ -16,7 +16,7 @@ from zofedht.common.masking import STAGES
 from zofedht.common.objective.agreement import DIGEST_BYTES
 from zofedht.common.objective.stiff import MOST_STIFF
 from zofedht.common.random.streams import Address
-from zofedht.common.rules import MOST_DRAWN, at_least, between, labels_seen, one_of
+from zofedht.common.rules import MOST_DRAWN, at_least, between, digest, labels_seen, one_of
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.fields import wired
 
@@ -208,6 +208,7 @@ class Hello:
     labels: str = wired(labels_seen(), default="")  # the different labels of its own rows, as "0,1"; never counts
     least_index: int = wired(at_least(-1), default=-1)  # that an svmlight file of its own writes; -1: no such file
     most_index: int = wired(at_least(-1), default=-1)
+    source_digest: str = wired(digest(), default="")  # of its rows and its objective's code; empty while it waits
 
     def check(self) -> None:
         """Raise MessageError unless the share is one of so many, and the units are those of so many parameters."""

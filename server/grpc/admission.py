@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from zofedht.common.objective.agreement import units_mismatch
@@ -34,6 +34,7 @@ class Expected:
     columns: str = ""  # of clients' own rows as in a Hello; empty while unknown
     columns_of: str = ""  # a joined client with these columns
     labels: frozenset[int] | None = None  # from which the positive labels were settled; None where they were given
+    sources: Mapping[str, str] = field(default_factory=dict)  # by name, what a resumed run's clients were made from
     roll: Mapping[str, int] | None = None  # all allowed clients and their numbers of samples; None for any
 
 
@@ -104,6 +105,12 @@ def _breaks_a_rule(hello: Hello, expected: Expected, certified_name: str | None)
     counts = hello.source == "partition" and hello.shard_count and not expected.shard_count
     if counts and (reason := expected.miscounts(hello.shard_count)):
         return f"--partition {hello.shard_index}/{hello.shard_count}: {reason}"
+    known = expected.sources.get(hello.name)
+    if known and hello.source_digest and hello.source_digest != known:
+        return (
+            f"the data or the objective of {hello.name} is not what this run was made from: its digest was {known}, now"
+            f" it is {hello.source_digest}; join with what it was, or start the server with --data-changed"
+        )
     return None
 
 

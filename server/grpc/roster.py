@@ -118,6 +118,7 @@ class Roster(SimpleClientManager):
         self._names: dict[str, ResidentProxy] = {}
         self._lock = threading.Lock()
         self._report = report
+        self.on_admit: Callable[[Hello], None] = lambda hello: None  # hears of each admitted client
         self.last_change = time.monotonic()
         self._sizes: Sequence[int] = ()  # rows of the shards to deal; none until the run begins
         self._dealt: dict[str, int] = {}
@@ -149,6 +150,7 @@ class Roster(SimpleClientManager):
             if proxy.hello.examples
             else "waits for its shard"
         )
+        self.on_admit(proxy.hello)
         self._report(f"joined: {proxy.hello.name} ({rows}), {len(self._names)} connected")
         if other := other_draws(proxy.hello):
             self._report(f"{proxy.hello.name}: {other}")

@@ -16,7 +16,7 @@ from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.plain_text import printable
-from zofedht.common.shards import check_count, shard_sizes
+from zofedht.common.shards import check_count, shard_sizes, source_digest
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Question
@@ -55,6 +55,7 @@ class ServeOptions:
     resume: bool = False
     max_message_bytes: int = 256 * 2**20
     health_address: str = ""
+    data_changed: bool = False  # a resumed run goes on with other data or objectives
     linger: float = 0.0  # seconds after the run in which late clients learn that it is over
 
 
@@ -91,6 +92,7 @@ def serve(
         if options.resume and folder.exists():
             config, state, _ = folder.reopen(_changes(folder, config, keys))
             report(f"continuing {folder.path} at round {state.round}")
+            folder.check_source(source_digest(config) if config.server_has_rows else "", changed=options.data_changed)
         else:
             folder.claim()
             if options.resume:
@@ -98,6 +100,8 @@ def serve(
         count = config.num_clients if state is not None or "num-clients" in keys else 0
         health = serve_health(options.health_address) if options.health_address else None
         service = _Service(config, state, count, report, options.max_message_bytes, count_given="num-clients" in keys)
+        if state is not None and not options.data_changed:
+            service.know_sources(folder.sources())
         join = JoinService(service.roster, service.hello, service.expected, service.most_bytes, refused=service.refused)
         server, port = start_grpc_server(options.address, join, tls=options.tls)
         listening(port)
@@ -107,6 +111,9 @@ def serve(
                 service.wait(options.min_clients, options.settle if state is not None or count == 0 else 0.0)
                 if state is None:
                     config = service.begin(folder)
+                if config.server_has_rows:
+                    folder.remember_source(source_digest(config))
+                service.keep_sources(folder)
                 service.deal(folder)
                 result = _run(config, service, folder, state)
             service.roster.dismiss()
@@ -165,6 +172,7 @@ class _Service:
             self._settled = _Settled(state.x.shape[0], units_as_bytes(state.units, MOST_UNITS_BYTES))
         self._begun = state is not None
         self._labels: frozenset[int] | None = None
+        self._sources: dict[str, str] = {}
         self._told: set[tuple[str, str]] = set()  # who was refused, and why
 
     def most_bytes(self) -> int:
@@ -199,6 +207,7 @@ class _Service:
             columns="" if self._begun or named is None else named.names,  # later the run's features name them
             columns_of="" if named is None else named.name,
             labels=self._labels,
+            sources=self._sources,
         )
 
     def _miscounts(self, count: int) -> str:
@@ -257,6 +266,22 @@ class _Service:
         self._settle([proxy.hello for proxy in self.roster.connected().values()])
         folder.begin(self._config, "grpc")
         return self._config
+
+    def know_sources(self, sources: Mapping[str, str]) -> None:
+        """Refuse clients whose data or objective is not that of before."""
+        self._sources = dict(sources)
+
+    def keep_sources(self, folder: RunFolder) -> None:
+        """Keep the digests of what clients are made from, now and when they join."""
+
+        def keep(hello: Hello) -> None:
+            if hello.source_digest:
+                self._sources[hello.name] = hello.source_digest
+                folder.remember_source(hello.source_digest, hello.name)
+
+        self.roster.on_admit = keep
+        for proxy in self.roster.connected().values():
+            keep(proxy.hello)
 
     def _settle(self, clients: Sequence[Hello]) -> None:
         """Settle what the clients' files were to decide, and tell it."""

@@ -152,6 +152,29 @@ class RunFolder:
         """Keep the dealt shard of each client: a resumed run deals the same."""
         self._add_about(shards=dict(shards))
 
+    def sources(self) -> dict[str, str]:
+        """Return the digest of what each client's objective was made from; under "" that of the server's own."""
+        kept = self._about().get("sources", {})
+        return {str(name): str(found) for name, found in kept.items()} if isinstance(kept, dict) else {}
+
+    def remember_source(self, digest: str, name: str = "") -> None:
+        """Keep a digest of the data and the objective that the run goes on with."""
+        if digest and self.sources().get(name) != digest:
+            self._add_about(sources=self.sources() | {name: digest})
+
+    def check_source(self, digest: str, *, changed: bool) -> None:
+        """Keep the digest of this process's data or objective.
+
+        Raises CheckpointError where the run was made from another one, unless that is known to have ``changed``.
+        """
+        kept = self.sources().get("", "")
+        if kept and digest and kept != digest and not changed:
+            raise CheckpointError(
+                f"the data or the objective is not what {self.path} was made from: its digest was {kept}, now it is"
+                f" {digest}; resume with what it was made from, or go on with --data-changed"
+            )
+        self.remember_source(digest)
+
     def _engine(self) -> str:
         # All engines give the same numbers; this one needs nothing else.
         return str(self._about().get("engine", "in-process"))

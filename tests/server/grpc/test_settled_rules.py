@@ -176,3 +176,21 @@ def test_one_file_with_an_index_zero_counts_for_both(site: Site):
     all_end_well(server, [site.client(f"c{place}", "--data", file) for place, file in enumerate(files)])
     settled = {"svmlight_indices": "from-0", "features": "4", "positive_labels": "1"}
     assert site.summary()["x_sha256"] == _in_process(files, **settled)
+
+
+def test_a_client_with_other_rows_is_refused_on_resume(site: Site):
+    rng = np.random.default_rng(2)
+    rows = [(*rng.normal(size=2), place % 2) for place in range(20)]
+    one = _own_rows(site, "one.csv", "heat,flow,label", rows)
+    other = _own_rows(site, "other.csv", "heat,flow,label", [(heat, flow, 1 - label) for heat, flow, label in rows])
+    keys = _TWO | {"positive_labels": "1", "step_schedule": "constant"}
+    server = site.server("--min-clients", 2, rounds=2, **keys)
+    all_end_well(server, [site.client("c0", "--data", one), site.client("c1", "--data", one)])
+    server = site.server("--min-clients", 2, resume=True, rounds=4, **keys)
+    refused = site.client("c0", "--data", other)
+    assert refused.ends() == 2
+    assert "is not what this run was made from: its digest was" in refused.text
+    assert "--data-changed" in refused.text
+    all_end_well(server, [site.client("c0", "--data", one), site.client("c1", "--data", one)])
+    server = site.server("--min-clients", 2, "--data-changed", resume=True, rounds=6, **keys)
+    all_end_well(server, [site.client("c0", "--data", other), site.client("c1", "--data", one)])
