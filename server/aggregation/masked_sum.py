@@ -30,7 +30,7 @@ class MaskedSum:
     numbers : int
         Slopes of a slot.
     threshold : int
-        Parties that must answer each stage; fewer of them, together with the server, learn nothing of the others.
+        Parties that must answer each stage; fewer of them, together with the server, learn the sum of the others.
     """
 
     def __init__(self, slots: Sequence[int], numbers: int, threshold: int) -> None:
