@@ -21,7 +21,7 @@ class Algorithm:
     """One row: where directions come from, what data a step sees, and the values of keys that nobody gives."""
 
     name: str
-    law: Literal["isotropic", "trajectory", "shrunk"]
+    law: Literal["isotropic", "trajectory", "shrunk", "either", "cone", "diagonal"]
     data: Literal["minibatch", "shard"]
     summary: str
     source: str = ""  # where its defaults are from
@@ -37,7 +37,12 @@ class Algorithm:
     @property
     def follows_trajectory(self) -> bool:
         """Whether the server keeps moves and ships a basis Q."""
-        return self.law == "trajectory"
+        return self.law in ("trajectory", "either")
+
+    @property
+    def learns_guide(self) -> bool:
+        """Whether the server makes a new guide of every move."""
+        return self.law in ("cone", "diagonal")
 
 
 def _isotropic(name: str, summary: str, source: str, **defaults: Any) -> Algorithm:
@@ -92,6 +97,33 @@ ALGORITHMS = {
             "central slopes, half of each along the last move",
             "Maheswaranathan et al. 2019, section 3",
             defaults={"memory": 1, "subspace_weight": 0.5, "local_steps": 1},
+        ),
+        Algorithm(
+            "sges",
+            "either",
+            "minibatch",
+            "central slopes, each along the last moves or across them",
+            "Liu et al. 2020",
+            defaults={"subspace_weight": 0.5, "refresh": 1, "local_steps": 1},
+        ),
+        Algorithm(
+            "conmezo",
+            "cone",
+            "minibatch",
+            "central slopes in a cone around the smoothed moves",
+            "Behric et al. 2025",
+            defaults={"radius": 1e-3, "local_steps": 1},
+        ),
+        Algorithm(
+            "hiso",
+            "diagonal",
+            "minibatch",
+            "decomfl with directions scaled by the squares of earlier slopes",
+            "Li et al. 2026",
+            defaults={
+                "slope": "forward", "slopes_per_step": 10, "radius": 1e-3, "local_steps": 1,
+                "directions": "shared", "uplink": "slopes", "guide_decay": 0.95,
+            },
         ),
         _isotropic(
             "zo-sign",

@@ -20,6 +20,7 @@ __all__ = [
     "DOWNLINKS",
     "INITS",
     "KERNELS",
+    "LAWS",
     "MANY",
     "MODELS",
     "ON_ERROR",
@@ -59,6 +60,7 @@ PARTITIONS = ("iid", "sorted", "sorted-binary", "thirds", "dirichlet")
 MODELS = ("logistic", "svm-hinge", "svm-squared-hinge", "mlp", "quadratic")
 COVARIANCES = ("trace", "paper")
 SLOPES = ("central", "forward")
+LAWS = ("isotropic", "trajectory", "shrunk", "either", "cone", "diagonal")
 PROBE_LAWS = ("gaussian", "rademacher", "sphere")
 STEP_SCHEDULES = ("linear", "inverse-sqrt", "constant")
 INITS = (AUTO, "zeros", "ones", "random")

@@ -224,6 +224,12 @@ def _of_auto_steps(config: RunConfig) -> Iterator[Problem]:
 
 
 def _of_auto_weight(config: RunConfig) -> Iterator[Problem]:
+    if config.row.law != "trajectory":
+        yield Problem(
+            "subspace-weight",
+            f"subspace-weight must be a number with {config.algorithm}, got 'auto': its rule is for directions that are"
+            " stretched",
+        )
     if config.clients_per_round < 2:
         yield Problem(
             "clients-per-round",

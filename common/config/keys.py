@@ -162,6 +162,30 @@ class Keys:
         kind=int,
         otherwise=lambda config: config.memory,
     )
+    cone_angle: float = _key(
+        UNSAID,
+        "angle between directions and the smoothed moves (conmezo); pi/2 ignores the moves; default: the algorithm's,"
+        " else 1.35",
+        unit="radians",
+        rule=default_or(between(0.0, math.pi / 2)),
+        kind=float,
+        otherwise=1.35,
+    )
+    guide_decay: float = _key(
+        UNSAID,
+        "part of what a learnt guide remembers that a step (conmezo) or a round (hiso) keeps; default: the algorithm's,"
+        " else .99",
+        rule=default_or(between(0.0, 0.9999)),
+        kind=float,
+        otherwise=0.99,
+    )
+    guide_floor: float = _key(
+        UNSAID,
+        "least scale of the diagonal (hiso), which begins at 1; default: the algorithm's, else .1",
+        rule=default_or(positive()),
+        kind=float,
+        otherwise=0.1,
+    )
     slope: str = _key(
         UNSAID,
         "ends of a probe: w + mu v and w - mu v (central), or w + mu v and w (forward); default: the algorithm's,"

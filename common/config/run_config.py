@@ -212,6 +212,7 @@ class RunConfig(Keys):
         mine, wanted = ({field.name for field in dataclasses.fields(kind)} for kind in (Keys, StepSpec))
         follow_from_others = {
             "batch_size": self.batch,
+            "law": self.row.law,
             "subspace_weight": 0.0,
             "shrink": 1.0,
         }

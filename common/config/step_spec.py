@@ -7,8 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from zofedht.common.choices import LAWS
 from zofedht.common.config.keys import Keys
-from zofedht.common.rules import at_least, between, without_default
+from zofedht.common.rules import at_least, between, one_of, without_default
 
 __all__ = ["StepSpec"]
 
@@ -37,6 +38,8 @@ class StepSpec:
     tells_stiff: bool = dataclasses.field(
         default=False, metadata={"rule": between(0, 1)}
     )  # whether the answer is to name the objective's stiff directions
+    law: str = dataclasses.field(default="isotropic", metadata={"rule": one_of(LAWS)})  # of the directions
+    cone_angle: float = _as("cone_angle", default=1.35)
     radius: float = _as("radius")  # mu
     local_steps: int = _as("local_steps")  # K
     batch_size: int = _as("batch_size")  # b; 0: the whole shard

@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from statistics import NormalDist
+
+import numpy as np
 
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.probes import LAWS
@@ -36,6 +39,13 @@ class DirectionLaw:
     are independent and follow the probe's law, N(0, I) in the paper. E[v v^T] = (1-a) I + a s Q Q^T.
     Shrunk: v = v1 - (1-f) Q Q^T v1, so that E[v v^T] = I - (1-f^2) Q Q^T.
     Without a guide, or with weight 0 and f = 1, v = v1 exactly.
+
+    Other laws, by name:
+    either: sqrt(s) Q v2 with probability a, else sqrt(s/(s-1)) (I - Q Q^T) v1 (where s = 1 as it is). With s = n/k both
+        have n as mean square length, and E[v v^T] = a s Q Q^T + (1-a) s/(s-1) (I - Q Q^T).
+    cone: v = sqrt(n) cos(t) m + sin(t) v1 around m = Q, one column. Its mean is not 0;
+        E[v v^T] = n cos(t)^2 m m^T + sin(t)^2 I.
+    diagonal: v = v1 / sqrt(h), where Q is h as a column, not of unit length. E[v v^T] = diag(1/h).
     """
 
     dimension: int  # n
@@ -44,11 +54,13 @@ class DirectionLaw:
     subspace_gain: float = 1.0  # s
     probe: str = "gaussian"  # law of v1 and v2
     shrink: float = 1.0  # f
+    law: str = "isotropic"
+    cone_angle: float = 1.35  # t
 
     @property
     def follows_basis(self) -> bool:
         """Whether the guide matters."""
-        bent = self.subspace_weight > 0.0 or self.shrink < 1.0
+        bent = self.subspace_weight > 0.0 or self.shrink < 1.0 or self.law in ("cone", "diagonal")
         return self.basis is not None and self.basis.shape[1] > 0 and bent
 
     @property
@@ -56,21 +68,40 @@ class DirectionLaw:
         """Whether coefficients inside span(Q) are drawn."""
         return self.follows_basis and self.subspace_weight > 0.0
 
-    def block(self, source: Source, coefficients: Source, steps: int) -> Matrix:
-        """Draw ``steps`` directions as the rows of a (steps, n) array."""
+    def block(self, source: Source, coefficients: Source, steps: int, chance: Source | None = None) -> Matrix:
+        """Draw ``steps`` directions as the rows of a (steps, n) array; ``chance`` is for the law ``either``."""
         draw = LAWS[self.probe]
         v = draw(source, steps, self.dimension)
         if not self.follows_basis or self.basis is None:
+            return v
+        if self.law == "cone":
+            v *= math.sin(self.cone_angle)
+            v += math.sqrt(self.dimension) * math.cos(self.cone_angle) * self.basis[:, 0]
+            return v
+        if self.law == "diagonal":
+            v /= np.sqrt(self.basis[:, 0])
             return v
         if self.shrink < 1.0:
             v -= ((1.0 - self.shrink) * (v @ self.basis)) @ self.basis.T
         if not self.draws_inside:
             return v
-        v *= math.sqrt(1.0 - self.subspace_weight)
         inside = draw(coefficients, steps, self.basis.shape[1])
+        if self.law == "either" and chance is not None:
+            return self._either(v, inside, chance)
+        v *= math.sqrt(1.0 - self.subspace_weight)
         inside *= math.sqrt(self.subspace_weight * self.subspace_gain)
         v += inside @ self.basis.T
         return v
+
+    def _either(self, v: Matrix, inside: Matrix, chance: Source) -> Matrix:
+        """Return rows that lie inside span(Q) by chance, from the coefficients there, or across it."""
+        assert self.basis is not None
+        gain = self.subspace_gain
+        across = v - (v @ self.basis) @ self.basis.T
+        across *= math.sqrt(gain / (gain - 1.0)) if gain > 1.0 else 1.0
+        below = math.inf if self.subspace_weight == 1.0 else NormalDist().inv_cdf(self.subspace_weight)
+        chosen = chance.normals(len(v), 1) < below
+        return np.where(chosen, math.sqrt(gain) * (inside @ self.basis.T), across)
 
 
 def law_of(spec: StepSpec, dimension: int, basis: Matrix | None = None) -> DirectionLaw:
@@ -95,6 +126,7 @@ def slot_directions(
     source = Source(address.directions.stream("directions"), kernel)
     # Making a source costs as much as a step: none is made where nothing will be drawn from it.
     coefficients = Source(address.directions.stream("subspace"), kernel) if law.draws_inside else source
+    chance = Source(address.directions.stream("chance"), kernel) if law.law == "either" and law.draws_inside else None
     most = max(1, (block_bytes or BLOCK_BYTES) // (8 * law.dimension * together)) * together
     for start in range(0, count, most):
-        yield law.block(source, coefficients, min(most, count - start))
+        yield law.block(source, coefficients, min(most, count - start), chance)

@@ -23,6 +23,7 @@ from zofedht.server.aggregation.means import mean_move
 from zofedht.server.aggregation.replays import Contribution, Replays
 from zofedht.server.aggregation.screening import Failure, Skipped, diverged, screen, skipped_steps
 from zofedht.server.auto import Intervention
+from zofedht.server.core.guide import guide_of, learn
 from zofedht.server.core.selection import select
 from zofedht.server.core.server_step import Moments, server_step
 from zofedht.server.core.state import ServerState
@@ -61,7 +62,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
     )
     weight = auto.weight(state.auto, now)  # alpha of C_r, line 10
     shrinks = config.row.shrinks and state.basis is not None
-    follows = weight > 0.0 or shrinks
+    follows = weight > 0.0 or shrinks or (config.row.learns_guide and state.basis is not None)
     gain = subspace_gain(config.covariance, state.x.shape[0], state.rank) if weight > 0.0 else 1.0  # s
     anchor = None if state.auto.step is None else state.auto.step.anchor
     common = Broadcast(  # lines 4 and 7
@@ -161,6 +162,8 @@ def _told(
         moments=moments,
     )
     following, changes = _remember(following, move if learnt.travels else None, config, replies)
+    if config.row.learns_guide and contributions and learnt.travels:
+        following = _with_learnt_guide(following, _mean_of(contributions), asked, config)
     if _asks_stiff(state, config):
         following = _with_stiff_guide(following, usable, config)
     _check_next(following, config)
@@ -223,9 +226,26 @@ def _moved(
     """
     if not contributions:
         return state.x, None, state.moments
-    mean = mean_move([(one.weight, one.move) for one in contributions])
-    step, moments = server_step(mean, state.moments, config)
+    step, moments = server_step(_mean_of(contributions), state.moments, config)
     return *landed(state.x, step, state.units), moments
+
+
+def _mean_of(contributions: Sequence[Contribution]) -> Vector:
+    return mean_move([(one.weight, one.move) for one in contributions])
+
+
+def _with_learnt_guide(
+    state: ServerState, mean: Vector, asked: Mapping[int, Broadcast], config: RunConfig
+) -> ServerState:
+    """Return the next round's state with a guide made anew; where a round had no step size, as it was."""
+    spec = next(iter(asked.values())).spec
+    if spec.step_size == 0.0:
+        return state
+    learnt = learn(state.learnt, mean, spec, config)
+    guide = guide_of(learnt, config)
+    if guide is None:
+        return replace(state, learnt=learnt)
+    return replace(state, learnt=learnt, basis=rounded(guide, config.wire_dtype), basis_version=state.round)
 
 
 def _remember(

@@ -40,6 +40,7 @@ class ServerState:
     basis_version: int = NO_BASIS  # round in which Q was made
     totals: Totals = field(default_factory=Totals)
     lengths: tuple[float, ...] = ()  # median lengths of moves in the latest rounds, in units of the step size
+    learnt: Vector | None = None  # what a guide is made from, by the laws that learn one: (n,)
     moments: Moments = field(default_factory=Moments)  # what the server step remembers
     units: Units | None = None  # of a black box that has a scale or bounds: x, moves and Q are in these
     exposure: Exposure = field(default_factory=Exposure)  # what the accountant of privacy counts

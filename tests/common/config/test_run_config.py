@@ -81,7 +81,8 @@ def test_an_unknown_key_comes_with_the_nearest_name(key: str, meant: str | None)
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(RunConfig)])
 def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
     whole = dict.fromkeys(("local_steps", "slopes_per_step", "warm_up", "memory", "refresh"), " or default")
-    parts = dict.fromkeys(("radius", "server_rate", "server_momentum", "server_decay", "server_floor"), " or default")
+    names = "radius cone_angle guide_decay guide_floor server_rate server_momentum server_decay server_floor"
+    parts = dict.fromkeys(names.split(), " or default")
     words = ({"step_size": " or auto or default", "subspace_weight": " or auto or default"} | parts | whole).get(
         name, ""
     )

@@ -156,3 +156,87 @@ def test_a_shrink_of_one_changes_nothing() -> None:
         for law in (DirectionLaw(7), DirectionLaw(7, orthonormal(7, 2), shrink=1.0))
     )
     assert one.tobytes() == other.tobytes()
+
+
+def _m() -> Matrix:
+    return orthonormal(_N, 1)
+
+
+def _h() -> Matrix:
+    return np.array([[4.0], [1.0], [0.25], [9.0], [1.0], [0.5], [2.0]])
+
+
+def test_a_cone_has_its_second_moment_and_its_mean() -> None:
+    m, angle, count = _m(), 1.1, 40_000
+    v = _drawn(DirectionLaw(_N, m, law="cone", cone_angle=angle), count)
+    across = np.sin(angle) * stream(1, "directions", 2, 3).standard_normal((count, _N))
+    np.testing.assert_allclose(v - across, np.tile(np.sqrt(_N) * np.cos(angle) * m.T, (count, 1)), atol=1e-12)
+    _assert_second_moment(v, _N * np.cos(angle) ** 2 * m @ m.T + np.sin(angle) ** 2 * np.eye(_N))
+
+
+def test_a_cone_and_a_stretch_have_one_second_moment() -> None:
+    m, angle = _m(), 1.1
+    _assert_second_moment(
+        _drawn(DirectionLaw(_N, m, np.cos(angle) ** 2, float(_N)), 40_000),
+        _N * np.cos(angle) ** 2 * m @ m.T + np.sin(angle) ** 2 * np.eye(_N),
+    )
+
+
+def test_a_cone_of_a_right_angle_ignores_its_guide() -> None:
+    np.testing.assert_allclose(
+        _drawn(DirectionLaw(_N, _m(), law="cone", cone_angle=np.pi / 2)), _drawn(DirectionLaw(_N)), atol=1e-14
+    )
+
+
+def test_a_diagonal_has_its_second_moment() -> None:
+    _assert_second_moment(_drawn(DirectionLaw(_N, _h(), law="diagonal"), 40_000), np.diag(1.0 / _h()[:, 0]))
+    ones = DirectionLaw(_N, np.ones((_N, 1)), law="diagonal")
+    np.testing.assert_array_equal(_drawn(ones), _drawn(DirectionLaw(_N)))
+
+
+@pytest.mark.parametrize("chance", [0.2, 0.5, 1.0])
+def test_directions_are_either_inside_or_across(chance: float) -> None:
+    q, gain, count = orthonormal(_N, _RANK), _N / _RANK, 40_000
+    v = _drawn(DirectionLaw(_N, q, chance, gain, law="either"), count)
+    inside = np.linalg.norm(v @ q @ q.T - v, axis=1) < 1e-9
+    across = np.linalg.norm(v @ q, axis=1) < 1e-9
+    assert np.all(inside ^ across)
+    assert abs(inside.mean() - chance) <= 5.0 * np.sqrt(chance * (1 - chance) / count)
+    p = q @ q.T
+    wanted = chance * gain * p + (1 - chance) * _N / (_N - _RANK) * (np.eye(_N) - p)
+    # Squares of a mixture vary more than those of normal numbers of the same variance: by 1 / chance at most.
+    np.testing.assert_allclose(v.T @ v / count, wanted, atol=5.0 * np.sqrt(3.0 / chance / count) * wanted.max())
+    assert np.mean(np.sum(v * v, axis=1)) == pytest.approx(_N, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        DirectionLaw(_N, _m(), law="cone", cone_angle=1.2),
+        DirectionLaw(_N, _h(), law="diagonal"),
+        DirectionLaw(_N, orthonormal(_N, _RANK), 0.5, _N / _RANK, law="either"),
+        DirectionLaw(_N, orthonormal(_N, _RANK), 0.5, _N / _RANK, law="either", probe="sphere"),
+    ],
+    ids=["cone", "diagonal", "either", "either on a sphere"],
+)
+def test_blocks_and_slopes_of_every_law_are_right(law: DirectionLaw) -> None:
+    """The size of a block changes nothing, and E[c v] = C grad F on a linear F, where c = v . grad F."""
+    address = Address(1, 2, 3)
+    whole = np.concatenate(list(slot_directions(law, 40, address)))
+    parts = np.concatenate(list(slot_directions(law, 40, address, block_bytes=8 * _N * 3)))
+    np.testing.assert_allclose(parts, whole, rtol=1e-13, atol=1e-13)
+    v, gradient = _drawn(law, 40_000), np.arange(1.0, _N + 1.0)
+    products = (v @ gradient)[:, None] * v
+    covariance = _covariance(law)
+    error = products.std(axis=0) / np.sqrt(len(v))
+    assert np.all(np.abs(products.mean(axis=0) - covariance @ gradient) <= 5.0 * error)
+
+
+def _covariance(law: DirectionLaw) -> Matrix:
+    assert law.basis is not None
+    outer, identity = law.basis @ law.basis.T, np.eye(_N)
+    if law.law == "cone":
+        return _N * np.cos(law.cone_angle) ** 2 * outer + np.sin(law.cone_angle) ** 2 * identity
+    if law.law == "diagonal":
+        return np.diag(1.0 / law.basis[:, 0])
+    return 0.5 * _N / _RANK * outer + 0.5 * _N / (_N - _RANK) * (identity - outer)

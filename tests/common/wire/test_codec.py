@@ -139,11 +139,11 @@ def test_a_spec_takes_its_keys_from_the_config() -> None:
     config = RunConfig.from_mapping({"radius": 0.5, "local-steps": 7, "batch-size": 9}).replace(**keys)
     of_the_round = {"step_size": 0.25, "subspace_weight": 0.5, "subspace_gain": 2.0, "shrink": 0.5, "tells_stiff": True}
     made = config.step_spec(**of_the_round)
-    assert made == spec(**of_the_round, radius=0.5, local_steps=7, batch_size=9, **keys)
+    assert made == spec(**of_the_round, law="trajectory", radius=0.5, local_steps=7, batch_size=9, **keys)
     assert config.step_spec(step_size=0.25).subspace_weight == 0.0  # until there is a basis
     assert config.replace(algorithm="zofedavg-gd").step_spec(step_size=0.25).batch_size == 0
     names = {field.name for field in dataclasses.fields(StepSpec)}
-    of_a_round = {"measured", "subspace_gain", "tells_stiff"}
+    of_a_round = {"law", "measured", "subspace_gain", "tells_stiff"}
     assert names - {field.name for field in dataclasses.fields(Keys)} == of_a_round
 
 
