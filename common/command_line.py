@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 import argparse
+import math
+import os
+import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stderr, suppress
+from pathlib import Path
+from typing import Any, TextIO
 
 from zofedht.common.errors import ConfigError, ZofedhtError
 from zofedht.common.plain_text import printable
 from zofedht.common.versions import version_text
 
-__all__ = ["add_version", "check_address", "guarded"]
+__all__ = ["Interrupt", "add_version", "check_address", "guarded"]
 
 INTERRUPTED = 130
+_BURST_SECONDS = 5.0  # an impatient user presses Ctrl-C twice; a terminal that closes hangs up and terminates
 _LAST_PORT = 65_535
+
+
+class _Lasting:
+    """A text stream that drops what cannot be written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class _Version(argparse.Action):
@@ -23,6 +50,26 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> None:
         print(version_text(parser.prog))
         parser.exit()
+
+
+class Interrupt:
+    """A signal handler that raises KeyboardInterrupt, and takes a burst of signals for one: what ends is ended once."""
+
+    def __init__(self) -> None:
+        self._raised = -math.inf
+
+    def __call__(self, number: int, frame: object) -> None:
+        """Handle a signal."""
+        now = time.monotonic()
+        if now - self._raised > _BURST_SECONDS:
+            self._raised = now
+            raise KeyboardInterrupt
+
+    def install(self, *names: str) -> None:
+        """Handle the signals of these names, where the system has them."""
+        for name in names:
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), self)
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +85,15 @@ def check_address(option: str, address: str) -> None:
 
 
 def guarded(program: str, action: Callable[[], int]) -> int:
-    """Run the action and return its exit code, 2 for a ZofedhtError, or 130 for an interrupt."""
+    """Run the action and return its exit code, 2 for a ZofedhtError, or 130 for an interrupt.
+
+    A standard error that is closed, or whose terminal has gone, ends nothing: what is written to it is lost.
+    """
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stderr(_Lasting(sys.stderr or nowhere)):
+        return _guarded(program, action)
+
+
+def _guarded(program: str, action: Callable[[], int]) -> int:
 
     def say(text: str) -> None:
         print(printable(f"{program}: {text}", None, keep="\n\t"), file=sys.stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zofedht.common.choices import CLIENTS_HOLD_DATA
-from zofedht.common.command_line import check_address, guarded
+from zofedht.common.command_line import Interrupt, check_address, guarded
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml, parse_assignments
 from zofedht.common.errors import ConfigError
@@ -44,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "make-certs": _make_certificates,
     }
     # docker and systemd stop a process with SIGTERM, which checkpoints the run like an interrupt.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    Interrupt().install("SIGINT", "SIGTERM", "SIGHUP")  # a terminal that is closed hangs up
     return guarded("zofedht-server", lambda: actions[args.command](args))
 
 

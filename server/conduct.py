@@ -20,6 +20,7 @@ from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics, w
 from zofedht.server.evaluation.start import Start
 from zofedht.server.privacy import new_secret
 from zofedht.server.records.checkpoint import check_dimension, check_units
+from zofedht.server.records.files import undisturbed
 from zofedht.server.records.progress import progress
 from zofedht.server.records.run_folder import RunFolder
 
@@ -133,7 +134,8 @@ def conduct(
                     engine.carry_round()
             except BaseException:
                 if folder:
-                    _save_anyway(folder, config, coordinator.state)
+                    with undisturbed():
+                        _save_anyway(folder, config, coordinator.state)
                 raise
     state = coordinator.state
     final = coordinator.evaluation or engine.evaluate(state.x)

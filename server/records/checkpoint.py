@@ -55,6 +55,11 @@ def read_checkpoint(path: Path) -> tuple[ServerState, RunConfig]:
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read ({error.strerror})") from error
     body, digest = content[:-32], content[-32:]
+    if content.startswith(_MAGIC[:-1]) and not content.startswith(_MAGIC):
+        raise CheckpointError(
+            f"{path} was written by another version of this program: its format is {content[7:8]!r}, this one reads"
+            f" {_MAGIC[7:]!r}; go on with that version"
+        )
     if not content.startswith(_MAGIC):
         raise CheckpointError(f"{path} is not a checkpoint of this program")
     if hashlib.sha256(body).digest() != digest:

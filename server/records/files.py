@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from zofedht.common.errors import DataError
 
-__all__ = ["cannot_write", "make_folder", "read_json", "replace_file"]
+__all__ = ["cannot_write", "make_folder", "read_json", "remove_parts", "replace_file", "undisturbed"]
+
+_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -30,6 +35,29 @@ def replace_file(path: Path, content: bytes) -> None:
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Keep signals that end a process away from a block in the main thread: it writes what must be whole."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers run in the main thread alone
+        return
+    kept = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def remove_parts(folder: Path) -> int:
+    """Delete the files that a kill left half written, and return how many there were."""
+    parts = [path for path in folder.rglob(".*.part") if path.is_file()]
+    for path in parts:
+        with suppress(OSError):
+            path.unlink()
+    return len(parts)
 
 
 def make_folder(path: Path) -> Path:

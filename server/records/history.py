@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from zofedht.server.core.state import ServerState
 from zofedht.server.records.files import cannot_write, replace_file
 
 __all__ = ["HistoryWriter", "read_history", "truncate_history"]
+
+_SHOWN = 5  # rounds
 
 
 class HistoryWriter:
@@ -61,6 +64,15 @@ def read_history(path: Path) -> list[dict[str, Any]]:
 
 
 def truncate_history(path: Path, rounds: int) -> None:
-    """Keep the records of the rounds before ``rounds``; later rounds will run again."""
-    rows: Iterable[dict[str, Any]] = read_history(path) if path.exists() else []
-    replace_file(path, "".join(_line(row) for row in rows if row["round"] < rounds).encode())
+    """Keep the records of the rounds before ``rounds``, each once; later rounds will run again.
+
+    Of a round with several lines the last one is kept. Warns of these, and of rounds without a line.
+    """
+    rows = [row for row in (read_history(path) if path.exists() else []) if row["round"] < rounds]
+    kept = {row["round"]: row for row in rows}
+    if doubled := len(rows) - len(kept):
+        warnings.warn(f"{path} had {doubled} more lines than rounds; the last of each round is kept", stacklevel=2)
+    if missing := kept and [str(round_) for round_ in range(rounds) if round_ not in kept]:
+        told = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+        warnings.warn(f"{path} has no line of round {told}; sums over the run lack them", stacklevel=2)
+    replace_file(path, "".join(_line(kept[round_]) for round_ in sorted(kept)).encode())

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import threading
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +28,7 @@ from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, evaluation_summary
 from zofedht.server.privacy import Account
 from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, write_checkpoint
-from zofedht.server.records.files import read_json, replace_file
+from zofedht.server.records.files import read_json, remove_parts, replace_file
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
 from zofedht.server.records.lock import FolderLock
 from zofedht.server.records.lost import count_lost
@@ -140,6 +141,8 @@ class RunFolder:
         config = RunConfig.from_mapping(load_toml(self.config_file) | dict(changes))
         state = load_newest(self.checkpoints, config)
         truncate_history(self.history_file, state.round)
+        if parts := remove_parts(self.path):
+            warnings.warn(f"{self.path} held {parts} half-written files; they are deleted", stacklevel=2)
         replace_file(self.config_file, dump_toml(config).encode())
         return config, state, self._engine()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import pytest
 
 from zofedht.common.command_line import check_address, guarded
@@ -47,3 +50,23 @@ def test_an_interrupt_exits_with_130(capsys: pytest.CaptureFixture[str]) -> None
     assert "kept" in capsys.readouterr().err
     with pytest.raises(KeyError):
         guarded("prog", mistaken)
+
+
+class _Gone(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(5, "Input/output error")
+
+    flush = close = lambda self: self.write("")  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("stream", [None, _Gone()], ids=["closed at the start", "a terminal that has gone"])
+def test_a_lost_standard_error_ends_nothing(stream: io.StringIO | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def action() -> int:
+        print("a line", file=sys.stderr, flush=True)
+        return 0
+
+    def failing() -> int:
+        raise DataError("the file is gone")
+
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert (guarded("prog", action), guarded("prog", failing)) == (0, 2)

@@ -19,6 +19,7 @@ from zofedht.common.errors import DataError
 from zofedht.server.grpc.certificates import make_certificates
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records import checkpoint
+from zofedht.server.records.checkpoint import read_checkpoint
 from zofedht.server.records.files import cannot_write
 from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
@@ -65,6 +66,25 @@ def test_a_terminated_server_saves_its_round(site: Site):
     server = site.server(resume=True, port=site.port, **LONG)
     server.says(f"continuing .* at round {done}\n")
     finished(site, server, clients)
+
+
+@pytest.mark.parametrize(
+    "signals", [[signal.SIGHUP], [signal.SIGINT], [signal.SIGINT, signal.SIGINT, signal.SIGTERM]], ids=str
+)
+def test_signals_end_a_server_after_its_state_is_saved(site: Site, signals: list[signal.Signals]):
+    server = site.server(**LONG | {"checkpoint_every": 1000})
+    site.paced(0.03)
+    until(lambda: len(site.history()) >= 4, "four rounds")
+    for number in signals:
+        server.send(number)
+    assert server.ends() == 130
+    assert "interrupted; what was finished is kept" in server.text
+    state, _ = read_checkpoint(sorted((site.out / "checkpoints").glob("*.ckpt"))[-1])
+    assert 4 <= state.round <= len(site.history())
+    (site.out / ".summary.json.7.part").touch()
+    resumed = site.server(resume=True, port=site.port, **LONG)
+    resumed.says(f"continuing .* at round {state.round}\n")
+    resumed.says("held 1 half-written files; they are deleted")
 
 
 def test_a_resumed_run_refuses_changed_keys(site: Site):
