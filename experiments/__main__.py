@@ -88,6 +88,7 @@ def _auto(args: argparse.Namespace) -> int:
         partitions=args.partition or ("iid", "thirds", "sorted"),
         rounds=args.rounds or (60 if args.quick else 225),
         seeds=args.seeds,
+        train_rows=args.train_rows,
         data_dir=_data_dir(args),
     )
     out = args.out.expanduser()

@@ -113,11 +113,12 @@ def _auto(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="step-size and subspace-weight = auto against a grid",
         description="Run every unfinished cell, and write auto.md. A killed study continues with the same command.",
     )
-    auto.add_argument("--dataset", nargs="+", choices=("digits", "mnist", "fashion-mnist"), default=None)
+    auto.add_argument("--dataset", nargs="+", choices=("digits", "mnist", "fashion-mnist", "rcv1"), default=None)
     models = ("logistic", "svm-squared-hinge", "svm-hinge", "mlp")
     auto.add_argument("--model", nargs="+", choices=models, default=None)
     auto.add_argument("--partition", nargs="+", choices=("iid", "thirds", "sorted"), default=None)
     auto.add_argument("--rounds", metavar="R", type=_at_least(1), default=None, help="rounds of a run (225)")
+    auto.add_argument("--train-rows", metavar="N", type=_at_least(1), default=0, help="training rows (most of the set)")
     auto.add_argument("--seeds", metavar="N", type=_at_least(1), default=1, help="runs of a cell (1)")
     auto.add_argument("--jobs", metavar="J", type=_at_least(1), default=1, help="worker processes (1)")
     auto.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")

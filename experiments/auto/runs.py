@@ -22,12 +22,8 @@ from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["STEPS", "AutoGrid", "run_auto"]
 
-STEPS = {
-    "logistic": (1.0, 3.0, 10.0),
-    "svm-squared-hinge": (0.1, 0.3, 1.0),
-    "svm-hinge": (0.3, 1.0, 3.0),
-    "mlp": (0.3, 1.0, 3.0),
-}
+_MIDDLE = {"logistic": 4.0, "svm-squared-hinge": 0.4, "svm-hinge": 1.0, "mlp": 0.4}
+STEPS = {model: tuple(middle * 2.0**power for power in range(-4, 5)) for model, middle in _MIDDLE.items()}
 """The grid of step sizes that auto is compared with, by model."""
 
 _ISOTROPIC, _TRAJECTORY = "zofedavg-sgd", "zofedht"
@@ -84,11 +80,8 @@ def write_page(grid: AutoGrid, out: Path) -> Path:
 
 def _variants(model: str) -> list[tuple[str, float | str, float | str]]:
     """The (algorithm, step, weight) of a panel."""
-    found: list[tuple[str, float | str, float | str]] = []
-    for step in (*STEPS[model], AUTO):
-        found.append((_ISOTROPIC, step, 0.0))
-        found += [(_TRAJECTORY, step, weight) for weight in (START_WEIGHT, AUTO)]
-    return found
+    found: list[tuple[str, float | str, float | str]] = [(_ISOTROPIC, step, 0.0) for step in (*STEPS[model], AUTO)]
+    return found + [(_TRAJECTORY, AUTO, weight) for weight in (START_WEIGHT, AUTO)]
 
 
 def _shown(value: float | str) -> str:
@@ -114,8 +107,12 @@ def _config(
         config = config.replace(init="auto")  # the paper's start, zero, is a saddle
     if follows:
         config = config.replace(subspace_weight=weight)
-    # Step sizes of the grid follow the authors' schedule, step-size auto its own.
-    return config.replace(step_size=step, step_schedule="linear") if step == AUTO else config.replace(step_size=step)
+    if step != AUTO:
+        return config.replace(step_size=step, step_schedule="linear")
+    # What auto measures is charged: it has as many evaluations as the grid, not as many rounds.
+    slot = config.step_spec(step_size=1.0).evaluations(config.batch_size)
+    budget = grid.rounds * config.clients_per_round * slot
+    return config.replace(step_size=AUTO, step_schedule="linear", rounds=0, budget=budget)
 
 
 def _result(
