@@ -1,8 +1,4 @@
-"""Runs without a number against the best of a grid, on the embedded digits: whole runs of the panels of docs/auto.md.
-
-One run each with the seed fixed. The goal is a tenth above the grid; single seeds measured -6% to +14% for these, and
-a network's runs differ by 8% between seeds, hence its own limit.
-"""
+"""Runs without a number against the best of a grid, on the embedded digits: panels of docs/auto.md."""
 
 from __future__ import annotations
 
@@ -29,19 +25,16 @@ def loss(**changes: object) -> float:
 
 
 @pytest.mark.parametrize(
-    ("panel", "grid", "above"),
+    ("panel", "grid"),
     [
-        ({"model": "svm-squared-hinge", "init": "ones", "partition": "iid"}, (0.1, 1.0, 10.0), 0.10),
-        ({"model": "logistic", "partition": "thirds"}, (1.0, 3.0, 10.0), 0.10),
-        ({"model": "mlp", "partition": "thirds"}, (1.0,), 0.20),
+        ({"model": "svm-squared-hinge", "init": "ones", "partition": "iid"}, (0.2, 0.4, 0.8)),
+        ({"model": "svm-hinge", "partition": "thirds"}, (0.5, 1.0, 2.0)),
     ],
-    ids=["squared hinge, iid", "logistic, thirds", "network, thirds"],
+    ids=["squared hinge, iid", "hinge, thirds"],
 )
-def test_a_run_without_a_step_ends_near_the_best_of_a_grid(
-    panel: dict[str, object], grid: tuple[float, ...], above: float
-) -> None:
+def test_a_run_without_a_step_ends_near_the_best_of_a_grid(panel: dict[str, object], grid: tuple[float, ...]) -> None:
     best = min(loss(algorithm="zofedavg-sgd", step_size=step, **panel) for step in grid)
-    assert loss(algorithm="zofedavg-sgd", step_size="auto", **panel) < (1.0 + above) * best
+    assert loss(algorithm="zofedavg-sgd", step_size="auto", **panel) < 1.1 * best
 
 
 def test_where_clients_pull_apart_a_run_without_a_weight_ends_near_isotropic_directions() -> None:
