@@ -80,8 +80,9 @@ def write_page(grid: AutoGrid, out: Path) -> Path:
 
 def _variants(model: str) -> list[tuple[str, float | str, float | str]]:
     """The (algorithm, step, weight) of a panel."""
-    found: list[tuple[str, float | str, float | str]] = [(_ISOTROPIC, step, 0.0) for step in (*STEPS[model], AUTO)]
-    return found + [(_TRAJECTORY, AUTO, weight) for weight in (START_WEIGHT, AUTO)]
+    steps: tuple[float | str, ...] = (*STEPS[model], AUTO)
+    weights: tuple[float | str, ...] = (START_WEIGHT, AUTO)
+    return [*((_ISOTROPIC, step, 0.0) for step in steps), *((_TRAJECTORY, AUTO, weight) for weight in weights)]
 
 
 def _shown(value: float | str) -> str:
