@@ -5,5 +5,6 @@ of v, the basis Q, the slopes), ``objective`` (what users write), ``models`` (bu
 (of an objective before a run) and ``wire`` (messages). Beside them lie the names that keys choose among (``choices``),
 the table of algorithms (``algorithms``), the errors of users and the causes of failures (``errors``), and what joins
 several folders: ``replay`` draws the directions of a slot again and ``shards`` makes the objective of each client.
-``tls`` and ``command_line`` are for both commands.
+``masking`` is secure aggregation, ``private_draws`` the noise of a device. ``tls`` and ``command_line`` are for both
+commands.
 """

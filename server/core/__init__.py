@@ -3,5 +3,6 @@
 Others use ``coordinator`` (Coordinator: what an engine drives), ``rounds`` (ask, tell), ``state`` (ServerState),
 ``round_record`` (RoundRecord: what the history records of a round), ``selection`` (who is drawn, and who takes over a
 lost slot), ``fallbacks`` (clients along other directions) and ``traffic`` (bytes). Inside, attempt is one try at a
-round, and holdings and trail know which host holds Q and x.
+round, server_step moves x along the mean of the moves, guide keeps what directions follow, and holdings and trail know
+which host holds Q and x.
 """
