@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +28,9 @@ def read_tls(folder: Path, side: str) -> TlsFiles:
     Raises DataError with the name of the missing file.
     """
     texts = []
+    key = folder / f"{side}.key"
+    if os.name == "posix" and key.exists() and key.stat().st_mode & 0o077:
+        warnings.warn(f"others than its owner may read or change {key}; `chmod 600` keeps it private", stacklevel=2)
     for name in ("ca.crt", f"{side}.crt", f"{side}.key"):
         try:
             texts.append((folder / name).read_bytes())

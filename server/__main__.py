@@ -73,6 +73,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
+    from zofedht.server.grpc.revoked import Revoked
     from zofedht.server.grpc.serve import ServeOptions, serve
 
     check_address("--address", args.address)
@@ -87,6 +88,7 @@ def _serve(args: argparse.Namespace) -> int:
         max_message_bytes=args.max_message_mb * 2**20,
         health_address=args.health_address,
         linger=args.linger,
+        revoked=Revoked(args.refuse, args.refuse_file.expanduser() if args.refuse_file else None),
         data_changed=args.data_changed,
     )
     serve(

@@ -101,6 +101,12 @@ def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     serve.add_argument("--tls-dir", metavar="DIR", type=Path, help="folder with ca.crt, server.crt and server.key")
     serve.add_argument("--insecure", action="store_true", help="plain text without certificates: anybody may join")
+    serve.add_argument(
+        "--refuse", metavar="NAME|SERIAL", nargs="+", action="extend", default=[], help="clients that may not join"
+    )
+    serve.add_argument(
+        "--refuse-file", metavar="FILE", type=Path, help="more of them, one a line; read again on SIGHUP"
+    )
     serve.add_argument("--resume", action="store_true", help="continue the run in --out, if any")
     _data_changed(serve)
     serve.add_argument("--max-message-mb", metavar="MB", type=int, default=256, help="largest accepted reply (256)")

@@ -226,10 +226,11 @@ def test_only_the_transport_and_the_health_service_import_grpc():
     assert users("grpc_health", "common", "client", "server") <= ON_THE_NETWORK
 
 
-def test_only_make_certs_and_masks_import_cryptography():
+def test_only_certificates_and_masks_import_cryptography():
     assert users("cryptography", "common", "client", "server") == {
         "client/steps/masks.py",
         "server/grpc/certificates.py",
+        "server/grpc/revoked.py",
     }
 
 

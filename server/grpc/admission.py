@@ -29,6 +29,7 @@ class Expected:
     units: bytes | None = None  # scale and bounds as in a Hello; None while unknown
     names: str | None = None  # of the parameters as in a Hello; None while unknown
     first: str = ""  # the joined client that n, units and names were taken from; empty where the run has its own
+    revoked: Callable[[str, str], bool] = lambda name, serial: False  # of a name and a certificate's serial number
     most_dimension: int = MOST  # largest n that the server takes from a client
     miscounts: Callable[[int], str] = lambda count: ""  # why the run cannot have so many clients, or an empty text
     columns: str = ""  # of clients' own rows as in a Hello; empty while unknown
@@ -45,11 +46,13 @@ class Refusal(NamedTuple):
     final: bool = True
 
 
-def refusal(hello: Hello, expected: Expected, certified_name: str | None = None) -> Refusal | None:
+def refusal(hello: Hello, expected: Expected, certified_name: str | None = None, serial: str = "") -> Refusal | None:
     """Return why the client is refused, or None.
 
-    ``certified_name`` is the common name in its certificate, or None without TLS.
+    ``certified_name`` and ``serial`` are the common name and the number of its certificate; None and "" without TLS.
     """
+    if expected.revoked(hello.name if certified_name is None else certified_name, serial):
+        return Refusal("the server's operator refuses this client's name or certificate (--refuse)")
     if reason := _breaks_a_rule(hello, expected, certified_name):
         return Refusal(reason)
     if hello.source == "partition" and hello.shard_index >= 0 and expected.shard_count not in (0, hello.shard_count):

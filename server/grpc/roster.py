@@ -48,6 +48,7 @@ class ResidentProxy(PromptProxy):
         # The cid names the connection: a new connection is a new process without bases.
         super().__init__(f"{hello.name}@{hello.instance}")
         self.hello = hello
+        self.serial = ""  # number of its certificate, where it has one
         self.shard_index = hello.shard_index
         self.conversation = conversation
         self._encoder = encoder
@@ -219,6 +220,12 @@ class Roster(SimpleClientManager):
         last = ServerMessage(reconnect_ins=serde.reconnect_ins_to_proto(ReconnectIns(seconds=None))).SerializeToString()
         for proxy in self.connected().values():
             proxy.conversation.dismiss(last)
+
+    def dismiss_revoked(self, refuses: Callable[[str, str], bool]) -> None:
+        """End the streams of clients whose name or certificate is refused now; they learn why when they come back."""
+        for name, proxy in self.connected().items():
+            if refuses(name, proxy.serial):
+                proxy.conversation.close("the server's operator refuses it")
 
     def hang_up(self) -> None:
         """End all streams without a last message: the clients will try to come back."""

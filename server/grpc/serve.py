@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +15,7 @@ from flwr.common import GetPropertiesIns
 from zofedht.common.choices import AUTO
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
-from zofedht.common.errors import ZofedhtError
+from zofedht.common.errors import DataError, ZofedhtError
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.plain_text import printable
 from zofedht.common.shards import check_count, shard_sizes, source_digest
@@ -27,6 +29,7 @@ from zofedht.server.evaluation.evaluate import central_evaluator
 from zofedht.server.flower.round_loop import FlowerRounds
 from zofedht.server.grpc.admission import Expected
 from zofedht.server.grpc.health import serve_health
+from zofedht.server.grpc.revoked import Revoked
 from zofedht.server.grpc.roster import Roster
 from zofedht.server.grpc.settled_rules import labels_of, settle_rules
 from zofedht.server.grpc.transport import JoinService, start_grpc_server
@@ -55,6 +58,7 @@ class ServeOptions:
     resume: bool = False
     max_message_bytes: int = 256 * 2**20
     health_address: str = ""
+    revoked: Revoked = field(default_factory=Revoked)  # clients that may not join; its file is read again on SIGHUP
     data_changed: bool = False  # a resumed run goes on with other data or objectives
     linger: float = 0.0  # seconds after the run in which late clients learn that it is over
 
@@ -100,6 +104,7 @@ def serve(
         count = config.num_clients if state is not None or "num-clients" in keys else 0
         health = serve_health(options.health_address) if options.health_address else None
         service = _Service(config, state, count, report, options.max_message_bytes, count_given="num-clients" in keys)
+        service.revoke(options.revoked)
         if state is not None and not options.data_changed:
             service.know_sources(folder.sources())
         join = JoinService(service.roster, service.hello, service.expected, service.most_bytes, refused=service.refused)
@@ -163,6 +168,7 @@ class _Service:
         self._count, self._count_given = count, count_given
         self._report = report
         self._limit = limit  # bytes of any reply
+        self._revoked = Revoked()
         self._vectors = 4 if config.objective else 1  # a black box may send its scale and bounds
         central = central_evaluator(config)
         self._settled = _Settled()
@@ -174,6 +180,22 @@ class _Service:
         self._labels: frozenset[int] | None = None
         self._sources: dict[str, str] = {}
         self._told: set[tuple[str, str]] = set()  # who was refused, and why
+
+    def revoke(self, revoked: Revoked) -> None:
+        """Refuse these clients, and read their file again when the process is sent SIGHUP."""
+        self._revoked = revoked
+        if revoked.file is not None and hasattr(signal, "SIGHUP"):
+            # In a thread of its own: the signal may come while this one holds a lock of the roster.
+            signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=self._revoke_again, daemon=True).start())
+
+    def _revoke_again(self) -> None:
+        try:
+            self._revoked.read_again()
+        except DataError as error:
+            self._report(f"{error}; the clients that were refused before are refused")
+            return
+        self._report(f"{self._revoked.file} was read again")
+        self.roster.dismiss_revoked(self._revoked.refuses)
 
     def most_bytes(self) -> int:
         """Return the longest accepted reply: room for x and some text, or the limit until n is known."""
@@ -202,6 +224,7 @@ class _Service:
             count_given=self._count_given,
             units=settled.units,
             first=settled.by,
+            revoked=self._revoked.refuses,
             most_dimension=max(0, self._limit - _HEADERS) // (8 * self._vectors),
             miscounts=self._miscounts,
             columns="" if self._begun or named is None else named.names,  # later the run's features name them

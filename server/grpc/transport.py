@@ -26,6 +26,7 @@ from zofedht.server.grpc.descriptors import most_connections, raise_descriptor_l
 from zofedht.server.grpc.event_loop import event_loop, wait_for
 from zofedht.server.grpc.fit_encoder import FitEncoder
 from zofedht.server.grpc.places import Place, Places
+from zofedht.server.grpc.revoked import serial_of
 from zofedht.server.grpc.roster import ResidentProxy, Roster
 
 __all__ = ["GrpcServer", "JoinService", "start_grpc_server"]
@@ -105,9 +106,10 @@ class JoinService:
         finally:
             self._places.leave(place)
         proxy = ResidentProxy(hello, conversation, self._encoder, self._roster.traffic)
+        proxy.serial = _serial(context)
         conversation.accept(self._most_bytes)
         # One client at a time, since all this is one thread: the first may decide what is expected of the next.
-        refused = refusal(hello, self._expected(), certified)
+        refused = refusal(hello, self._expected(), certified, proxy.serial)
         taken = None if refused else self._roster.admit(proxy)
         if refused is not None:
             self._refused(hello.name, refused.reason)
@@ -169,6 +171,11 @@ def _question(ins: GetPropertiesIns) -> bytes:
 
 _WELCOME = _question(GetPropertiesIns({}))
 """The second question about properties admits a client; it has no answer."""
+
+
+def _serial(context: grpc.aio.ServicerContext[bytes, bytes]) -> str:
+    shown = context.auth_context().get("x509_pem_cert")
+    return serial_of(shown[0]) if shown else ""
 
 
 def _common_name(context: grpc.aio.ServicerContext[bytes, bytes]) -> str | None:
