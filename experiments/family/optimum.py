@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from zofedht.common.blas import one_thread
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.losses import LOGISTIC, SQUARED_HINGE, ScoreLoss
 from zofedht.common.objective.base import Objective
@@ -26,7 +27,8 @@ def least_loss(objective: Objective) -> float | None:
         return float(np.mean(loss.value(scores, y))) + 0.5 * l2 * float(x @ x), gradient
 
     options = {"maxiter": 5000, "maxfun": 20_000, "ftol": 1e-12, "gtol": 1e-9}
-    return float(minimize(both, objective.zeros(), jac=True, method="L-BFGS-B", options=options).fun)
+    with one_thread():
+        return float(minimize(both, objective.zeros(), jac=True, method="L-BFGS-B", options=options).fun)
 
 
 def _derivative(loss: ScoreLoss, scores: Vector, y: Vector) -> Vector:
