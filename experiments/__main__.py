@@ -104,8 +104,9 @@ def _family(args: argparse.Namespace) -> int:
         datasets=args.dataset or (("digits",) if args.quick else ("digits", "mnist", "fashion-mnist")),
         models=args.model or ("logistic", "svm-squared-hinge"),
         partitions=args.partition or ("iid", "thirds", "sorted"),
-        methods=tuple(METHODS),
+        methods=args.methods or tuple(METHODS),
         seeds=args.seeds,
+        epochs=args.epochs,
         data_dir=_data_dir(args),
     )
     out = args.out.expanduser()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.choices import PARTITIONS, UPLINKS
+from zofedht.experiments.family.methods import METHODS
 from zofedht.experiments.study.cells import DATASETS, MODELS, PARTITION_NAMES
-from zofedht.experiments.study.presets import PRESETS
+from zofedht.experiments.study.presets import EPOCHS, PRESETS
 
 __all__ = ["parser"]
 
@@ -99,6 +100,10 @@ def _family(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--model", nargs="+", choices=("logistic", "svm-squared-hinge", "svm-hinge", "mlp"), default=None
     )
     family.add_argument("--partition", nargs="+", choices=PARTITIONS, default=None)
+    family.add_argument(
+        "--methods", metavar="NAME", nargs="+", choices=tuple(METHODS), help="some of the methods (all)"
+    )
+    family.add_argument("--epochs", metavar="E", type=_at_least(1), default=EPOCHS, help="evaluations a row (500)")
     family.add_argument("--seeds", metavar="N", type=_at_least(1), default=3, help="runs of each best step (3)")
     family.add_argument("--jobs", metavar="J", type=_at_least(1), default=1, help="worker processes (1)")
     family.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")

@@ -106,7 +106,7 @@ ARROWS = {
         "family": "report study",
         "theory": "report",
         "trust": "report",
-        "cli": "study",
+        "cli": "family study",
         "__main__": "auto cli family report study theory trust",
     },
 }
