@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from zofedht.common.errors import RoundError
 from zofedht.common.random.streams import stream
 from zofedht.common.wire.messages import Member
 
-__all__ = ["in_order", "in_turn", "redraw", "select"]
+__all__ = ["as_people_sort", "in_order", "in_turn", "redraw", "select"]
 
 
 def in_order(names: Sequence[str]) -> list[str]:
     """Return names sorted as people do: client-2 before client-10."""
-    return sorted(names, key=_as_people_sort)
+    return sorted(names, key=as_people_sort)
 
 
-def _as_people_sort(name: str) -> tuple[list[tuple[int, int, str]], str]:
+@lru_cache(maxsize=2**16)
+def as_people_sort(name: str) -> tuple[list[tuple[int, int, str]], str]:
+    """Return the key by which ``in_order`` sorts."""
     parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name)]
     return parts, name  # the name itself breaks the tie of 1 and 01
 
 
 def in_turn(members: Sequence[Member]) -> list[Member]:
     """Return members by shard, then by name: the order that draws count in, whoever connected first."""
-    return sorted(members, key=lambda member: (member.shard_index, _as_people_sort(member.name)))
+    return sorted(members, key=lambda member: (member.shard_index, as_people_sort(member.name)))
 
 
 def select(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -29,7 +30,7 @@ from flwr.server.client_proxy import ClientProxy
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Member
 from zofedht.common.wire.npy import MOST_OF_A_START, decode_vectors
-from zofedht.server.core.selection import in_order
+from zofedht.server.core.selection import as_people_sort
 from zofedht.server.core.traffic import Traffic
 from zofedht.server.flower.proxies import PromptProxy
 from zofedht.server.grpc.admission import other_draws
@@ -117,6 +118,7 @@ class Roster(SimpleClientManager):
         super().__init__()
         self.traffic = Traffic()  # of the rounds, without introductions and evaluations
         self._names: dict[str, ResidentProxy] = {}
+        self._order: list[str] = []  # the names as people sort them
         self._lock = threading.Lock()
         self._report = report
         self.on_admit: Callable[[Hello], None] = lambda hello: None  # hears of each admitted client
@@ -141,7 +143,10 @@ class Roster(SimpleClientManager):
             if present is not None:
                 present.conversation.close("it came back over a new connection")
                 self.unregister(present)
-            self._give(proxy)
+            if self._sizes and self._give(proxy, self._held()):
+                self._keep()
+            if present is None:
+                insort(self._order, proxy.hello.name, key=as_people_sort)
             self._names[proxy.hello.name] = proxy
             self.register(proxy)
             self.last_change = time.monotonic()
@@ -164,6 +169,7 @@ class Roster(SimpleClientManager):
             if self._names.get(proxy.hello.name) is not proxy:
                 return  # it came back over a new connection
             del self._names[proxy.hello.name]
+            self._order.remove(proxy.hello.name)
             self.unregister(proxy)
             self.last_change = time.monotonic()
         why = f" ({proxy.conversation.complaint})" if proxy.conversation.complaint else ""
@@ -172,8 +178,13 @@ class Roster(SimpleClientManager):
     def connected(self) -> dict[str, ResidentProxy]:
         """Return the connected clients by name, in natural order."""
         with self._lock:
-            present = {name: proxy for name, proxy in self._names.items() if not proxy.conversation.closed}
-        return {name: present[name] for name in in_order(list(present))}
+            ordered = [(name, self._names[name]) for name in self._order]
+        return {name: proxy for name, proxy in ordered if not proxy.conversation.closed}
+
+    def present(self) -> int:
+        """Return how many clients are connected."""
+        with self._lock:
+            return sum(not proxy.conversation.closed for proxy in self._names.values())
 
     def deal(
         self, sizes: Sequence[int], kept: Mapping[str, int], remember: Callable[[Mapping[str, int]], None]
@@ -185,23 +196,33 @@ class Roster(SimpleClientManager):
         """
         with self._lock:
             self._dealt, self._sizes, self._remember = dict(kept), sizes, remember
-            waiting = [self._names[name] for name in in_order(list(self._names))]
-            for proxy in waiting:
-                self._give(proxy)
+            waiting = [self._names[name] for name in self._order]
+            held = self._held()
+            changed = [self._give(proxy, held) for proxy in waiting]
+            if any(changed):
+                self._keep()
 
-    def _give(self, proxy: ResidentProxy) -> None:
+    def _held(self) -> Counter[int]:
+        """Return how many connected clients hold each shard; they hold their old one even before they are dealt it."""
+        return Counter(self._dealt.get(other.hello.name, other.shard_index) for other in self._names.values())
+
+    def _give(self, proxy: ResidentProxy, held: Counter[int]) -> bool:
+        """Deal the client its shard; return whether its name had none."""
         if not self._sizes or proxy.hello.source != "partition" or proxy.hello.shard_index != OWN_ROWS:
-            return
+            return False
         name = proxy.hello.name
-        if name not in self._dealt:
-            # A connected client holds its old shard even before it is dealt again.
-            held = Counter(self._dealt.get(other.hello.name, other.shard_index) for other in self._names.values())
+        new = name not in self._dealt
+        if new:
             self._dealt[name] = min(range(len(self._sizes)), key=lambda index: (held[index], index))
-            try:
-                self._remember(self._dealt)
-            except DataError as error:  # a full disk: the next change is another chance
-                self._report(f"the shards of the clients cannot be kept: {error}")
+            held[self._dealt[name]] += 1
         proxy.shard_index = self._dealt[name]
+        return new
+
+    def _keep(self) -> None:
+        try:
+            self._remember(self._dealt)
+        except DataError as error:  # a full disk: the next change is another chance
+            self._report(f"the shards of the clients cannot be kept: {error}")
 
     def members(self) -> dict[Member, ClientProxy]:
         """Return the clients that can be drawn now and their connections; a client with a late answer cannot."""

@@ -258,7 +258,7 @@ class _Service:
         """
         reminded = time.monotonic()
         while True:
-            present = len(self.roster.connected())
+            present = self.roster.present()
             quiet = time.monotonic() - self.roster.last_change
             if present >= clients and (quiet >= settle or self._begun):
                 return
@@ -278,7 +278,7 @@ class _Service:
 
     def begin(self, folder: RunFolder) -> RunConfig:
         """Fix num-clients and, if only the clients know it, n; begin the result folder."""
-        expected, present = self.expected(), len(self.roster.connected())
+        expected, present = self.expected(), self.roster.present()
         if expected.black_box:  # no shards of one data set: all connected clients count
             self._count = self._count or max(expected.shard_count, present, 1)
         else:
