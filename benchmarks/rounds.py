@@ -70,7 +70,7 @@ def measure(engine: str, clients: int, columns: int, rounds: int) -> tuple[float
         }  # fmt: skip
         with _started(engine, folder, clients, keys) as watched:
             cpu_before, cpu_after = _watch(folder / "out" / "history.jsonl", watched, rounds)
-        marks = [row["seconds"] for row in _rows(folder / "out" / "history.jsonl")]
+        marks = [row["seconds"] for row in history_rows(folder / "out" / "history.jsonl")]
         return statistics.median(np.diff(marks)), (cpu_after - cpu_before) / (rounds - 1)
 
 
@@ -96,24 +96,26 @@ def _started(engine: str, folder: Path, clients: int, keys: dict[str, object]) -
             yield list(sites.processes)
         elif engine == "grpc":
             command = [_SERVER, "serve", "--address", "127.0.0.1:0", "--insecure", "--min-clients", str(clients)]
-            server = _spawn(stack, [*command, "--out", out, "--set", *assignments])
-            port = _port(server)
+            server = spawn(stack, [*command, "--out", out, "--set", *assignments])
+            port = port_of(server)
             share = [range(first, clients, _CLIENT_PROCESSES) for first in range(min(_CLIENT_PROCESSES, clients))]
             host = [sys.executable, "-m", "benchmarks.many_clients", port, str(keys["dataset"]), str(clients)]
-            hosts = [_spawn(stack, [*host, *map(str, indices)]) for indices in share]
+            hosts = [spawn(stack, [*host, *map(str, indices)]) for indices in share]
             yield [server, *hosts]
         else:
-            yield [_spawn(stack, [_SERVER, "run", "--engine", engine, "--out", out, "--set", *assignments])]
+            yield [spawn(stack, [_SERVER, "run", "--engine", engine, "--out", out, "--set", *assignments])]
 
 
-def _spawn(stack: ExitStack, command: Sequence[str]) -> subprocess.Popen[str]:
+def spawn(stack: ExitStack, command: Sequence[str]) -> subprocess.Popen[str]:
+    """Start a command, and kill it at the end."""
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     stack.callback(process.wait)
     stack.callback(process.kill)
     return process
 
 
-def _port(server: subprocess.Popen[str]) -> str:
+def port_of(server: subprocess.Popen[str]) -> str:
+    """Wait until a server listens, and return its port."""
     assert server.stderr is not None
     for line in server.stderr:
         if line.startswith("listening on port"):
@@ -126,7 +128,7 @@ def _watch(history: Path, processes: Sequence[subprocess.Popen[str]], rounds: in
     first = None
     latest: dict[int, float] = {}  # a process that has just ended keeps what it was last seen with
     while True:
-        lines = len(_rows(history)) if history.exists() else 0
+        lines = len(history_rows(history)) if history.exists() else 0
         for process in processes:
             latest[process.pid] = max(latest.get(process.pid, 0.0), _cpu(process.pid))
         used = sum(latest.values())
@@ -138,7 +140,8 @@ def _watch(history: Path, processes: Sequence[subprocess.Popen[str]], rounds: in
         time.sleep(0.02)
 
 
-def _rows(history: Path) -> list[dict[str, float]]:
+def history_rows(history: Path) -> list[dict[str, float]]:
+    """Return the rounds that a history has now."""
     return [json.loads(line) for line in history.read_text().splitlines() if line.endswith("}")]
 
 

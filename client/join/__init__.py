@@ -3,3 +3,8 @@
 Others use ``command`` (join: what the command does) and ``ledger`` (ledger_text: what a device has sent and got).
 ``resident`` answers the server, ``bounds`` are the owner's limits on what is answered, ``transport`` is the connection.
 """
+
+import os
+
+# Raw lines of gRPC's C core say on the client's terminal what the sentences of this program say better.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")

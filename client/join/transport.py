@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,10 +27,16 @@ from zofedht.common.wire.pieces import pieces_of
 
 __all__ = ["Connection", "answer_to", "stay_joined"]
 
-_METHOD = "/flwr.proto.FlowerService/Join"
+METHOD = "/flwr.proto.FlowerService/Join"
 _MOST_REASON = 1000  # characters of what a server says
+_LEAST_SILENCE, _MOST_SILENCE = 5.0, 20.0  # seconds until a server must have asked its first question
 _MAY_BE_TLS = "andshake|ertificate|SSL|erification|Socket closed|reset|Broken pipe"
-_FATAL = {grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED}
+_FATAL = {
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.OUT_OF_RANGE,  # a message that is too long, and would be the next time
+    grpc.StatusCode.UNIMPLEMENTED,
+}
 
 
 @dataclass(frozen=True)
@@ -41,8 +49,8 @@ class Connection:
     max_message_bytes: int = 512 * 2**20
     max_wait: float = float("inf")  # seconds without a connection after which to give up
 
-    def channel(self) -> grpc.Channel:
-        """Open a channel; grpcio takes proxies from the environment."""
+    def options(self) -> list[tuple[str, Any]]:
+        """Return the channel's options."""
         options: list[tuple[str, Any]] = [
             ("grpc.max_receive_message_length", self.max_message_bytes),
             ("grpc.max_send_message_length", -1),
@@ -53,12 +61,16 @@ class Connection:
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.use_local_subchannel_pool", 1),  # each try is a new connection without a back-off
         ]
-        if self.tls is None:
-            return grpc.insecure_channel(self.address, options)
         if self.server_name:
             options.append(("grpc.ssl_target_name_override", self.server_name))
+        return options
+
+    def channel(self) -> grpc.Channel:
+        """Open a channel; grpcio takes proxies from the environment."""
+        if self.tls is None:
+            return grpc.insecure_channel(self.address, self.options())
         shown = grpc.ssl_channel_credentials(self.tls.authority, self.tls.key, self.tls.certificate)
-        return grpc.secure_channel(self.address, shown, options)
+        return grpc.secure_channel(self.address, shown, self.options())
 
 
 def stay_joined(
@@ -92,13 +104,15 @@ def stay_joined(
         When the server refuses this client, or after ``max_wait`` seconds without a connection.
     """
     patience = Patience(connection.max_wait)
+    silence = min(max(connection.max_wait, _LEAST_SILENCE), _MOST_SILENCE)
+    report(f"connecting to {connection.address}")
 
     def welcome() -> None:
         patience.admitted()
         connected(True)
 
     while True:
-        line = _Line(connection, client, welcome, report, sent)
+        line = _Line(connection, client, welcome, report, sent, silence)
         try:
             line.answer_until_over()
         except grpc.RpcError as error:
@@ -109,6 +123,11 @@ def stay_joined(
             connected(False)
         if line.admitted:
             patience.lost()
+        if line.admitted and code is grpc.StatusCode.RESOURCE_EXHAUSTED:  # it would come again with every try
+            raise JoinError(
+                f"the server at {connection.address} sends a longer message than the {connection.max_message_bytes}"
+                f' bytes that this client takes: {reason}; smaller `memory` or wire-dtype = "float32" shortens it'
+            )
         pause = None if code in _FATAL else patience.pause(taken=code is grpc.StatusCode.ALREADY_EXISTS)
         if pause is None and (code in _FATAL or code is grpc.StatusCode.ALREADY_EXISTS):
             raise JoinError(f"the server at {connection.address} refuses this client: {reason}")
@@ -130,8 +149,10 @@ class _Line:
         welcome: Callable[[], None],
         report: Callable[[str], None],
         sent: Callable[[ClientMessage], None],
+        silence: float,
     ) -> None:
         self._connection = connection
+        self._silence = silence
         self._report, self._sent = report, sent
         self._client = client
         self._welcome = welcome
@@ -145,10 +166,14 @@ class _Line:
         """
         answers: queue.SimpleQueue[ClientMessage | None] = queue.SimpleQueue()
         with self._connection.channel() as channel:
-            join = channel.stream_stream(_METHOD, response_deserializer=ServerMessage.FromString)
-            messages: Iterator[ServerMessage] = join(_pieces(answers))
+            join = channel.stream_stream(METHOD, response_deserializer=ServerMessage.FromString)
+            messages = join(_pieces(answers))
+            watch = threading.Timer(self._silence, messages.cancel)
+            watch.daemon = True
+            watch.start()
             try:
                 for message in messages:
+                    watch.cancel()
                     kind = message.WhichOneof("msg")
                     if kind == "reconnect_ins":
                         return
@@ -161,13 +186,22 @@ class _Line:
                     self._sent(answer)
                     answers.put(answer)
                 raise _StreamEndedError
+            except grpc.RpcError as error:
+                if error.code() is grpc.StatusCode.CANCELLED and not self._introduced:
+                    raise _SilentError(self._silence) from error
+                raise
             finally:
+                watch.cancel()
                 answers.put(None)
 
     def reason(self, error: Any) -> str:
         """Return why the connection ended and, where certificates may be the cause, the way out."""
         details = printable(str(error.details() or error.code().name), _MOST_REASON).rpartition("last error: ")[2]
         details = re.sub(r"^[A-Z_]+: (ipv[46]:\S+: )?", "", details)
+        if not self._introduced and (variable := _proxy(self._connection.address)):
+            details += f"; the connection goes through the proxy of {variable}: put the server's host into no_proxy"
+        if self._connection.tls and "Peer name" in details:
+            return f"{details}; --server-name must be a name in the server's certificate"
         # A server hangs up on a wrong certificate, which looks like a lost connection.
         if self._connection.tls and not self._introduced and re.search(_MAY_BE_TLS, details):
             details += (
@@ -182,6 +216,31 @@ class _Line:
 def _pieces(answers: queue.SimpleQueue[ClientMessage | None]) -> Iterator[bytes]:
     for answer in iter(answers.get, None):
         yield from pieces_of(answer.SerializeToString())
+
+
+def _proxy(address: str) -> str:
+    """Return the variable that names the proxy that grpc takes for an address, or an empty text."""
+    host = address.rpartition(":")[0]
+    spared = os.environ.get("no_proxy", "")
+    if any(part.strip() and host.endswith(part.strip()) for part in spared.split(",")):
+        return ""
+    return next((name for name in ("grpc_proxy", "https_proxy", "http_proxy") if os.environ.get(name)), "")
+
+
+class _SilentError(grpc.RpcError):  # type: ignore[misc]
+    """The port takes the connection and says nothing."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return (
+            f"nothing has answered there for {self._seconds:g} seconds; is it the port of zofedht-server serve, and not"
+            " that of another service or a half-open tunnel?"
+        )
 
 
 class _StreamEndedError(grpc.RpcError):  # type: ignore[misc]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from zofedht.common.errors import MessageError
 
-__all__ = ["MOST_OF_A_PIECE", "Assembly", "pieces_of"]
+__all__ = ["MOST_OF_A_PIECE", "Assembly", "TooLongError", "pieces_of"]
 
 MOST_OF_A_PIECE = 64 * 1024
 """Bytes of a piece."""
@@ -31,6 +31,10 @@ def pieces_of(message: bytes) -> Iterator[bytes]:
     yield _LENGTH.pack(len(message)) + message[:first]
     for start in range(first, len(message), MOST_OF_A_PIECE):
         yield message[start : start + MOST_OF_A_PIECE]
+
+
+class TooLongError(MessageError):
+    """A message is longer than it may be; to send it again would not help."""
 
 
 class Assembly:
@@ -74,5 +78,5 @@ class Assembly:
             raise MessageError(f"its message must begin with its length in {_LENGTH.size} bytes, got {len(piece)}")
         (self._length,) = _LENGTH.unpack_from(piece)
         if self._length > (most := self.most_bytes()):
-            raise MessageError(f"its message must have at most {most} bytes, got {self._length}")
+            raise TooLongError(f"its message must have at most {most} bytes, got {self._length}")
         self._held = bytearray()

@@ -6,3 +6,8 @@ reads its name), ``admission`` (who may join, by introduction and certified name
 may be), ``event_loop`` (the thread of all clients), ``conversation`` (messages to a client), ``health`` and
 ``certificates`` (make_certificates: they are only made there).
 """
+
+import os
+
+# Raw lines of gRPC's C core say on the server's terminal what the sentences of this program say better.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")

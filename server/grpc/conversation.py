@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from flwr.proto.transport_pb2 import ClientMessage
 
 from zofedht.common.errors import MessageError
-from zofedht.common.wire.pieces import Assembly
+from zofedht.common.wire.pieces import Assembly, TooLongError
 from zofedht.server.core.traffic import Traffic
 
 __all__ = ["GRPC_PREFIX", "Conversation", "LostClient"]
@@ -57,6 +57,7 @@ class Conversation:
         self._wake: asyncio.Future[None] | None = None  # of ``outgoing``, while it waits
         self._end = ""  # why the stream has ended
         self.complaint = ""  # the client's fault, if that ended the stream
+        self.too_long = False  # the fault is a message that would come again
 
     def accept(self, most_bytes: Callable[[], int]) -> None:
         """Accept messages of so many bytes from now on; what the callable returns may change."""
@@ -84,6 +85,9 @@ class Conversation:
             question.traffic.received(len(piece) + GRPC_PREFIX)
         try:
             data = self._assembly.take(piece)
+        except TooLongError as error:
+            self.too_long = True
+            return f"{error}; --max-message-mb of the server bounds it"
         except MessageError as error:
             return str(error)
         if data is None:

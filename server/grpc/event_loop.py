@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Coroutine
 from functools import cache
 from typing import Any, TypeVar
 
-__all__ = ["event_loop", "wait_for"]
+__all__ = ["event_loop", "interrupt", "wait_for"]
 
 _T = TypeVar("_T")
 _starting = threading.Lock()
@@ -26,8 +27,20 @@ def event_loop() -> asyncio.AbstractEventLoop:
 @cache
 def _started() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True, name="grpc").start()
+
+    def run() -> None:
+        try:
+            loop.run_forever()
+        finally:
+            interrupt()
+
+    threading.Thread(target=run, daemon=True, name="grpc").start()
     return loop
+
+
+def interrupt() -> None:
+    """Interrupt the program, since nobody listens any more: a run is saved, and its process ends with code 130."""
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def wait_for(work: Coroutine[Any, Any, _T]) -> _T:

@@ -7,6 +7,7 @@ service definition directly, and are the only modules to replace.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -23,7 +24,7 @@ from zofedht.common.wire.pieces import MOST_OF_A_PIECE
 from zofedht.server.grpc.admission import Expected, refusal
 from zofedht.server.grpc.conversation import Conversation, LostClient
 from zofedht.server.grpc.descriptors import most_connections, raise_descriptor_limit
-from zofedht.server.grpc.event_loop import event_loop, wait_for
+from zofedht.server.grpc.event_loop import event_loop, interrupt, wait_for
 from zofedht.server.grpc.fit_encoder import FitEncoder
 from zofedht.server.grpc.places import Place, Places
 from zofedht.server.grpc.revoked import serial_of
@@ -93,7 +94,8 @@ class JoinService:
             reader.cancel()
         if conversation.complaint:
             text = f"the server ended the connection: {conversation.complaint}"
-            await context.abort(grpc.StatusCode.ABORTED, text)
+            code = grpc.StatusCode.OUT_OF_RANGE if conversation.too_long else grpc.StatusCode.ABORTED
+            await context.abort(code, text)
 
     async def _carry(
         self, conversation: Conversation, context: grpc.aio.ServicerContext[bytes, bytes], writer: asyncio.Future[None]
@@ -196,9 +198,18 @@ class GrpcServer:
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._server = server
+        self._stopped = False
+        self._watch = asyncio.run_coroutine_threadsafe(self._end_with_the_listener(), event_loop())
+
+    async def _end_with_the_listener(self) -> None:
+        await self._server.wait_for_termination()
+        if not self._stopped:
+            print("the gRPC listener has ended, so the server ends, too", file=sys.stderr, flush=True)
+            interrupt()
 
     def stop(self, grace: float) -> None:
         """End all streams, within ``grace`` seconds, and listen no more."""
+        self._stopped = True
         wait_for(self._server.stop(grace))
 
 

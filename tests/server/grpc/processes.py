@@ -211,9 +211,10 @@ class Site:
         return process
 
     def close(self) -> None:
-        """Kill what still runs; then nothing may have printed a traceback or a deprecation banner."""
+        """Kill what still runs; then nothing may have printed a traceback, a deprecation or a line of gRPC's."""
         for process in self._processes:
             process.kill()
         for process in self._processes:
             assert "deprecat" not in process.text.lower(), process.text
             assert "Traceback" not in process.text, process.text
+            assert ".cc:" not in process.text, process.text  # a line of gRPC's C core

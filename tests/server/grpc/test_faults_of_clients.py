@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 import pytest
@@ -129,7 +130,9 @@ def test_an_oversized_answer_costs_its_slot_only(site: Site):
     ends_complete(site, server, 6)
     assert {f["client"] for f in site.failures()} == {"c2"}
     assert all(row["replies"] >= 2 for row in site.history())
-    assert "trying again" in evil.text
+    assert evil.ends() == 2  # the message would be as long the next time
+    assert re.search(r"at most \d+ bytes, got 30\d+; --max-message-mb of the server bounds it", evil.text)
+    assert "trying again" not in evil.text
 
 
 def test_a_missing_loss_does_not_stop_the_run(site: Site):

@@ -9,12 +9,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import grpc
+import pytest
+from flwr.common import GetPropertiesIns
 
 from tests.server.grpc.processes import Site
 from tests.server.grpc.test_hostile_messages import JOIN, goes_on
 from tests.waiting import PATIENCE, until
 from zofedht.client.join.transport import Connection
 from zofedht.common.tls import read_tls
+from zofedht.server.grpc.admission import Expected
+from zofedht.server.grpc.event_loop import wait_for
+from zofedht.server.grpc.roster import Roster
+from zofedht.server.grpc.transport import JoinService, start_grpc_server
 
 
 class Silent:
@@ -114,3 +120,21 @@ def test_silent_peers_at_its_address_keep_nobody_out(site: Site):
         until(lambda: any(peer.code for peer in peers), "some to be turned away")
         site.client("c0", "--partition", "0/3").says("joined")
     assert server.code is None
+
+
+def test_a_server_whose_listener_has_ended_ends():
+    """As by a Ctrl-C, which saves the run and gives exit code 130."""
+    service = JoinService(
+        Roster(lambda text: None),
+        lambda: GetPropertiesIns({}),
+        lambda: Expected(0, 0, False, False),
+        lambda: 1000,
+    )
+    server, _ = start_grpc_server("127.0.0.1:0", service, tls=None)
+
+    def lose_the_listener() -> None:
+        wait_for(server._server.stop(0.0))  # and not by the server's own stop
+        until(lambda: False, "the interrupt")
+
+    with pytest.raises(KeyboardInterrupt):
+        lose_the_listener()
