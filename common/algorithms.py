@@ -90,6 +90,12 @@ ALGORITHMS = {
             "Li et al. 2025",
             slope="forward", slopes_per_step=10, radius=1e-3, local_steps=1, **_ALONG_SHARED,
         ),
+        _isotropic(
+            "fzoo",
+            "forward slopes along signs, divided by their standard deviation",
+            "Dang et al. 2025",
+            slope="forward", slopes_per_step=8, probe="rademacher", radius=1e-3, local_steps=1, slope_scale="spread",
+        ),
         Algorithm(
             "guided-es",
             "trajectory",

@@ -31,6 +31,7 @@ __all__ = [
     "SAMPLINGS",
     "SERVER_STEPS",
     "SLOPES",
+    "SLOPE_SCALES",
     "STEP_SCHEDULES",
     "SVMLIGHT_INDICES",
     "UNSAID",
@@ -61,6 +62,7 @@ MODELS = ("logistic", "svm-hinge", "svm-squared-hinge", "mlp", "quadratic")
 COVARIANCES = ("trace", "paper")
 SLOPES = ("central", "forward")
 LAWS = ("isotropic", "trajectory", "shrunk", "either", "cone", "diagonal")
+SLOPE_SCALES = ("none", "spread")
 PROBE_LAWS = ("gaussian", "rademacher", "sphere")
 STEP_SCHEDULES = ("linear", "inverse-sqrt", "constant")
 INITS = (AUTO, "zeros", "ones", "random")

@@ -53,6 +53,8 @@ def local_steps(objective: Objective, x: Vector, plan: Plan, anchor: Vector | No
 
 def _fused_steps(objective: Objective, x: Vector, plan: Plan, falls: Falls) -> tuple[Vector, Vector, Vector] | None:
     """Return move, slopes and losses from loops written for the model, or None where there are no faster ones."""
+    if plan.spec.slope_scale != "none":
+        return None
     if isinstance(objective, LinearObjective | MlpObjective) and runs_compiled(plan.spec.kernel):
         from zofedht.client.kernels import steps as compiled_steps  # numba is there only with the extra ``fast``
 
@@ -98,7 +100,14 @@ def _checked_probes(
         raise raised_by_objective(error, step=step) from error
     for slope in measured.slopes:
         _require_finite(float(slope), step)
-    return measured
+    return measured if plan.spec.slope_scale == "none" else measured._replace(slopes=_by_spread(measured.slopes))
+
+
+def _by_spread(slopes: Vector) -> Vector:
+    """Return slopes over their standard deviation (FZOO, Dang et al. 2025); equal slopes tell no scale and become 0."""
+    largest = float(np.max(np.abs(slopes))) or 1.0  # squares of large slopes overflow
+    spread = float(np.std(slopes / largest, ddof=1))
+    return slopes / largest / spread if spread > 0.0 else np.zeros_like(slopes)
 
 
 def _require_finite(slope: float, step: int) -> None:

@@ -61,6 +61,12 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
             "rounds",
             "rounds must be at least 1 when there is no budget, got 0 (or set budget to a number of evaluations)",
         )
+    if config.slope_scale == "spread" and config.slopes_per_step < 2:
+        yield Problem(
+            "slopes-per-step",
+            f"slopes-per-step must be at least 2 where slope-scale is spread, got {config.slopes_per_step}: one slope"
+            " has no standard deviation",
+        )
     if config.aggregation != "mean":
         yield from _of_aggregation(config)
     yield from _of_privacy(config)
@@ -80,7 +86,7 @@ def _of_secure_aggregation(config: RunConfig) -> Iterator[Problem]:
         "aggregation": ("mean", "the other rules look at each slot's slopes"),
         "weighting": ("uniform", "the sum is taken with equal weights"),
     }
-    given = config.to_mapping()
+    given = config.settled()
     for key, (value, why) in wanted.items():
         if given[key] != value:
             yield Problem(key, f"{key} must be {value} under secure-aggregation, got {given[key]!r}: {why}")
@@ -134,6 +140,12 @@ def _of_privacy(config: RunConfig) -> Iterator[Problem]:
             "sampling",
             f"sampling must be without-replacement {which}, which counts one slot of a client in a round, got"
             f" {config.sampling!r}",
+        )
+    if config.slope_scale != "none":
+        yield Problem(
+            "slope-scale",
+            f"slope-scale must be none {which}, got {config.slope_scale!r}: a slope that is divided by others has no"
+            " bound on what one row changes",
         )
     if config.row.shrinks:
         yield Problem(
@@ -203,6 +215,12 @@ def _of_aggregation(config: RunConfig) -> Iterator[Problem]:
 
 
 def _of_auto_steps(config: RunConfig) -> Iterator[Problem]:
+    if config.slope_scale != "none":
+        yield Problem(
+            "step-size",
+            f"step-size must be a number when slope-scale is {config.slope_scale}, since auto learns from slopes as"
+            " they are",
+        )
     if (config.server_step, config.server_rate) != ("mean", 1.0):
         yield Problem(
             "step-size",

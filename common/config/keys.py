@@ -23,6 +23,7 @@ from zofedht.common.choices import (
     PROBE_LAWS,
     SAMPLINGS,
     SERVER_STEPS,
+    SLOPE_SCALES,
     SLOPES,
     STEP_SCHEDULES,
     SVMLIGHT_INDICES,
@@ -203,6 +204,13 @@ class Keys:
         rule=default_or(at_least(1, 10**4)),
         kind=int,
         otherwise=1,
+    )
+    slope_scale: str = _key(
+        UNSAID,
+        "what the slopes of a step are divided by: nothing, or their standard deviation (spread), so that a step's"
+        " length is about eta sqrt(q n); default: the algorithm's, else none",
+        rule=one_of((UNSAID, *SLOPE_SCALES)),
+        otherwise="none",
     )
     probe: str = _key(
         UNSAID,

@@ -45,6 +45,7 @@ class StepSpec:
     batch_size: int = _as("batch_size")  # b; 0: the whole shard
     slope: str = _as("slope")
     slopes_per_step: int = _as("slopes_per_step", default=1)  # q
+    slope_scale: str = _as("slope_scale", default="none")
     probe: str = _as("probe")
     kernel: str = _as("kernel")
     uplink: str = _as("uplink")

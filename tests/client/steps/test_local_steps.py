@@ -288,3 +288,24 @@ def test_diverging_slopes_are_told_with_cause_and_step(fused: bool) -> None:
         _run(objective if fused else Exact(objective), step_size=1e200, batch_size=0)
     assert caught.value.cause == "not-finite"
     assert caught.value.step is not None
+
+
+def test_slopes_by_their_spread_ignore_the_scale_of_losses() -> None:
+    """FZOO: c / sd(c) with q - 1 in the variance; losses in other units give the same move."""
+    keys = {"slope": "forward", "slopes_per_step": 4, "local_steps": 3}
+    objective = _quadratic()
+    plain, scaled = (_run(objective, slope_scale=scale, step_size=1e-9, **keys) for scale in ("none", "spread"))
+    slopes = plain.slopes.reshape(3, 4)
+    np.testing.assert_allclose(scaled.slopes[:4], slopes[0] / np.std(slopes[0], ddof=1), rtol=1e-6)
+
+    class Louder(Objective):
+        dim = objective.dim
+
+        def __len__(self) -> int:
+            return len(objective)
+
+        def value(self, x: Vector, batch: Any) -> float:
+            return 1024.0 * float(objective.value(x, batch))
+
+    louder, quiet = (_run(one, slope_scale="spread", step_size=0.01, **keys) for one in (Louder(), objective))
+    np.testing.assert_allclose(louder.move, quiet.move, rtol=1e-5)

@@ -26,6 +26,12 @@ def test_slopes_over_flower_equal_in_process(directions: str, changes: dict[str,
     assert sha256_of_x(fit(config, nodes(2)).state.x) == sha256_of_x(run_in_process(config).state.x)
 
 
+@pytest.mark.parametrize("algorithm", ["conmezo", "decomfl", "fzoo", "guided-es", "hiso", "sges", "zo-adam"])
+def test_rows_over_flower_equal_in_process(algorithm: str):
+    config = small(train_rows=240, algorithm=algorithm, rounds=4, step_size=0.1)
+    assert sha256_of_x(fit(config, nodes(2)).state.x) == sha256_of_x(run_in_process(config).state.x)
+
+
 @pytest.mark.parametrize("uplink", ["move", "slopes"])
 def test_the_history_tells_the_bytes_that_went_over(tmp_path: Path, uplink: str):
     folder = RunFolder(tmp_path / "run")
