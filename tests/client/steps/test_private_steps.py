@@ -60,7 +60,7 @@ def _rows(last: float) -> LinearObjective:
 
 
 @pytest.mark.parametrize("together", [1, 3])
-def test_one_row_changes_the_slopes_of_a_step_by_the_noise_over_z(together: int) -> None:
+def test_one_row_changes_slopes_by_noise_over_z(together: int) -> None:
     """Whatever the row holds: the first step is at one w, and the noise is C sqrt(q) / b times z."""
     keys = {"batch_size": 4, "noise_multiplier": _TINY, "clip": 0.01, "local_steps": 1, "slopes_per_step": together}
     changes = []

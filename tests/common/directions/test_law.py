@@ -139,7 +139,7 @@ def test_basis_is_left_unchanged() -> None:
 
 
 @pytest.mark.parametrize("probe", sorted(LAWS))
-def test_a_shrunk_direction_is_the_isotropic_one_but_for_its_part_along_the_guide(probe: str) -> None:
+def test_shrinking_changes_the_part_along_the_guide(probe: str) -> None:
     guide = orthonormal(7, 2)
     plain, shrunk = (
         np.concatenate(list(slot_directions(law, 30, Address(1, 2, 3))))

@@ -71,7 +71,7 @@ def test_the_guide_spans_what_clients_have_in_common() -> None:
     np.testing.assert_allclose(np.abs(middle), one, atol=1e-12)
 
 
-def test_the_guide_is_orthonormal_and_no_larger_than_a_client_s_own() -> None:
+def test_the_guide_is_orthonormal_and_small() -> None:
     rng = np.random.default_rng(0)
     common = rng.standard_normal((20, 2))
     told = []
@@ -91,7 +91,7 @@ def test_what_no_two_clients_share_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_the_stiff_direction_of_a_linear_model_is_its_mean_row(kind: str) -> None:
+def test_a_linear_models_stiff_direction_is_its_mean_row(kind: str) -> None:
     objective = model("logistic", kind)
     rows = model("logistic").features  # type: ignore[attr-defined]
     found = stiff_directions(objective, objective.zeros())
@@ -99,7 +99,7 @@ def test_the_stiff_direction_of_a_linear_model_is_its_mean_row(kind: str) -> Non
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_the_stiff_direction_of_the_network_is_common_to_its_output_weights(bias: bool) -> None:
+def test_the_networks_stiff_direction_is_its_output_weights(bias: bool) -> None:
     """Along it F bends more than along nearly all directions."""
     objective = model("mlp", bias=bias)
     x = objective.initial(np.random.default_rng(1))

@@ -47,7 +47,7 @@ def test_a_false_number_of_samples_costs_the_slot():
     assert reasons == {("2", "malformed", f"examples must be the {known[2]} of the client's shard, got 1000000000")}
 
 
-def test_an_exception_in_the_rules_costs_the_slot_of_the_largest_number(monkeypatch: pytest.MonkeyPatch):
+def test_an_exception_costs_the_largest_numbers_slot(monkeypatch: pytest.MonkeyPatch):
     learn = auto.learn
 
     def touchy(state: Any, now: Any, replies: auto.Replies) -> Any:

@@ -218,7 +218,7 @@ def test_a_claim_beyond_bounds_is_refused():
     assert refusal(replace(HELLO, shard_count=10), free) == ("--partition 0/10: not over 10", True)
 
 
-def test_a_false_first_client_neither_ends_the_run_nor_keeps_others_out(site: Site):
+def test_a_false_first_client_harms_nobody(site: Site):
     """Of num-clients: too many to deal to is refused; a false count that fits holds until its client has left."""
     server = site.server("--min-clients", 3, num_clients=None, dataset="digits", rounds=3)
     for deed, sentence in (

@@ -76,7 +76,7 @@ def test_a_missing_evaluation_is_named_everywhere(site: Site, device: Path):
     assert summary["x_sha256"] == in_process(**keys)
 
 
-def test_one_local_step_with_a_given_step_size_runs_over_grpc(site: Site):
+def test_one_local_step_runs_over_grpc(site: Site):
     """Rules between keys hold for the whole config: a client that is told a part has nothing to refuse."""
     (site.folder / "bowl.py").write_text(
         "from zofedht import Objective\nclass Bowl(Objective):\n    dim = 2\n"

@@ -142,7 +142,7 @@ def _in_process(files: list[Path], **keys: Any) -> str:
     return in_process(objectives, **_TWO, **keys)
 
 
-def test_a_label_on_each_client_trains_as_two_labels_in_one_place(site: Site):
+def test_clients_of_one_label_each_can_train(site: Site):
     rng = np.random.default_rng(0)
     files = [
         _own_rows(site, f"{label}.csv", "heat,label", [(value, label) for value in rng.normal(label, 0.1, 20)])

@@ -39,7 +39,7 @@ def test_its_row_brings_defaults_and_what_is_named_wins() -> None:
     assert RunConfig.from_mapping(named.to_mapping()) == named
 
 
-def test_the_warm_up_of_a_budget_is_a_part_of_the_rounds_that_it_pays_for() -> None:
+def test_a_budgets_warm_up_is_part_of_its_rounds() -> None:
     keys = {"algorithm": "zofed-shrink", "rounds": 0, "clients-per-round": 10, "batch-size": 64}
     config = RunConfig.from_mapping(keys | {"budget": 10 * 10 * 10 * 64 * 50})  # 50 rounds
     assert config.warm_up_rounds == 5
@@ -47,7 +47,7 @@ def test_the_warm_up_of_a_budget_is_a_part_of_the_rounds_that_it_pays_for() -> N
     assert config.replace(batch_size=0).warm_up_rounds == 0
 
 
-def test_the_guide_is_the_mean_row_from_the_end_of_the_warm_up_on() -> None:
+def test_after_the_warm_up_the_guide_is_the_mean_row() -> None:
     records: list[Any] = []
     result = run_in_process(small(**DIGITS, **SHRINK), observers=[lambda state, record: records.append(record)])
     assert [record.basis_version for record in records] == [None, None] + [2] * 5

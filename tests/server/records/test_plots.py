@@ -154,7 +154,7 @@ def test_runs_of_different_problems_are_told(tmp_path: Path, monkeypatch: pytest
     assert figure_of(folders, monkeypatch).get_suptitle().startswith("These runs solve different problems")
 
 
-def test_runs_that_differ_in_their_seed_are_one_line_in_a_band(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_seeds_are_one_line_in_a_band(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folders = [finished(tmp_path / f"run{seed}", seed=seed) for seed in (1, 2, 3)]
     axes = figure_of(folders, monkeypatch).axes[0]
     losses = [
