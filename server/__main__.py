@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from zofedht.common.choices import CLIENTS_HOLD_DATA
 from zofedht.common.command_line import Interrupt, check_address, guarded
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml, parse_assignments
-from zofedht.common.errors import ConfigError
+from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
 from zofedht.common.plain_text import printable
 from zofedht.common.shards import source_digest
 from zofedht.common.tls import check_plain_text, read_tls
@@ -63,9 +63,20 @@ def _read_config(args: argparse.Namespace) -> RunConfig:
     return config.replace(**changes)
 
 
+@contextmanager
+def _naming_the_way_on(folder: RunFolder, command: str) -> Iterator[None]:
+    """Add to the sentence of a run that has failed where it is kept, and how it goes on."""
+    try:
+        yield
+    except (RoundError, ObjectiveError) as error:
+        if folder.exists():
+            error.args = (f"{error}; go on with `{command}`",)
+        raise
+
+
 def _run(args: argparse.Namespace) -> int:
     config = _read_config(args)
-    with RunFolder(args.out.expanduser()) as folder:
+    with RunFolder(args.out.expanduser()) as folder, _naming_the_way_on(folder, f"zofedht-server resume {args.out}"):
         folder.begin(config, args.engine)
         folder.check_source(source_digest(config), changed=False)
         _conduct(config, folder, args.engine, None)
@@ -91,13 +102,15 @@ def _serve(args: argparse.Namespace) -> int:
         revoked=Revoked(args.refuse, args.refuse_file.expanduser() if args.refuse_file else None),
         data_changed=args.data_changed,
     )
-    serve(
-        options,
-        _keys(args),
-        report=_say,
-        listening=lambda port: _say(f"listening on port {port}"),
-        over=lambda result, folder: print(summary_text(result.summary, folder), flush=True),
-    )
+    command = f"zofedht-server serve --resume --out {args.out}` and the options of before, `--address {args.address}"
+    with _naming_the_way_on(RunFolder(options.out), command):
+        serve(
+            options,
+            _keys(args),
+            report=_say,
+            listening=lambda port: _say(f"listening on port {port}"),
+            over=lambda result, folder: print(summary_text(result.summary, folder), flush=True),
+        )
     return 0
 
 
@@ -117,7 +130,8 @@ def _make_certificates(args: argparse.Namespace) -> int:
 
 
 def _resume(args: argparse.Namespace) -> int:
-    with RunFolder(args.folder.expanduser()) as folder:
+    command = f"zofedht-server resume {args.folder}"
+    with RunFolder(args.folder.expanduser()) as folder, _naming_the_way_on(folder, command):
         config, state, engine = folder.reopen(parse_assignments(args.set))
         if engine == "grpc" and args.engine is None:
             _refuse_what_clients_hold(config, folder)
@@ -126,7 +140,7 @@ def _resume(args: argparse.Namespace) -> int:
             raise ConfigError(
                 [f"the objective of {folder.path} lives in Python; go on there with run(objective, x0=load_run(DIR).x)"]
             )
-        print(f"continuing {folder.path} at round {state.round}", file=sys.stderr)
+        print(f"continuing {folder.path} after round {state.round}", file=sys.stderr)
         folder.check_source(source_digest(config), changed=args.data_changed)
         _conduct(config, folder, args.engine or engine, state)
     return 0

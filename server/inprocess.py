@@ -27,6 +27,7 @@ from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evaluate_clients
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
+from zofedht.server.overdue import told_when_overdue
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["InProcessEngine", "run_in_process"]
@@ -65,9 +66,10 @@ class InProcessEngine:
         self._coordinator = coordinator
 
     def carry_round(self) -> None:
-        updates = self._carry(self._coordinator.ask(self._members))
-        while again := self._coordinator.resend(updates) or self._coordinator.recheck(updates):
-            updates += self._carry(again)
+        with told_when_overdue(self._config.round_timeout, self._coordinator.state.round):
+            updates = self._carry(self._coordinator.ask(self._members))
+            while again := self._coordinator.resend(updates) or self._coordinator.recheck(updates):
+                updates += self._carry(again)
         self._coordinator.tell(updates)
 
     def _carry(self, broadcasts: Sequence[Broadcast]) -> list[Update]:

@@ -13,6 +13,7 @@ from scipy.optimize import OptimizeResult
 
 from zofedht.common.checks.finding import Case
 from zofedht.common.checks.radius import flat_advice, noise_advice
+from zofedht.common.checks.readings import noise_of
 from zofedht.common.choices import AUTO, UNSAID
 from zofedht.common.config.checking import plain
 from zofedht.common.config.run_config import RunConfig, dashed
@@ -21,18 +22,21 @@ from zofedht.common.objective.base import Bounds, Objective
 from zofedht.common.objective.function import as_objective
 from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.scaling import given_start
-from zofedht.common.objective.user_traceback import raised_by_objective
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
 from zofedht.server.evaluation.full_evaluation import comparable, evaluation_notes
 from zofedht.server.inprocess import InProcessEngine
+from zofedht.server.records.lost import count_lost
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["RunResult", "run"]
 
 _WORTH_A_CHECK = 2_000  # evaluations: the check for noise takes 3, and some 100 more where there is noise
+
+_BEYOND_NOISE = 4.0  # standard deviations by which a loss must fall where noise hides the slopes
 
 Target = Objective | Callable[..., float]
 
@@ -49,6 +53,7 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
     message: str
     history: list[dict[str, Any]]
     metrics: dict[str, float]
+    lost: dict[str, Any]
 
     def __repr__(self) -> str:
         # SciPy's own text would hold every round, and fails for empty metrics.
@@ -99,6 +104,7 @@ def run(
     OptimizeResult
         ``x`` (n,), ``fun`` (the mean over clients of F on the whole shard), ``nit`` (rounds), ``nfev`` (evaluations on
         one sample in all rounds), ``history`` (a mapping for each round), ``metrics`` (the metrics of the last x),
+        ``lost`` (slots that were lost and steps that were skipped, as in summary.json),
         ``success``, ``status`` (0 or 1) and ``message``. ``success`` is False, and ``message`` tells why, when the
         rounds fail, the loss ends above its start, the search for a step size is not over, or different clients
         evaluated the first and the last x. Then x is that of the last good round.
@@ -129,6 +135,7 @@ def run(
         start = given_start(x0, dimension, units)
     state = initial_state(fitted, start, units)
     history: list[dict[str, Any]] = []
+    steps = chosen.step_spec(step_size=0.0).local_steps
 
     def watch(following: ServerState, record: RoundRecord) -> None:
         nonlocal state
@@ -145,25 +152,38 @@ def run(
         except (RoundError, ObjectiveError) as error:
             if not engine.begun:
                 raise
-            return _result(state, history, {}, str(error), success=False)
+            return _result(state, history, {}, str(error), success=False, local_steps=steps)
     message, success = _verdict(chosen, done)
     if chosen.objective or objectives is not None:
-        message = _with_advice(message, engine.case_at(start), done)
-    message = "; ".join([message, *evaluation_notes(done.first, done.last)])
-    return _result(done.state, history, done.final, message, success=success)
+        message, drowned = _with_advice(message, engine.case_at(start), done)
+        success = success and not drowned
+    message = "; ".join([message, *_lost_notes(history), *evaluation_notes(done.first, done.last)])
+    return _result(done.state, history, done.final, message, success=success, local_steps=steps)
 
 
-def _with_advice(message: str, case: Case, done: Result) -> str:
-    """Return the message with advice on an F that is flat or noisy at the start of the run."""
+def _lost_notes(history: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a note about slots that were lost and steps that were skipped, if any."""
+    lost = count_lost(history, 0)
+    counts = [f"{lost['slots']} of {lost['of_slots']} slots were lost"] if lost["slots"] else []
+    counts += [f"{lost['steps']} steps were skipped"] if lost["steps"] else []
+    return [f"{' and '.join(counts)}, most often: {lost['reason']}"] if counts else []
+
+
+def _with_advice(message: str, case: Case, done: Result) -> tuple[str, bool]:
+    """Return the message with advice on an F that is flat or noisy at the start, and whether noise drowned the slopes.
+
+    A loss that has fallen by far more than the noise has followed slopes all the same.
+    """
     before, after = done.initial["train_loss"], done.final.get("train_loss")
     worth_a_check = done.state.totals.evaluations >= _WORTH_A_CHECK
     try:
         if after == before and (flat := flat_advice(case, farther=worth_a_check)):
-            return f"the loss is still {before:g}: {flat}"
+            return f"the loss is still {before:g}: {flat}", False
         noise = noise_advice(case) if worth_a_check else ""
-    except Exception as error:  # an error of the user's code must not hide x
-        return f"{message}; the check for noise failed: {raised_by_objective(error)}"
-    return f"{message}; {noise}" if noise else message
+        drowned = bool(noise) and not before - (math.nan if after is None else after) > _BEYOND_NOISE * noise_of(case)
+    except USER_ERRORS as error:  # an error of the user's code must not hide x
+        return f"{message}; the check for noise failed: {raised_by_objective(error)}", False
+    return (f"{message}; {noise}" if noise else message), drowned
 
 
 def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
@@ -247,7 +267,13 @@ def _config(
 
 
 def _result(
-    state: ServerState, history: list[dict[str, Any]], metrics: dict[str, float], message: str, *, success: bool
+    state: ServerState,
+    history: list[dict[str, Any]],
+    metrics: dict[str, float],
+    message: str,
+    *,
+    success: bool,
+    local_steps: int,
 ) -> RunResult:
     last = history[-1]["train_loss"] if history else math.nan
     return RunResult(
@@ -260,4 +286,5 @@ def _result(
         message=message,
         history=history,
         metrics=metrics,
+        lost=count_lost(history, local_steps),
     )

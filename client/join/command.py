@@ -47,7 +47,7 @@ def join(args: argparse.Namespace) -> int:
         server_name=args.server_name,
         max_wait=args.max_wait,
     )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # systemd and docker stop a client this way
+    signal.signal(signal.SIGTERM, _stop)  # systemd and docker stop a client this way
     client = ResidentClient(options, _say)
     health = Health(args.health_address) if args.health_address else None
     up = False
@@ -62,9 +62,20 @@ def join(args: argparse.Namespace) -> int:
 
     ledger = Ledger(args.ledger.expanduser()) if args.ledger else None
     sent = ledger.sent if ledger else lambda message: None
-    stay_joined(connection, client.to_client(), report=_say, connected=connected, sent=sent)
+    try:
+        stay_joined(connection, client.to_client(), report=_say, connected=connected, sent=sent)
+    except _StoppedError:
+        return 0
     _say("the run is over")
     return 0
+
+
+class _StoppedError(BaseException):
+    """The client was told to stop. It is no SystemExit, which the user's code may raise and which ends no run."""
+
+
+def _stop(*_: object) -> None:
+    raise _StoppedError
 
 
 def _own_key(path: Path | None, name: str, least_noise: float) -> str:

@@ -131,8 +131,8 @@ class ResidentClient(ZofedhtClient):
         return super().fit(parameters, config)
 
     def _worked(self, update: Update) -> None:
-        now, place = time.monotonic(), f"round {update.round}"
-        at = "" if update.step is None else f", step {update.step}"
+        now, place = time.monotonic(), f"round {update.round + 1}"
+        at = "" if update.step is None else f", step {update.step + 1}"
         if update.status in ("failed", "stopped"):
             self._report(f"{place}{at}: {self._error or update.reason}")
         elif update.skipped:

@@ -15,7 +15,7 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.objective.base import Objective
-from zofedht.common.objective.user_traceback import raised_by_objective
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.typing import Indices, Matrix, Vector
 
@@ -96,7 +96,7 @@ def _checked_probes(
 ) -> Probes:
     try:
         measured = probes(objective, w, directions, plan.spec.radius, batch, plan.spec.slope)  # line 15
-    except Exception as error:
+    except USER_ERRORS as error:
         raise raised_by_objective(error, step=step) from error
     for slope in measured.slopes:
         _require_finite(float(slope), step)

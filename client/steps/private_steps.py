@@ -25,7 +25,7 @@ from zofedht.common.directions.slopes import ENDS, probes
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import ExactObjective, Objective, checked_vector
 from zofedht.common.objective.scaling import in_user_units
-from zofedht.common.objective.user_traceback import raised_by_objective
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.private_draws import PrivateDraws
 from zofedht.common.typing import Indices, Matrix, Vector
 
@@ -74,7 +74,7 @@ class _Measure:
         spec = self._plan.spec
         try:
             found = probes(self._objective, w, directions, spec.radius, batch, spec.slope)
-        except Exception as error:
+        except USER_ERRORS as error:
             self.error = self.error or raised_by_objective(error, step=step)
             return np.zeros(len(directions))
         if keep:
@@ -127,7 +127,7 @@ class _Local(_Measure):
         try:
             found = self._objective.differences(w, v, self._upper, self._lower, batch)
             return checked_vector("differences()", found, samples, finite=False) / (self._upper - self._lower)
-        except Exception as error:
+        except USER_ERRORS as error:
             self.error = self.error or raised_by_objective(error, step=step)
             return np.zeros(samples)
 

@@ -15,7 +15,7 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, checked_loss
 from zofedht.common.objective.loading import checked_objective, starting_point
 from zofedht.common.objective.scaling import given_start, in_search_units, units_of
-from zofedht.common.objective.user_traceback import raised, user_traceback
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised, user_traceback
 
 __all__ = ["Finding", "PlannedRun", "check_objective", "failed"]
 
@@ -81,7 +81,7 @@ def check_objective(
     return findings
 
 
-def failed(name: str, error: Exception) -> Finding:
+def failed(name: str, error: BaseException) -> Finding:
     """Return the error finding of an exception: one line, and the traceback of the user's own code."""
     ours = isinstance(error, ObjectiveError)
     cause = error.__cause__ if ours else error
@@ -100,7 +100,7 @@ class _StoppedError(Exception):
 def _stage(name: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:
+    except USER_ERRORS as error:
         raise _StoppedError(failed(name, error)) from error
 
 
@@ -130,7 +130,7 @@ def _level(findings: list[Finding], name: str) -> str:
 def _tried(check: Callable[[Case], Iterator[Finding]], case: Case, name: str = "") -> list[Finding]:
     try:
         return list(check(case))
-    except Exception as error:
+    except USER_ERRORS as error:
         return [failed(name or check.__name__.removeprefix("check_").strip("_"), error)]
 
 
@@ -148,7 +148,7 @@ def _arguments(case: Case) -> Iterator[Finding]:
         given = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
         try:
             call(*given.values())
-        except Exception:
+        except USER_ERRORS:
             if method == "value":
                 raise
             continue  # the check of that method tells it

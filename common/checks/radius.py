@@ -23,7 +23,7 @@ from zofedht.common.checks.readings import (
     read_noise,
     read_rounding,
 )
-from zofedht.common.objective.user_traceback import raised_by_objective
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 
 __all__ = ["check_radius", "flat_advice", "noise_advice"]
 
@@ -58,7 +58,7 @@ def _scan(
         radius = float(f"{larger(number, readings[-1]):.0e}")
         try:
             readings.append(read(radius))
-        except Exception as error:  # so far from x F may fail: that is a result of the scan
+        except USER_ERRORS as error:  # so far from x F may fail: that is a result of the scan
             return _Scan(readings, None, f"radius {radius:g} fails: {raised_by_objective(error)}")
     return _Scan(readings, readings[-1] if good(readings[-1]) else None)
 

@@ -18,7 +18,7 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.memory import lacking, least_bytes
 from zofedht.common.objective.base import Objective, Shard, checked_vector
 from zofedht.common.objective.names import checked_names
-from zofedht.common.objective.user_traceback import raised, raised_by_objective
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised, raised_by_objective
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Vector
 
@@ -53,7 +53,7 @@ def load_objective(path: str, shard: Shard | None = None) -> Objective:
     try:
         takes_shard = bool(inspect.signature(factory).parameters)
         made = factory(shard) if takes_shard else factory()
-    except Exception as error:
+    except USER_ERRORS as error:
         raise ObjectiveError(f"the factory {path} for client {shard.client} {raised(error)}") from error
     return checked_objective(made, path)
 
@@ -103,7 +103,7 @@ def _find(module_name: str, name: str, path: str) -> Callable[..., Any]:
             f"objective {path!r}: no module named {error.name!r} can be imported (looked in {Path.cwd()} and the"
             " installed packages; run the command in the folder that holds the module, or set PYTHONPATH)"
         ) from error
-    except Exception as error:
+    except USER_ERRORS as error:
         raise ObjectiveError(f"importing {module_name} {raised(error)}") from error
     _refuse_other_module(module, module_name, path)
     factory: Any = getattr(module, name, None)
@@ -145,7 +145,7 @@ def checked_objective(made: Any, path: str) -> Objective:
     checked_names(made.names, int(dimension))
     try:
         samples = len(made)
-    except Exception as error:
+    except USER_ERRORS as error:
         raise ObjectiveError(f"{path}: len() of the objective {raised(error)}") from error
     if samples < 1:
         raise ObjectiveError(f"{path}: the shard must hold at least 1 sample, got {samples}")
@@ -164,7 +164,7 @@ def starting_point(objective: Objective, seed: int) -> Vector | None:
         own = objective.initial(stream(seed, "initial"))
     except ObjectiveError:
         raise
-    except Exception as error:
+    except USER_ERRORS as error:
         raise raised_by_objective(error, "initial() of the objective") from error
     return None if own is None else checked_vector("initial()", own, objective.dim)
 
@@ -177,7 +177,7 @@ def full_evaluation(objective: Objective, x: Vector) -> dict[str, float]:
     try:
         with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a diverged x gives inf or NaN
             metrics = {name: float(value) for name, value in objective.evaluate(x).items()}
-    except Exception as error:
+    except USER_ERRORS as error:
         raise raised_by_objective(error) from error
     if "loss" not in metrics:
         text = f"evaluate() must return a dict with 'loss' in it, got {', '.join(metrics) or 'none'}"

@@ -17,7 +17,7 @@ from zofedht.common.blas import one_thread
 from zofedht.common.errors import Cause, ObjectiveError
 from zofedht.common.objective.base import Objective, checked_loss
 from zofedht.common.objective.scaling import in_user_units, units_of
-from zofedht.common.objective.user_traceback import raised_by_objective
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.typing import Matrix, Vector
 
 __all__ = ["Answer", "evaluate_points"]
@@ -116,7 +116,7 @@ def _one(objective: Objective, point: Vector, error_text: Callable[[ObjectiveErr
     began = perf_counter()
     try:
         value = objective.value(point.copy(), _SHARD)
-    except Exception as error:
+    except USER_ERRORS as error:
         return Answer.lost("raised", error_text(raised_by_objective(error)), perf_counter() - began)
     return _judged(value, perf_counter() - began, error_text)
 
@@ -126,7 +126,7 @@ def _together(objective: Objective, points: Matrix, error_text: Callable[[Object
     began = perf_counter()
     try:
         values = objective.values(points.copy(), _SHARD)
-    except Exception:
+    except USER_ERRORS:
         return _apart(objective, points, math.inf, error_text)
     seconds = (perf_counter() - began) / len(points)
     if not isinstance(values, np.ndarray) or values.shape != (len(points),):

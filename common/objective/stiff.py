@@ -8,7 +8,7 @@ import numpy as np
 
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective
-from zofedht.common.objective.user_traceback import raised_by_objective
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.typing import Matrix, Vector
 
 __all__ = ["MOST_STIFF", "stiff_directions", "stiff_guide"]
@@ -24,7 +24,7 @@ def stiff_directions(objective: Objective, x: Vector) -> Matrix | None:
     """
     try:
         found = objective.stiff(x)
-    except Exception as error:
+    except USER_ERRORS as error:
         raise raised_by_objective(error) from error
     if found is None:
         return None

@@ -6,10 +6,11 @@ import sysconfig
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 from zofedht.common.errors import ObjectiveError
 
-__all__ = ["raised", "raised_by_objective", "user_place", "user_traceback"]
+__all__ = ["USER_ERRORS", "raised", "raised_by_objective", "user_place", "user_place_of", "user_traceback"]
 
 # The top of a checkout, or site-packages/zofedht. Frames name files as they were found, so links are not resolved.
 _TOP = Path(__file__).parents[2]
@@ -17,6 +18,10 @@ _OURS = tuple(f"{_TOP / wing}/" for wing in ("zofedht", "common", "client", "ser
 _STANDARD = sysconfig.get_path("stdlib")
 # Frames between ours and the user's: they say nothing about the failure.
 _CARRIERS = ("<frozen importlib", f"{_STANDARD}/concurrent/", f"{_STANDARD}/importlib/")
+
+
+USER_ERRORS = (Exception, SystemExit)
+"""What may come out of the user's code: a script that was wrapped may end with ``sys.exit``, which ends no run."""
 
 
 def raised(error: BaseException, *, with_text: bool = True) -> str:
@@ -28,7 +33,7 @@ def raised(error: BaseException, *, with_text: bool = True) -> str:
     return f"raised {type(error).__name__}{': ' if text else ''}{text}{user_place(error)}"
 
 
-def raised_by_objective(error: Exception, what: str = "the objective", step: int | None = None) -> ObjectiveError:
+def raised_by_objective(error: BaseException, what: str = "the objective", step: int | None = None) -> ObjectiveError:
     """Return the ObjectiveError of what ended an evaluation, in the local step ``step`` if there is one.
 
     An ObjectiveError that has a cause keeps its sentence; of any other exception the error names type and place.
@@ -44,12 +49,21 @@ def user_place(error: BaseException) -> str:
 
     FILE has no folder, since the line may go to the server.
     """
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_shown(frame)]
+    return _place(list(traceback.extract_tb(error.__traceback__)))
+
+
+def _place(stack: list[traceback.FrameSummary]) -> str:
+    frames = [frame for frame in stack if _is_shown(frame)]
     mine = [frame for frame in frames if "site-packages" not in frame.filename and _STANDARD not in frame.filename]
     if not (mine or frames):
         return ""
     frame = (mine or frames)[-1]
     return f" ({Path(frame.filename).name}, line {frame.lineno}, in {frame.name})"
+
+
+def user_place_of(frame: FrameType | None) -> str:
+    """Return the place of the innermost frame of the user's code on a stack that runs, or an empty text."""
+    return _place(list(traceback.extract_stack(frame))) if frame is not None else ""
 
 
 def user_traceback(error: BaseException) -> str:

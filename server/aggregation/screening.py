@@ -32,7 +32,7 @@ class Failure:
     @property
     def sentence(self) -> str:
         """The sentence with its place."""
-        return self.reason if self.step is None else f"round {self.round}, step {self.step}: {self.reason}"
+        return self.reason if self.step is None else f"round {self.round + 1}, step {self.step + 1}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
         return "stale", f"slot {update.slot} was not asked in this round"
     broadcast = asked[update.slot]
     if update.round != broadcast.round:
-        return "stale", f"answered round {update.round}, asked was round {broadcast.round}"
+        return "stale", f"answered round {update.round + 1}, asked was round {broadcast.round + 1}"
     if update.client != broadcast.client:
         return "stale", f"answered by client {update.client}, asked was client {broadcast.client}"
     if update.status != "ok":

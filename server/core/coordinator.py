@@ -241,7 +241,7 @@ class Coordinator:
         small = members < self.config.num_clients
         if not self._account.allows_round(self.state.exposure, small=small):
             raise RoundError(
-                f"round {self.state.round} would spend more than epsilon = {self.config.epsilon:g}: {members} of"
+                f"round {self.state.round + 1} would spend more than epsilon = {self.config.epsilon:g}: {members} of"
                 f" {self.config.num_clients} clients are there, and sampling counts only where all of them can be drawn"
             )
         self.state = replace(self.state, exposure=self.state.exposure.with_round(small=small))
@@ -276,7 +276,7 @@ class Coordinator:
         self._attempt = Attempt(self._attempt.number + 1)
         if self._attempt.number > self.config.max_retries:
             raise RoundError(
-                f"round {self.state.round} had fewer than min-replies = {self.config.min_replies} usable replies in"
+                f"round {self.state.round + 1} had fewer than min-replies = {self.config.min_replies} usable replies in"
                 f" {self._attempt.number} attempts ({_reasons(self._failures)}); x is unharmed and the run can be"
                 " resumed"
             )

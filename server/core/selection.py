@@ -41,7 +41,7 @@ def select(
     Raises RoundError when there is no client at all.
     """
     if not members:
-        raise RoundError(f"round {round_} has no client to draw from")
+        raise RoundError(f"round {round_ + 1} has no client to draw from")
     ordered = in_turn(members)
     rng = stream(seed, "selection", round_, attempt)
     if sampling == "without-replacement":

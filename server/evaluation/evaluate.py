@@ -97,4 +97,6 @@ def evaluate_clients(
             " (another one leaves such clients out, and a run that has begun can be resumed with it)"
         )
     metrics = mean_over_clients({f"train_{key}": value for key, value in row.items()} for row in good.values())
-    return FullEvaluation(metrics, tuple(good), missing)
+    told = dict.fromkeys(key for row in good.values() for key in row)
+    lacking = {key: tuple(name for name, row in good.items() if key not in row) for key in told}
+    return FullEvaluation(metrics, tuple(good), missing, {key: names for key, names in lacking.items() if names})

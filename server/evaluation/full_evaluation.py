@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from zofedht.common.errors import Cause
@@ -40,16 +40,20 @@ class FullEvaluation:
     metrics: Metrics
     clients: tuple[str, ...] = ()
     missing: tuple[Unevaluated, ...] = ()
+    partial: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # metrics that some clients lack, with these
 
     def about(self) -> dict[str, Any]:
         """Return who was evaluated, and who was not, for a JSON file."""
-        return {"clients": list(self.clients), "missing": [asdict(one) for one in self.missing]}
+        return {"clients": list(self.clients), "missing": [asdict(one) for one in self.missing]} | (
+            {"partial": {name: list(lacking) for name, lacking in self.partial.items()}} if self.partial else {}
+        )
 
     @classmethod
     def kept(cls, metrics: Mapping[str, Any], about: Mapping[str, Any]) -> FullEvaluation:
         """Return the evaluation that ``metrics`` and ``about`` were kept of."""
         missing = tuple(Unevaluated(**one) for one in about.get("missing", ()))
-        return cls(dict(metrics), tuple(about.get("clients", ())), missing)
+        partial = {name: tuple(lacking) for name, lacking in about.get("partial", {}).items()}
+        return cls(dict(metrics), tuple(about.get("clients", ())), missing, partial)
 
 
 def who_is_missing(missing: Sequence[Unevaluated]) -> str:
@@ -76,6 +80,11 @@ def evaluation_notes(first: FullEvaluation, last: FullEvaluation) -> list[str]:
         if evaluation.missing and evaluation.metrics:
             where = f"evaluated on {len(evaluation.clients)} of {asked} clients"
             notes.append(f"the {which} x was {where}: {who_is_missing(evaluation.missing)}")
+    for name, lacking in last.partial.items():
+        notes.append(
+            f"{name} is no metric of the run, since not all clients tell it: {_named(lacking)}"
+            f" lack{'s' if len(lacking) == 1 else ''} it"
+        )
     if not last.metrics:
         notes.append(f"no client could evaluate the last x: {who_is_missing(last.missing)}")
     elif not comparable(first, last):

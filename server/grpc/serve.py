@@ -95,7 +95,7 @@ def serve(
         config, state = RunConfig.from_mapping(keys), None
         if options.resume and folder.exists():
             config, state, _ = folder.reopen(_changes(folder, config, keys))
-            report(f"continuing {folder.path} at round {state.round}")
+            report(f"continuing {folder.path} after round {state.round}")
             folder.check_source(source_digest(config) if config.server_has_rows else "", changed=options.data_changed)
         else:
             folder.claim()

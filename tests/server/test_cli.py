@@ -242,7 +242,7 @@ def test_plot_of_what_is_not_there_is_a_sentence(tmp_path: Path, capsys: Capture
 def test_a_failing_objective_is_named_with_its_step(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
     sentence = complaint(capsys, run(tmp_path / "run", f"objective={module}:Breaking", "max-retries=0"))
-    assert "client 2: round 0, step 0: the objective raised RuntimeError: the valve is shut" in sentence
+    assert "client 2: round 1, step 1: the objective raised RuntimeError: the valve is shut" in sentence
     assert "the run can be resumed" in sentence
 
 
@@ -260,7 +260,7 @@ def test_an_interrupt_keeps_what_was_finished(tmp_path: Path, capsys: Captured, 
         assert run(tmp_path / "run") == 130
     assert "interrupted; what was finished is kept" in capsys.readouterr().err
     assert command("resume", tmp_path / "run") == 0
-    assert "at round 5" in capsys.readouterr().err
+    assert "after round 5" in capsys.readouterr().err
     assert summary(tmp_path / "run")["x_sha256"] == summary(tmp_path / "whole")["x_sha256"]
 
 

@@ -192,7 +192,7 @@ def test_a_failure_in_round_0_returns_the_start() -> None:
     assert "the objective raised RuntimeError: the plant is shut (test_minimise.py, line " in result.message
     np.testing.assert_array_equal(result.x, np.zeros(3))
     assert (result.nit, result.history) == (0, [])
-    assert "history: 0 rounds" in str(result).splitlines()[-2]
+    assert "history: 0 rounds" in str(result)
     skipping = run(lambda x: bowl(x) if x[0] < 1.0 else 1 / 0, x0=np.zeros(3), on_error="stop", step_size=0.05)
     assert not skipping.success
     assert "ZeroDivisionError" in skipping.message

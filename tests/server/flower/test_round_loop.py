@@ -129,7 +129,7 @@ def test_a_black_box_equals_in_process(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_failing_black_box_is_named_with_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = small(objective=f"{black_box(tmp_path, monkeypatch)}:Breaking", max_retries=0)
-    with pytest.raises(RoundError, match="client 2: round 0, step 0: the objective raised RuntimeError"):
+    with pytest.raises(RoundError, match="client 2: round 1, step 1: the objective raised RuntimeError"):
         fit(config, nodes(2))
 
 

@@ -75,6 +75,6 @@ def test_failing_clients_end_in_one_sentence(
     _, done = simulated
     assert done.returncode == 2, done.stderr
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("zofedht-server: error: round 0 had fewer than min-replies = 1")
-    assert "step 0: the objective raised RuntimeError: the valve is shut" in last
+    assert last.startswith("zofedht-server: error: round 1 had fewer than min-replies = 1")
+    assert "step 1: the objective raised RuntimeError: the valve is shut" in last
     assert "Traceback" not in done.stderr

@@ -126,7 +126,7 @@ def test_a_fit_config_holds_what_flower_can_carry():
 
 def test_a_round_without_nodes_is_named():
     ours = strategy([])
-    with pytest.raises(RoundError, match="round 0 has no client to draw from"):
+    with pytest.raises(RoundError, match="round 1 has no client to draw from"):
         ours.configure_fit(1, ours.initialize_parameters(SimpleClientManager()), SimpleClientManager())
 
 

@@ -49,7 +49,7 @@ def test_a_killed_server_resumes_to_the_same_x(site: Site):
     for client in clients:
         client.says("no connection to .* trying again in")
     server = site.server(resume=True, port=site.port, **LONG)
-    assert int(server.says(r"continuing .* at round (\d+)")[1]) in range(10, 60, 5)
+    assert int(server.says(r"continuing .* after round (\d+)")[1]) in range(10, 60, 5)
     finished(site, server, clients)
 
 
@@ -64,7 +64,7 @@ def test_a_terminated_server_saves_its_round(site: Site):
     for client in clients:
         client.says("trying again in")  # they are not sent home: the run is not over
     server = site.server(resume=True, port=site.port, **LONG)
-    server.says(f"continuing .* at round {done}\n")
+    server.says(f"continuing .* after round {done}\n")
     finished(site, server, clients)
 
 

@@ -129,7 +129,7 @@ def test_an_evaluation_that_fails_names_client_round_and_step(tmp_path: Path, mo
     module = black_box(tmp_path, monkeypatch)
     with pytest.raises(RoundError) as caught:
         run_in_process(small(objective=f"{module}:Breaking", max_retries=1))
-    assert "client 2: round 0, step 0: the objective raised RuntimeError: the valve is shut" in str(caught.value)
+    assert "client 2: round 1, step 1: the objective raised RuntimeError: the valve is shut" in str(caught.value)
 
 
 def test_a_failing_client_costs_its_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -162,7 +162,7 @@ def test_a_full_evaluation_that_fails_names_the_client(
 
 def test_nan_is_named_with_client_round_and_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
-    with pytest.raises(RoundError, match="client 2: round 0, step 0: the objective returned nan, not a finite number"):
+    with pytest.raises(RoundError, match="client 2: round 1, step 1: the objective returned nan, not a finite number"):
         run_in_process(small(objective=f"{module}:Diverging", max_retries=0))
 
 
