@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import socket
 import threading
+import tracemalloc
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,16 @@ from flwr.proto.transport_pb2 import ClientMessage, Scalar
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.helpers import Fleet, quadratics, small
 from tests.server.grpc.processes import Process, Site
 from tests.waiting import PATIENCE, until
 from zofedht.client.join.transport import Connection
-from zofedht.common.errors import MessageError, ObjectiveError
+from zofedht.common.errors import MessageError, ObjectiveError, RoundError
 from zofedht.common.wire.codec import decode, decode_metrics, encode
 from zofedht.common.wire.messages import Hello, Update
 from zofedht.common.wire.pieces import pieces_of
+from zofedht.server.core.coordinator import Coordinator
+from zofedht.server.core.state import initial_state
 from zofedht.server.flower.strategy import client_reply
 
 JOIN = "/flwr.proto.FlowerService/Join"
@@ -259,3 +263,28 @@ def test_metrics_are_few_and_have_plain_names():
     for name in ("\x1b[2J", "long" * 60):
         with pytest.raises(MessageError, match="a metric's name must have at most 200 printable characters"):
             decode_metrics({"loss": 1.0, name: 2.0})
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(["move", "slopes"]), st.data())
+def test_an_answer_with_changed_bytes_costs_a_slot_and_little_memory(uplink: str, data: st.DataObject):
+    """The way of an answer: protobuf, Flower's reader, ours, and the round that it is for."""
+    config = small(uplink=uplink, num_clients=2, clients_per_round=2, sampling="without-replacement", max_retries=0)
+    run, fleet = Coordinator(config, initial_state(config, np.zeros(12))), Fleet(quadratics(2))
+    honest, false = fleet.carry(run.ask(fleet.members))
+    arrays, scalars = encode(false)
+    told = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), false.examples, scalars)
+    raw = bytearray(ClientMessage(fit_res=serde.fit_res_to_proto(told)).SerializeToString())
+    for _ in range(data.draw(st.integers(1, 5))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    tracemalloc.start()
+    try:
+        update = client_reply(serde.fit_res_from_proto(ClientMessage.FromString(bytes(raw)).fit_res))
+    except Exception:  # of protobuf, Flower or ours: a lost slot
+        update = None
+    finally:
+        assert tracemalloc.get_traced_memory()[1] < 10e6
+        tracemalloc.stop()
+    with suppress(RoundError):
+        run.tell([honest] if update is None else [honest, update])
+    assert np.all(np.isfinite(run.state.x))
