@@ -116,7 +116,7 @@ def test_one_certificate_keeps_nobody_out(secure_site: Site):
 
 def test_silent_peers_at_its_address_keep_nobody_out(site: Site):
     server = site.server("--min-clients", 9)
-    with silent(Connection(f"127.0.0.1:{site.port}", None), 200) as peers:
+    with silent(Connection(f"127.0.0.1:{site.port}", None), 600) as peers:
         until(lambda: any(peer.code for peer in peers), "some to be turned away")
         site.client("c0", "--partition", "0/3").says("joined")
     assert server.code is None
