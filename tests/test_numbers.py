@@ -29,6 +29,7 @@ SETTING = {
     "memory": 5,
     "rounds": 225,
     "evaluate-every": 0,
+    "step-schedule": "inverse-sqrt",
 }
 SQUARED_HINGE = {"model": "svm-squared-hinge", "init": "ones", "step-size": 0.1}
 LOGISTIC = {"model": "logistic", "init": "zeros", "step-size": 10.0}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from zofedht.client.kernels.column_groups import rows_of, sums_of_groups
-from zofedht.client.kernels.losses import CODES, changes, levels
+from zofedht.client.kernels.losses import CODES, totals
 from zofedht.client.kernels.slot import Blocks, Rules, measured, move
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.random.jit import compiled, compiled_products
@@ -54,8 +54,7 @@ def _on_rows(
     upper, lower, _, _ = rules
     size, count = batches.shape[1], v.shape[1]
     products = np.empty((count + 2, size))  # of the rows with w, v_1 .. v_q; two are made at a time
-    low, delta, y, chances = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    loss = 0.0
+    low, delta, y = np.empty(size), np.empty(size), np.empty(size)
     for k in range(v.shape[0]):
         for two in range(0, count + 1, 2):
             one = w if two == 0 else v[k, two - 1]
@@ -90,9 +89,7 @@ def _on_rows(
             for i in range(size):
                 along = products[j + 1, i]
                 low[i], delta[i] = products[0, i] + lower * along, (upper - lower) * along
-            if j == 0 or lower != 0.0:  # forward slopes of a step share their lower end
-                loss = levels(code, low, y, chances)
-            change = changes(code, low, chances, delta, y)
+            change, loss = totals(code, low, delta, y)
             if not measured(change / size, loss / size, j, w, v[k, j], rules, slopes[k], losses[k]):
                 return
         for j in range(count):
@@ -105,16 +102,10 @@ def _on_projections(
 ) -> None:
     upper, lower, step_size, _ = rules
     rows = target.shape[0]
-    low, delta, chances = np.empty(rows), np.empty(rows), np.empty(rows)
-    loss = 0.0
     for k in range(v.shape[0]):
         for j in range(v.shape[1]):
-            for row in range(rows):
-                along = projected[k, j, row]
-                low[row], delta[row] = scores[row] + lower * along, (upper - lower) * along
-            if j == 0 or lower != 0.0:
-                loss = levels(code, low, target, chances)
-            change = changes(code, low, chances, delta, target)
+            along = projected[k, j]
+            change, loss = totals(code, scores + lower * along, (upper - lower) * along, target)
             if not measured(change / rows, loss / rows, j, w, v[k, j], rules, slopes[k], losses[k]):
                 return
         for j in range(v.shape[1]):

@@ -15,10 +15,9 @@ __all__ = [
     "HINGE_CODE",
     "LOGISTIC_CODE",
     "SQUARED_HINGE_CODE",
-    "changes",
     "exponential",
-    "levels",
     "sigmoid",
+    "totals",
 ]
 
 LOGISTIC_CODE, HINGE_CODE, SQUARED_HINGE_CODE = 0, 1, 2
@@ -78,39 +77,28 @@ def _log1p_series(t: Any) -> Any:
 
 
 @compiled_sums
-def levels(code: Any, a: Any, y: Any, chances: Any) -> Any:
-    """Return the sum over samples of loss(a); ``chances`` gets what ``changes`` needs to know of a.
+def totals(code: Any, a: Any, delta: Any, y: Any) -> Any:
+    """Return the sums over samples of loss(a + delta) - loss(a), without cancellation, and of loss(a).
 
-    a and y are (samples,) scores and labels. For the logistic loss the chances are 1/(1 + e^-a).
+    a, delta and y are (samples,) scores, changes of them, and labels.
     """
-    loss = 0.0
-    if code == LOGISTIC_CODE:
-        for i in range(a.shape[0]):  # no branch and no call, so that it becomes vector code
-            small = exponential(-abs(a[i]))
-            above = 1.0 / (1.0 + small)
-            chances[i] = above if a[i] >= 0.0 else small * above
-            loss += _clipped(a[i]) + _log1p_of_unit(small) - y[i] * a[i]
-        return loss
-    for i in range(a.shape[0]):
-        below = _clipped(1.0 - (2.0 * y[i] - 1.0) * a[i])
-        loss += below if code == HINGE_CODE else 0.5 * below * below
-    return loss
-
-
-@compiled_sums
-def changes(code: Any, a: Any, chances: Any, delta: Any, y: Any) -> Any:
-    """Return the sum over samples of loss(a + delta) - loss(a), without cancellation; ``chances`` are those of a."""
-    change = 0.0
+    change, loss = 0.0, 0.0
     large = 0
     for i in range(delta.shape[0]):
         large += 0 if abs(delta[i]) < _TINY else 1  # NaN counts as large
     if code == LOGISTIC_CODE and large == 0:
-        for i in range(a.shape[0]):
-            change += _log1p_series(_expm1_series(delta[i]) * chances[i]) - delta[i] * y[i]
-        return change
+        for i in range(a.shape[0]):  # no branch and no call, so that it becomes vector code
+            small = exponential(-abs(a[i]))
+            above = 1.0 / (1.0 + small)
+            chance = above if a[i] >= 0.0 else 1.0 - above
+            change += _log1p_series(_expm1_series(delta[i]) * chance) - delta[i] * y[i]
+            loss += _clipped(a[i]) + _log1p_of_unit(small) - y[i] * a[i]
+        return change, loss
     for i in range(a.shape[0]):
-        change += _change(code, a[i], chances[i], delta[i], y[i])
-    return change
+        more, level = _change_and_loss(code, a[i], delta[i], y[i])
+        change += more
+        loss += level
+    return change, loss
 
 
 @compiled
@@ -126,17 +114,20 @@ def _log1p_of_unit(t: Any) -> Any:
 
 
 @compiled
-def _change(code: Any, a: Any, chance: Any, delta: Any, y: Any) -> Any:
-    """Return loss(a + delta) - loss(a) at label y without cancellation."""
+def _change_and_loss(code: Any, a: Any, delta: Any, y: Any) -> Any:
+    """Return loss(a + delta) - loss(a) without cancellation, and loss(a), at label y."""
     if code == LOGISTIC_CODE:
+        small = exponential(-abs(a))
+        softplus = _clipped(a) + math.log1p(small)
         if abs(delta) > 1.0:
-            ends = _clipped(a + delta) - _clipped(a)
-            change = ends + math.log1p(exponential(-abs(a + delta))) - math.log1p(exponential(-abs(a)))
+            change = _clipped(a + delta) + math.log1p(exponential(-abs(a + delta))) - softplus
         else:
-            change = math.log1p(math.expm1(delta) * chance)
-        return change - delta * y
+            change = math.log1p(math.expm1(delta) * ((1.0 if a >= 0.0 else small) / (1.0 + small)))
+        return change - delta * y, softplus - y * a
     sign = 2.0 * y - 1.0
     above, below = _clipped(1.0 - sign * (a + delta)), _clipped(1.0 - sign * a)
     # Where both ends are active m+ - m- is -t delta; saying so keeps its last digits.
     change = -sign * delta if above > 0.0 and below > 0.0 else above - below
-    return change if code == HINGE_CODE else change * (above + below) * 0.5
+    if code == HINGE_CODE:
+        return change, below
+    return change * (above + below) * 0.5, 0.5 * below * below

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from zofedht.client.kernels.losses import LOGISTIC_CODE, changes, levels, sigmoid
+from zofedht.client.kernels.losses import LOGISTIC_CODE, sigmoid, totals
 from zofedht.client.kernels.slot import Blocks, Rules, measured, move
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.random.jit import compiled_sums
@@ -40,7 +40,6 @@ def steps_of_block(
     everything = np.arange(len(objective)) if batches is None else None
     shape = (len(objective) if batches is None else batches.shape[1], objective.hidden)
     at, along = np.empty(shape), np.empty(shape)
-    base = np.empty(shape[0]), np.empty(shape[0]), np.zeros(1)  # scores, their chances and the loss at the lower end
     first = w.shape[0] - objective.hidden - (objective.hidden + 1 if objective.bias else 0)
     few_entries = _is_sparse(objective)
     weights = w[:first].reshape(-1, objective.hidden)
@@ -58,7 +57,7 @@ def steps_of_block(
                     np.dot(rows, weights, out=at)
                 np.dot(rows, moved, out=along)
             if not _measure(
-                at, along, base, objective.target, batch, w, direction, objective.bias, j, rules, slopes[k], losses[k]
+                at, along, objective.target, batch, w, direction, objective.bias, j, rules, slopes[k], losses[k]
             ):
                 return
         for j, direction in enumerate(directions):
@@ -117,35 +116,25 @@ def _product(bounds: Any, columns: Any, values: Any, batch: Any, moved: Any, alo
 
 @compiled_sums
 def _measure(
-    at: Any, along: Any, base: Any, target: Any, batch: Any, w: Any, v: Any, bias: Any, k: Any, rules: Any,
-    slopes: Any, losses: Any,
+    at: Any, along: Any, target: Any, batch: Any, w: Any, v: Any, bias: Any, k: Any, rules: Any, slopes: Any,
+    losses: Any,
 ) -> Any:  # fmt: skip
-    """Record slope k of a step, from X W and X V. Slope 0 adds the biases of W to ``at``, and fills ``base``.
-
-    The forward slopes of a step share their lower end, so ``base`` then serves all of them.
-    """
+    """Record slope k of a step, from X W and X V; the biases of W are added to ``at`` with slope 0."""
     upper, lower = rules[0], rules[1]
-    lows, chances, loss = base
     size, hidden = at.shape
     n = w.shape[0]
     last = n - hidden - (1 if bias else 0)  # where u begins, after W and b
-    delta, y = np.empty(size), np.empty(size)
-    anew = k == 0 or lower != 0.0
+    lows, delta, y = np.empty(size), np.empty(size), np.empty(size)
     for i in range(size):
         if bias:
             for h in range(hidden):
                 at[i, h] += w[last - hidden + h] if k == 0 else 0.0
                 along[i, h] += v[last - hidden + h]
-        if anew:
-            low = w[n - 1] + lower * v[n - 1] if bias else 0.0
-            for h in range(hidden):
-                low += sigmoid(at[i, h] + lower * along[i, h]) * (w[last + h] + lower * v[last + h])
-            lows[i] = low
+        low = w[n - 1] + lower * v[n - 1] if bias else 0.0
         high = w[n - 1] + upper * v[n - 1] if bias else 0.0
         for h in range(hidden):
+            low += sigmoid(at[i, h] + lower * along[i, h]) * (w[last + h] + lower * v[last + h])
             high += sigmoid(at[i, h] + upper * along[i, h]) * (w[last + h] + upper * v[last + h])
-        delta[i], y[i] = high - lows[i], target[batch[i]]
-    if anew:
-        loss[0] = levels(LOGISTIC_CODE, lows, y, chances)
-    change = changes(LOGISTIC_CODE, lows, chances, delta, y)
-    return measured(change / size, loss[0] / size, k, w, v, rules, slopes, losses)
+        lows[i], delta[i], y[i] = low, high - low, target[batch[i]]
+    change, loss = totals(LOGISTIC_CODE, lows, delta, y)
+    return measured(change / size, loss / size, k, w, v, rules, slopes, losses)

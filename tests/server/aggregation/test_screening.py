@@ -27,7 +27,7 @@ ASKED = {slot: broadcast(slot, client) for slot, client in enumerate(["2", "0", 
             "malformed",
             "asked for its move, it sent slopes",
         ),
-        ({"round": 3}, "stale", "answered round 3, asked was round 4"),
+        ({"round": 3}, "stale", "answered round 4, asked was round 5"),
         ({"slot": 9}, "stale", "slot 9 was not asked"),
         ({"client": "7"}, "stale", "answered by client 7, asked was client 0"),
         (

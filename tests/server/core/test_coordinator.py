@@ -196,7 +196,7 @@ def test_failing_rounds_stop_the_run_with_reasons(max_retries: int):
         assert fleet.round(run, failing) is None
     with pytest.raises(RoundError) as caught:
         fleet.round(run, failing)
-    assert "round 1 had fewer than min-replies = 1" in str(caught.value)
+    assert "round 2 had fewer than min-replies = 1" in str(caught.value)
     assert f"in {max_retries + 1} attempts" in str(caught.value)
     for client in fleet.names:
         assert f"client {client}: the valve is shut" in str(caught.value)

@@ -101,7 +101,7 @@ def test_every_slot_sees_every_client(sampling: str):
 
 
 def test_nobody_to_draw_from_names_the_round():
-    with pytest.raises(RoundError, match="round 3 has no client"):
+    with pytest.raises(RoundError, match="round 4 has no client"):
         select([], 2, "with-replacement", seed=0, round_=3)
 
 

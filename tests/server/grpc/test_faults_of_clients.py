@@ -94,7 +94,7 @@ def test_a_stopped_client_goes_on(site: Site):
 DEEDS = {
     "nan": "the move must not hold NaN or inf",
     "shape": "wrong shape: the move must be (65,), got (66,)",
-    "wrong-round": "answered round 1000000",
+    "wrong-round": "answered round 1000001",
     "for-another": "answered for slot",
     "matrix": "the move must be a float64 or float32 vector, got <f8 of shape (65, 1)",
     "single": "move must be a float64 vector, got float32 (65,)",

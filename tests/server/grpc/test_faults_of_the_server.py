@@ -83,7 +83,7 @@ def test_signals_end_a_server_after_its_state_is_saved(site: Site, signals: list
     assert 4 <= state.round <= len(site.history())
     (site.out / ".summary.json.7.part").touch()
     resumed = site.server(resume=True, port=site.port, **LONG)
-    resumed.says(f"continuing .* at round {state.round}\n")
+    resumed.says(f"continuing .* after round {state.round}\n")
     resumed.says("held 1 half-written files; they are deleted")
 
 

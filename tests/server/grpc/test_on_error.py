@@ -83,7 +83,7 @@ def test_one_local_step_runs_over_grpc(site: Site):
         "    def value(self, x, batch):\n        return float(((x - 1.0) ** 2).sum())\n"
     )
     keys = {"objective": "bowl:Bowl", "local_steps": 1, "step_size": 0.1, "num_clients": 1, "clients_per_round": 1}
-    server = site.server(**keys)
+    server = site.server("--min-clients", 1, **keys)
     client = site.client("a", "--objective", "bowl:Bowl")
     assert server.ends() == 0, server.text
     assert client.ends() == 0, client.text
