@@ -7,4 +7,5 @@ Others use ``command`` (join: what the command does) and ``ledger`` (ledger_text
 import os
 
 # Raw lines of gRPC's C core say on the client's terminal what the sentences of this program say better.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+if os.environ.get("GRPC_VERBOSITY", "error") == "error":  # what Flower sets where nobody has
+    os.environ["GRPC_VERBOSITY"] = "NONE"

@@ -10,4 +10,5 @@ may be), ``event_loop`` (the thread of all clients), ``conversation`` (messages 
 import os
 
 # Raw lines of gRPC's C core say on the server's terminal what the sentences of this program say better.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+if os.environ.get("GRPC_VERBOSITY", "error") == "error":  # what Flower sets where nobody has
+    os.environ["GRPC_VERBOSITY"] = "NONE"
