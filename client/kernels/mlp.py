@@ -48,14 +48,11 @@ def steps_of_block(
         rows = objective.features if batches is None or few_entries else objective.features[batch]
         for j, direction in enumerate(directions):
             moved = direction[:first].reshape(-1, objective.hidden)
-            if few_entries and j == 0:
-                _two_products(*objective.rows, batch, weights, moved, at, along)
-            elif few_entries:
-                _product(*objective.rows, batch, moved, along)
-            else:
-                if j == 0:
-                    np.dot(rows, weights, out=at)
-                np.dot(rows, moved, out=along)
+            for side, product in [(weights, at), (moved, along)][j > 0 :]:  # X W serves all slopes of a step
+                if few_entries:
+                    _product(*objective.rows, batch, side, product)
+                else:
+                    np.dot(rows, side, out=product)
             if not _measure(
                 at, along, objective.target, batch, w, direction, objective.bias, j, rules, slopes[k], losses[k]
             ):
@@ -70,31 +67,6 @@ def _is_sparse(objective: MlpObjective) -> bool:
 
 
 @compiled_sums
-def _two_products(
-    bounds: Any, columns: Any, values: Any, batch: Any, weights: Any, moved: Any, at: Any, along: Any
-) -> None:
-    """Write X W to ``at`` and X V to ``along`` for the rows of the batch."""
-    hidden = at.shape[1]
-    for i in range(batch.shape[0]):
-        start, stop = bounds[batch[i]], bounds[batch[i] + 1]
-        at[i], along[i] = 0.0, 0.0
-        four = start + (stop - start) // 4 * 4
-        for place in range(start, four, 4):  # four rows of W at a time: the sums are read and written once for them
-            c0, c1 = np.uintp(columns[place]), np.uintp(columns[place + 1])
-            c2, c3 = np.uintp(columns[place + 2]), np.uintp(columns[place + 3])
-            x0, x1, x2, x3 = values[place], values[place + 1], values[place + 2], values[place + 3]
-            for h in range(hidden):
-                at[i, h] += x0 * weights[c0, h] + x1 * weights[c1, h] + x2 * weights[c2, h] + x3 * weights[c3, h]
-            for h in range(hidden):
-                along[i, h] += x0 * moved[c0, h] + x1 * moved[c1, h] + x2 * moved[c2, h] + x3 * moved[c3, h]
-        for place in range(four, stop):
-            x, column = values[place], np.uintp(columns[place])
-            for h in range(hidden):
-                at[i, h] += x * weights[column, h]
-                along[i, h] += x * moved[column, h]
-
-
-@compiled_sums
 def _product(bounds: Any, columns: Any, values: Any, batch: Any, moved: Any, along: Any) -> None:
     """Write X V to ``along`` for the rows of the batch."""
     hidden = along.shape[1]
@@ -102,7 +74,7 @@ def _product(bounds: Any, columns: Any, values: Any, batch: Any, moved: Any, alo
         start, stop = bounds[batch[i]], bounds[batch[i] + 1]
         along[i] = 0.0
         four = start + (stop - start) // 4 * 4
-        for place in range(start, four, 4):
+        for place in range(start, four, 4):  # four rows of V at a time: the sums are read and written once for them
             c0, c1 = np.uintp(columns[place]), np.uintp(columns[place + 1])
             c2, c3 = np.uintp(columns[place + 2]), np.uintp(columns[place + 3])
             x0, x1, x2, x3 = values[place], values[place + 1], values[place + 2], values[place + 3]
