@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from zofedht.common.config.checking import Problem
@@ -86,10 +86,7 @@ def _of_secure_aggregation(config: RunConfig) -> Iterator[Problem]:
         "aggregation": ("mean", "the other rules look at each slot's slopes"),
         "weighting": ("uniform", "the sum is taken with equal weights"),
     }
-    given = config.settled()
-    for key, (value, why) in wanted.items():
-        if given[key] != value:
-            yield Problem(key, f"{key} must be {value} under secure-aggregation, got {given[key]!r}: {why}")
+    yield from _other_values(config, "under secure-aggregation", wanted)
     if config.step_is_auto:
         yield Problem(
             "step-size",
@@ -166,6 +163,14 @@ def _of_privacy(config: RunConfig) -> Iterator[Problem]:
         yield from _of_central_privacy(config)
 
 
+def _other_values(config: RunConfig, when: str, wanted: Mapping[str, tuple[str, str]]) -> Iterator[Problem]:
+    """Yield a problem for each key whose value is not the wanted one; ``wanted`` has a value and the reason by key."""
+    given = config.settled()
+    for key, (value, why) in wanted.items():
+        if given[key] != value:
+            yield Problem(key, f"{key} must be {value} {when}, got {given[key]!r}: {why}")
+
+
 def _of_central_privacy(config: RunConfig) -> Iterator[Problem]:
     wanted = {
         "directions": (
@@ -175,10 +180,7 @@ def _of_central_privacy(config: RunConfig) -> Iterator[Problem]:
         "aggregation": ("mean", "nobody has bounded what one client changes under another rule"),
         "weighting": ("uniform", "a client must not change the mean by its number of rows"),
     }
-    for key, (value, why) in wanted.items():
-        given = getattr(config, key)
-        if given != value:
-            yield Problem(key, f"{key} must be {value} when privacy is central, got {given!r}: {why}")
+    yield from _other_values(config, "when privacy is central", wanted)
     if config.weight_is_auto:
         yield Problem(
             "subspace-weight",
