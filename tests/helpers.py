@@ -20,8 +20,12 @@ from zofedht.common.random.streams import Address
 from zofedht.common.replay import draw_digest
 from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.server.conduct import Result
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import RoundRecord
+from zofedht.server.core.state import ServerState
+from zofedht.server.inprocess import run_in_process
+from zofedht.server.records.run_folder import RunFolder
 
 SMALL = {
     "num-clients": 4,
@@ -45,6 +49,30 @@ def quadratics(clients: int = 4, dimension: int = 12, rows: int = 6) -> list[Obj
     """Return one quadratic a client, with different centres and different numbers of rows."""
     rng = np.random.default_rng(5)
     return [QuadraticObjective(rng.standard_normal((rows + client, dimension))) for client in range(clients)]
+
+
+class KilledError(Exception):
+    """Stands for a kill in the middle of a run."""
+
+
+def kill_after(rounds: int) -> Callable[[ServerState, RoundRecord], None]:
+    """Return an observer that ends the run after so many rounds."""
+
+    def observer(state: ServerState, record: RoundRecord) -> None:
+        if state.round == rounds:
+            raise KilledError
+
+    return observer
+
+
+def killed_and_resumed(folder: RunFolder, config: RunConfig, rounds: int) -> Result:
+    """Run on ``quadratics()``, kill the run after so many rounds, resume it, and return how it ended."""
+    with folder:
+        folder.begin(config, "in-process")
+        with pytest.raises(KilledError):
+            run_in_process(config, quadratics(), folder=folder, observers=[kill_after(rounds)])
+        again, state, _ = folder.reopen({})
+        return run_in_process(again, quadratics(), folder=folder, state=state)
 
 
 def changed(asked: Broadcast, **changes: Any) -> Broadcast:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers import quadratics, small
+from tests.helpers import killed_and_resumed, quadratics, small
 from tests.server.flower.loopback import Loopback, fit, nodes
 from zofedht.client.flower.numpy_client import ZofedhtClient
 from zofedht.common.config.run_config import RunConfig
@@ -54,20 +54,7 @@ def test_a_run_ends_before_epsilon_is_spent(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keys", [PRIVATE, CENTRAL])
 def test_a_resumed_private_run_equals_an_uninterrupted_one(tmp_path: Path, keys: dict[str, Any]) -> None:
     config = small(**keys)
-
-    class _KilledError(Exception):
-        pass
-
-    def kill(state: Any, record: Any) -> None:
-        if state.round == 5:
-            raise _KilledError
-
-    with RunFolder(tmp_path / "run") as folder:
-        folder.begin(config, "in-process")
-        with pytest.raises(_KilledError):
-            run_in_process(config, quadratics(), folder=folder, observers=[kill])
-        again, state, _ = folder.reopen({})
-        resumed = run_in_process(again, quadratics(), folder=folder, state=state)
+    resumed = killed_and_resumed(RunFolder(tmp_path / "run"), config, 5)
     start = initial_state(config, np.zeros(12))
     whole = run_in_process(config, quadratics(), state=replace(start, secret=resumed.state.secret))
     assert resumed.state.x.tobytes() == whole.state.x.tobytes()

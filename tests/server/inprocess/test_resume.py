@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.helpers import quadratics, small
+from tests.helpers import KilledError, kill_after, quadratics, small
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import CheckpointError, ConfigError, DataError
@@ -26,10 +26,6 @@ QUADRATICS = quadratics()
 FRESH_EACH_RUN = ("seconds", "bytes_down")  # a process that starts again is sent Q again
 
 
-class KilledError(Exception):
-    """Stands for a kill in the middle of a run."""
-
-
 def start(folder: RunFolder, config: RunConfig, **extras: Any) -> Result:
     folder.begin(config, "in-process")
     return run_in_process(config, QUADRATICS, folder=folder, **extras)
@@ -38,14 +34,6 @@ def start(folder: RunFolder, config: RunConfig, **extras: Any) -> Result:
 def resume(folder: RunFolder, **changes: Any) -> Result:
     config, state, _ = folder.reopen(changes)
     return run_in_process(config, QUADRATICS, folder=folder, state=state)
-
-
-def kill_after(rounds: int) -> Callable[[ServerState, RoundRecord], None]:
-    def observer(state: ServerState, record: RoundRecord) -> None:
-        if state.round == rounds:
-            raise KilledError
-
-    return observer
 
 
 def rows(folder: RunFolder) -> list[dict[str, Any]]:

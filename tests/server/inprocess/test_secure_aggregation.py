@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers import black_box, quadratics, small
+from tests.helpers import black_box, killed_and_resumed, quadratics, small
 from tests.server.flower.loopback import fit, nodes
 from zofedht.common.errors import ConfigError, RoundError
 from zofedht.common.masking import resolution
@@ -46,21 +46,9 @@ def test_masks_change_no_bit_of_x() -> None:
 
 def test_a_resumed_masked_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     config = small(**MASKED)
-
-    class _KilledError(Exception):
-        pass
-
-    def kill(state: Any, record: Any) -> None:
-        if state.round == 3:
-            raise _KilledError
-
-    with RunFolder(tmp_path / "run") as folder:
-        folder.begin(config, "in-process")
-        with pytest.raises(_KilledError):
-            run_in_process(config, quadratics(), folder=folder, observers=[kill])
-        again, state, _ = folder.reopen({})
-        resumed = run_in_process(again, quadratics(), folder=folder, state=state)
-        text = summary_text(resumed.summary, folder)
+    folder = RunFolder(tmp_path / "run")
+    resumed = killed_and_resumed(folder, config, 3)
+    text = summary_text(resumed.summary, folder)
     assert resumed.state.x.tobytes() == run_in_process(config, quadratics()).state.x.tobytes()
     assert "secure sums     the server saw sums alone; each slope was rounded by at most 4.5e-10" in text
 
