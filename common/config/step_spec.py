@@ -32,12 +32,9 @@ class StepSpec:
     step_size: float = dataclasses.field(metadata={"rule": at_least(0.0, math.inf)})  # eta_r
     subspace_weight: float = dataclasses.field(default=0.0, metadata={"rule": between(0.0, 1.0), "sent": True})  # alpha
     subspace_gain: float = dataclasses.field(default=1.0, metadata={"rule": at_least(0.0, math.inf), "sent": True})  # s
-    shrink: float = dataclasses.field(
-        default=1.0, metadata={"rule": between(0.0, 1.0), "sent": True}
-    )  # f, along the guide
-    tells_stiff: bool = dataclasses.field(
-        default=False, metadata={"rule": between(0, 1)}
-    )  # whether the answer is to name the objective's stiff directions
+    shrink: float = dataclasses.field(default=1.0, metadata={"rule": between(0.0, 1.0), "sent": True})  # f
+    # whether the answer is to name the objective's stiff directions
+    tells_stiff: bool = dataclasses.field(default=False, metadata={"rule": between(0, 1)})
     law: str = dataclasses.field(default="isotropic", metadata={"rule": one_of(LAWS)})  # of the directions
     cone_angle: float = _as("cone_angle", default=1.35)
     radius: float = _as("radius")  # mu
@@ -54,7 +51,7 @@ class StepSpec:
     clip: float = _as("clip", default=1.0)  # C
     noise_multiplier: float = _as("noise_multiplier", default=1.0)  # z
     least_samples: int = _as("least_samples", default=0)
-    measured: int = dataclasses.field(default=0, metadata={"rule": at_least(0)})  # every so-manieth step; 0: none
+    measured: int = dataclasses.field(default=0, metadata={"rule": at_least(0)})  # one step in so many; 0: none
     secure_aggregation: bool = _as("secure_aggregation", default=False)
     slope_range: float = _as("slope_range", default=1000.0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.models.losses import ScoreLoss
@@ -19,7 +18,6 @@ class LinearObjective(ScoreObjective):
     def __init__(self, data: Dataset, loss: ScoreLoss, l2: float = 0.0) -> None:
         super().__init__(data, loss, l2)
         self.dim = int(data.features.shape[1])
-        self.is_sparse = bool(sparse.issparse(data.features))
 
     def scores(self, x: Vector, rows: Features) -> Vector:
         return rows @ x

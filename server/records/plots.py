@@ -91,10 +91,7 @@ def plot_runs(folders: Sequence[Path], out: Path) -> None:
     if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
         known = ", ".join(sorted(figure.canvas.get_supported_filetypes()))
         raise DataError(f"--out must end in a picture format ({known}), got {out}")
-    _draw(
-        figure,
-        [_Curve(_name(folder, folders), _points(folder), _initial(folder), _config(folder)) for folder in folders],
-    )
+    _draw(figure, [_curve(folder, folders) for folder in folders])
     picture = io.BytesIO()
     figure.savefig(picture, format=out.suffix.lstrip("."), dpi=150)
     replace_file(make_folder(out.parent) / out.name, picture.getvalue())
