@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from zofedht import Fleet
-from zofedht.common.blas import one_thread
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.typing import Matrix, Vector
 from zofedht.server.cma.search import Problem, ask, begin, middle, tell
 

@@ -27,10 +27,10 @@ from benchmarks.machine import Machine, cpu_seconds, measured
 from benchmarks.rows import mnist_like, rcv1_like
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import local_steps
-from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.directions.law import law_of
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.models.table import build_model
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.kernels import runs_compiled

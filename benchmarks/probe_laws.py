@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig, Scalar
 from zofedht.common.directions.probes import LAWS
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.shards import train_objective
 from zofedht.experiments.study.pool import prepare
 from zofedht.server.core.round_record import RoundRecord

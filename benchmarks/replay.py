@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
-from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.trajectory import basis_of
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix
 from zofedht.common.wire.messages import Broadcast, Update

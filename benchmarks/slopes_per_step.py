@@ -20,9 +20,9 @@ from benchmarks.machine import cpu_seconds
 from benchmarks.rows import mnist_like, rcv1_like
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import local_steps
-from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.law import law_of
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.models.table import build_model
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.streams import Address

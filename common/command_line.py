@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from zofedht.common.errors import ConfigError, ZofedhtError
+from zofedht.common.machine.versions import version_text
 from zofedht.common.plain_text import printable
-from zofedht.common.versions import version_text
 
 __all__ = ["Interrupt", "add_version", "check_address", "guarded"]
 

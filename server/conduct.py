@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError, DataError, ObjectiveError
-from zofedht.common.memory import lacking
+from zofedht.common.machine.memory import lacking
 from zofedht.common.typing import Vector
 from zofedht.server.auto import Intervention
 from zofedht.server.core.coordinator import Coordinator

@@ -16,7 +16,7 @@ from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import full_evaluation, starting_point
 from zofedht.common.objective.scaling import in_search_units, units_of
-from zofedht.common.private_draws import simulated_secret
+from zofedht.common.privacy.private_draws import simulated_secret
 from zofedht.common.shards import members_of, objective_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Member, Update

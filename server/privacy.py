@@ -26,7 +26,7 @@ import numpy as np
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError, MissingExtraError
-from zofedht.common.private_draws import SECRET_BYTES, PrivateDraws
+from zofedht.common.privacy.private_draws import SECRET_BYTES, PrivateDraws
 from zofedht.common.typing import Matrix, Vector
 
 __all__ = ["Account", "Exposure", "drawing_seed", "new_secret", "with_noise"]

@@ -16,7 +16,7 @@ from zofedht.client.flower.numpy_client import ZofedhtClient
 from zofedht.client.steps.secret_file import secret_of_file
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.common.objective.base import Objective
-from zofedht.common.private_draws import simulated_secret
+from zofedht.common.privacy.private_draws import simulated_secret
 from zofedht.common.shards import config_of_task, objective_of
 from zofedht.common.wire.messages import Broadcast, Question
 

@@ -24,6 +24,7 @@ from zofedht.common.data.loading import about_rows
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.errors import DataError, MessageError, ZofedhtError
+from zofedht.common.machine.versions import version_of
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.objective.base import Objective, Shard
 from zofedht.common.objective.loading import code_of, load_objective
@@ -32,7 +33,6 @@ from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.replay import draw_digest
 from zofedht.common.shards import config_of_task, lone_objective, own_objective, own_rows, rules_of
 from zofedht.common.source_digest import digest_of
-from zofedht.common.versions import version_of
 from zofedht.common.wire.codec import decode, encode, encode_no_metrics
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Broadcast, Hello, Question, Update
 from zofedht.common.wire.points import asks_for_parameters

@@ -12,7 +12,7 @@ import os
 import numpy as np
 
 from zofedht.common.errors import DataError, MessageError
-from zofedht.common.masking import Words, expanded, pack_parts, read_parts, to_words
+from zofedht.common.privacy.masking import Words, expanded, pack_parts, read_parts, to_words
 from zofedht.common.replay import draw_digest
 from zofedht.common.wire.messages import Broadcast, Update
 

@@ -26,7 +26,7 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import ExactObjective, Objective, checked_vector
 from zofedht.common.objective.scaling import in_user_units
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
-from zofedht.common.private_draws import PrivateDraws
+from zofedht.common.privacy.private_draws import PrivateDraws
 from zofedht.common.typing import Indices, Matrix, Vector
 
 __all__ = ["private_steps"]

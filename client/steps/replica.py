@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from zofedht.common.blas import one_thread
 from zofedht.common.directions.trajectory import basis_of
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.objective.scaling import Units
 from zofedht.common.replay import landed, past_round, replay
 from zofedht.common.typing import Matrix, Vector

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from zofedht.common.errors import DataError
-from zofedht.common.private_draws import SECRET_BYTES
+from zofedht.common.privacy.private_draws import SECRET_BYTES
 
 __all__ = ["secret_of_file"]
 

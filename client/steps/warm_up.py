@@ -10,10 +10,10 @@ import numpy as np
 
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import local_steps
-from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.directions.law import law_of
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.models.table import build_model
 from zofedht.common.objective.base import ExactObjective, Objective
 from zofedht.common.random.kernels import runs_compiled

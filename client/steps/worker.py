@@ -13,15 +13,15 @@ from zofedht.client.steps.local_steps import local_steps
 from zofedht.client.steps.masks import Masks
 from zofedht.client.steps.private_steps import private_steps
 from zofedht.client.steps.replica import Replica
-from zofedht.common.blas import one_thread
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.law import law_of
 from zofedht.common.errors import Cause, DataError, ObjectiveError, ZofedhtError
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.objective.stiff import stiff_directions
-from zofedht.common.private_draws import PrivateDraws
+from zofedht.common.privacy.private_draws import PrivateDraws
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.replay import draw_digest, sketch
 from zofedht.common.typing import Matrix

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from sklearn import datasets as sklearn_datasets
 
-from zofedht.common.cache import data_folder
 from zofedht.common.data.files import read_file
 from zofedht.common.data.reading import RawRows
 from zofedht.common.errors import DataError
+from zofedht.common.machine.cache import data_folder
 
 __all__ = ["NAMED_SETS", "NamedSet", "read_named"]
 

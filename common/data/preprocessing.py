@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from zofedht.common.errors import DataError
-from zofedht.common.memory import lacking
+from zofedht.common.machine.memory import lacking
 from zofedht.common.typing import Features, Matrix, Vector
 
 __all__ = ["TRANSFORMS", "Transform", "preprocess"]

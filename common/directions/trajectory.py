@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zofedht.common.blas import one_thread
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.typing import Matrix, Vector
 
 __all__ = ["basis_of"]

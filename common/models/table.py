@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.errors import DataError
-from zofedht.common.memory import lacking, least_bytes
+from zofedht.common.machine.memory import lacking, least_bytes
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.losses import HINGE, LOGISTIC, SQUARED_HINGE
 from zofedht.common.models.mlp import MlpObjective

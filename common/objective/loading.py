@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from zofedht.common.blas import one_thread
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.memory import lacking, least_bytes
+from zofedht.common.machine.blas import one_thread
+from zofedht.common.machine.memory import lacking, least_bytes
 from zofedht.common.objective.base import Objective, Shard, checked_vector
 from zofedht.common.objective.names import checked_names
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised, raised_by_objective

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from zofedht.common.blas import one_thread
 from zofedht.common.errors import Cause, ObjectiveError
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.objective.base import Objective, checked_loss
 from zofedht.common.objective.scaling import in_user_units, units_of
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from zofedht.common.cache import data_folder
 from zofedht.common.errors import DataError
+from zofedht.common.machine.cache import data_folder
 
 __all__ = ["compiled", "compiled_products", "compiled_sums", "fill_normals", "fill_signs", "horner"]
 

@@ -12,9 +12,9 @@ import numpy as np
 from zofedht.common.choices import WIRE_DTYPES
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import CAUSES, Cause, MessageError
-from zofedht.common.masking import STAGES
 from zofedht.common.objective.agreement import DIGEST_BYTES
 from zofedht.common.objective.stiff import MOST_STIFF
+from zofedht.common.privacy.masking import STAGES
 from zofedht.common.random.streams import Address
 from zofedht.common.rules import MOST_DRAWN, at_least, between, digest, labels_seen, one_of
 from zofedht.common.typing import Matrix, Vector

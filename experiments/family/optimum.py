@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from zofedht.common.blas import one_thread
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.losses import LOGISTIC, SQUARED_HINGE, ScoreLoss
 from zofedht.common.objective.base import Objective

@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError, RoundError
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState

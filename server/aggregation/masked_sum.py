@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.errors import Cause, MessageError
-from zofedht.common.masking import Words, expanded, mean_of, pack_parts, read_parts, read_words
+from zofedht.common.privacy.masking import Words, expanded, mean_of, pack_parts, read_parts, read_words
 from zofedht.common.replay import SKETCH_SUMS, draw_digest
 from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.screening import Failure

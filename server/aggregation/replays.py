@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zofedht.common.blas import one_thread
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.replay import Replay, agrees, replay
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
-from zofedht.common.blas import one_thread
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ObjectiveError, cause_of
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import held_out_objective, train_objective
 from zofedht.common.typing import Vector

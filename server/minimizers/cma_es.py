@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from zofedht.common.blas import one_thread
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.typing import Vector
 from zofedht.server.cma.search import Problem, State, ask, begin, middle, tell
 from zofedht.server.minimizers.door import Door

@@ -17,9 +17,9 @@ import numpy as np
 from zofedht.common.config.run_config import FREE_KEYS, RunConfig
 from zofedht.common.config.texts import dump_toml, load_toml
 from zofedht.common.errors import CheckpointError, ConfigError, DataError, MissingExtraError
-from zofedht.common.masking import resolution
+from zofedht.common.machine.versions import version_of
+from zofedht.common.privacy.masking import resolution
 from zofedht.common.typing import Vector
-from zofedht.common.versions import version_of
 from zofedht.server.aggregation.combine import summed_outliers
 from zofedht.server.auto import count_interventions
 from zofedht.server.core.fallbacks import count_fallbacks

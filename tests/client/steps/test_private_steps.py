@@ -10,8 +10,8 @@ import pytest
 from tests.common.samples import MODEL_CASES, BlackBox, model
 from tests.helpers import Breaks, offline, spec
 from zofedht.client.steps.worker import Worker
-from zofedht.common.blas import one_thread
 from zofedht.common.data.dataset import Dataset
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.losses import LOGISTIC
 from zofedht.common.objective.base import Objective

@@ -14,9 +14,9 @@ from tests.helpers import Breaks, changed, spec
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import local_steps
 from zofedht.client.steps.worker import BasisStore, Worker
-from zofedht.common.blas import one_thread
 from zofedht.common.directions.law import DirectionLaw
 from zofedht.common.errors import ConfigError, DataError
+from zofedht.common.machine.blas import one_thread
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.streams import Address
 from zofedht.common.wire.messages import Broadcast, Update, basis_digest

@@ -15,7 +15,6 @@ import pytest
 from scipy import sparse
 from sklearn import datasets as sklearn_datasets
 
-from zofedht.common.cache import data_folder
 from zofedht.common.choices import parse_transforms
 from zofedht.common.data import named_sets
 from zofedht.common.data.dataset import Dataset
@@ -23,6 +22,7 @@ from zofedht.common.data.loading import DataSpec, about_rows, load_dataset, load
 from zofedht.common.data.preprocessing import preprocess
 from zofedht.common.data.reading import FileRules
 from zofedht.common.errors import DataError
+from zofedht.common.machine.cache import data_folder
 
 _GENERATOR = np.random.default_rng(3)
 

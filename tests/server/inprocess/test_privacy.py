@@ -15,7 +15,7 @@ from zofedht.client.flower.numpy_client import ZofedhtClient
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError, RoundError
 from zofedht.common.objective.base import Objective
-from zofedht.common.private_draws import simulated_secret
+from zofedht.common.privacy.private_draws import simulated_secret
 from zofedht.common.shards import objective_of
 from zofedht.common.wire.messages import Member, Question
 from zofedht.server.core.coordinator import Coordinator

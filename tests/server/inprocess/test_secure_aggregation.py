@@ -11,7 +11,7 @@ import pytest
 from tests.helpers import black_box, killed_and_resumed, quadratics, small
 from tests.server.flower.loopback import fit, nodes
 from zofedht.common.errors import ConfigError, RoundError
-from zofedht.common.masking import resolution
+from zofedht.common.privacy.masking import resolution
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from zofedht import run
-from zofedht.common import memory
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.errors import ZofedhtError
-from zofedht.common.memory import free_bytes, lacking
+from zofedht.common.machine import memory
+from zofedht.common.machine.memory import free_bytes, lacking
 from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import checked_objective

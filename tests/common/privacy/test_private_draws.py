@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from zofedht.common.private_draws import PrivateDraws, simulated_secret
+from zofedht.common.privacy.private_draws import PrivateDraws, simulated_secret
 
 _DRAWS = PrivateDraws(b"secret", b"question")
 _ZEROS = np.zeros(20_000)
