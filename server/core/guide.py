@@ -1,4 +1,6 @@
-"""What the server learns for laws of directions that are shaped by one vector: the cone and the diagonal. Pure.
+"""The guide of the next round: what the laws of directions are made from. Pure.
+
+A basis is given by the trajectory, stiff directions are told by clients, and the cone and the diagonal are learnt:
 
 cone:      m <- b^K m + (1 - b^K) d, with d the mean move of the round and K its local steps; the guide is m / |m|.
            The source smooths c v in every step with b = .99; K steps are one move here (ConMeZO, Behric et al. 2025).
@@ -8,13 +10,51 @@ diagonal:  h <- b h + (1 - b) g^2, with g = -d / (eta K q) the mean of c v, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.step_spec import StepSpec
+from zofedht.common.objective.stiff import stiff_guide
 from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.messages import Update, rounded
+from zofedht.server.core.state import ServerState
 
-__all__ = ["guide_of", "learn"]
+__all__ = ["asks_stiff", "guide_of", "learn", "with_guide", "with_learnt_guide", "with_stiff_guide"]
+
+
+def with_guide(state: ServerState, guide: Matrix, config: RunConfig) -> ServerState:
+    """Return the next round's state with this guide, (n, any number), as it arrives at clients."""
+    return replace(state, basis=rounded(guide, config.wire_dtype), basis_version=state.round)
+
+
+def asks_stiff(state: ServerState, config: RunConfig) -> bool:
+    """Whether the round ends the warm-up of a run that shrinks, or is a later one and no client knew a direction yet.
+
+    What is shrunk is hardly travelled, so the way along stiff directions is made before.
+    """
+    return config.row.shrinks and state.basis is None and state.round + 1 >= config.warm_up_rounds
+
+
+def with_stiff_guide(state: ServerState, usable: Sequence[Update], config: RunConfig) -> ServerState:
+    """Return the next round's state with the stiff directions that clients told as guide, or as it was without any."""
+    told = [update.stiff for update in usable if update.stiff is not None]
+    guide = stiff_guide(told) if told else None
+    return state if guide is None or guide.shape[1] == 0 else with_guide(state, guide, config)
+
+
+def with_learnt_guide(state: ServerState, mean: Vector, spec: StepSpec, config: RunConfig) -> ServerState:
+    """Return the next round's state with a guide learnt from the mean move, where the law learns one.
+
+    ``spec`` is how the round's steps were taken; where they had no length the state is as it was.
+    """
+    if not config.row.learns_guide or spec.step_size == 0.0:
+        return state
+    following = replace(state, learnt=learn(state.learnt, mean, spec, config))
+    guide = guide_of(following.learnt, config)
+    return following if guide is None else with_guide(following, guide, config)
 
 
 def learn(learnt: Vector | None, mean_move: Vector, spec: StepSpec, config: RunConfig) -> Vector | None:

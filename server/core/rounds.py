@@ -12,7 +12,6 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.law import subspace_gain
 from zofedht.common.directions.trajectory import basis_of
 from zofedht.common.errors import ZofedhtError
-from zofedht.common.objective.stiff import stiff_guide
 from zofedht.common.random.streams import Address
 from zofedht.common.replay import landed
 from zofedht.common.typing import Vector
@@ -20,10 +19,10 @@ from zofedht.common.wire.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, 
 from zofedht.server import auto
 from zofedht.server.aggregation.combine import Outlier, combine
 from zofedht.server.aggregation.means import mean_move
-from zofedht.server.aggregation.replays import Contribution, Replays
+from zofedht.server.aggregation.replays import Replays
 from zofedht.server.aggregation.screening import Failure, Skipped, diverged, screen, skipped_steps
 from zofedht.server.auto import Intervention
-from zofedht.server.core.guide import guide_of, learn
+from zofedht.server.core.guide import asks_stiff, with_guide, with_learnt_guide, with_stiff_guide
 from zofedht.server.core.selection import select
 from zofedht.server.core.server_step import Moments, server_step
 from zofedht.server.core.state import ServerState
@@ -72,7 +71,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
             subspace_weight=weight,
             subspace_gain=gain,
             shrink=config.shrink if shrinks else 1.0,
-            tells_stiff=_asks_stiff(state, config),
+            tells_stiff=asks_stiff(state, config),
         ),
         client="",
         shard_index=OWN_ROWS,
@@ -147,7 +146,8 @@ def _told(
     counted = [update for update in usable if asked[update.slot].spec.step_size > 0.0]
     combined = combine(counted, asked, config, replays, state.basis, state.lengths, secret=state.secret)  # line 20
     contributions = combined.contributions
-    x, move, moments = _moved(state, contributions, config)  # line 21: x_{r+1} and Delta_r
+    mean = mean_move([(one.weight, one.move) for one in contributions]) if contributions else None
+    x, move, moments = _moved(state, mean, config)  # line 21: x_{r+1} and Delta_r
     if not (np.all(np.isfinite(x)) and moments.finite):
         text = "the mean of the moves overflows; lower step-size"
         overflown = [Failure(u.round, u.slot, u.client, "not-finite", text) for u in usable]
@@ -162,10 +162,10 @@ def _told(
         moments=moments,
     )
     following, changes = _remember(following, move if learnt.travels else None, config, replies)
-    if config.row.learns_guide and contributions and learnt.travels:
-        following = _with_learnt_guide(following, _mean_of(contributions), asked, config)
-    if _asks_stiff(state, config):
-        following = _with_stiff_guide(following, usable, config)
+    if mean is not None and learnt.travels:
+        following = with_learnt_guide(following, mean, next(iter(asked.values())).spec, config)
+    if asks_stiff(state, config):
+        following = with_stiff_guide(following, usable, config)
     _check_next(following, config)
     return following, Outcome(
         usable=len(usable),
@@ -217,35 +217,15 @@ def _screened(
     return [update for update in usable if update.slot not in slots], failures + wrong
 
 
-def _moved(
-    state: ServerState, contributions: Sequence[Contribution], config: RunConfig
-) -> tuple[Vector, Vector | None, Moments]:
-    """Return where the server step leads, the move that this was, and what is remembered.
+def _moved(state: ServerState, mean: Vector | None, config: RunConfig) -> tuple[Vector, Vector | None, Moments]:
+    """Return where the server step leads from the mean move, the move that this was, and what is remembered.
 
     Where nothing moved these are x itself, None, and what was remembered before.
     """
-    if not contributions:
+    if mean is None:
         return state.x, None, state.moments
-    step, moments = server_step(_mean_of(contributions), state.moments, config)
+    step, moments = server_step(mean, state.moments, config)
     return *landed(state.x, step, state.units), moments
-
-
-def _mean_of(contributions: Sequence[Contribution]) -> Vector:
-    return mean_move([(one.weight, one.move) for one in contributions])
-
-
-def _with_learnt_guide(
-    state: ServerState, mean: Vector, asked: Mapping[int, Broadcast], config: RunConfig
-) -> ServerState:
-    """Return the next round's state with a guide made anew; where a round had no step size, as it was."""
-    spec = next(iter(asked.values())).spec
-    if spec.step_size == 0.0:
-        return state
-    learnt = learn(state.learnt, mean, spec, config)
-    guide = guide_of(learnt, config)
-    if guide is None:
-        return replace(state, learnt=learnt)
-    return replace(state, learnt=learnt, basis=rounded(guide, config.wire_dtype), basis_version=state.round)
 
 
 def _remember(
@@ -257,25 +237,10 @@ def _remember(
     trajectory = state.trajectory if move is None else (*state.trajectory, move)[-config.memory :]
     if state.round % config.refresh or not trajectory:
         return replace(state, trajectory=trajectory), ()
-    basis = rounded(basis_of(trajectory), config.wire_dtype)  # lines 5 and 6: r in {tau, 2 tau, ...}
-    rules, changes = auto.renew(state.auto, state.basis, basis, replies)
-    return replace(state, trajectory=trajectory, basis=basis, basis_version=state.round, auto=rules), changes
-
-
-def _asks_stiff(state: ServerState, config: RunConfig) -> bool:
-    """Whether the round ends the warm-up of a run that shrinks, or is a later one and no client knew a direction yet.
-
-    What is shrunk is hardly travelled, so the way along stiff directions is made before.
-    """
-    return config.row.shrinks and state.basis is None and state.round + 1 >= config.warm_up_rounds
-
-
-def _with_stiff_guide(state: ServerState, usable: Sequence[Update], config: RunConfig) -> ServerState:
-    told = [update.stiff for update in usable if update.stiff is not None]
-    guide = stiff_guide(told) if told else None
-    if guide is None or guide.shape[1] == 0:
-        return state
-    return replace(state, basis=rounded(guide, config.wire_dtype), basis_version=state.round)
+    following = with_guide(state, basis_of(trajectory), config)  # lines 5 and 6: r in {tau, 2 tau, ...}
+    assert following.basis is not None  # it was just made
+    rules, changes = auto.renew(state.auto, state.basis, following.basis, replies)
+    return replace(following, trajectory=trajectory, auto=rules), changes
 
 
 def _mean(losses: Sequence[float]) -> float:
