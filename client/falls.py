@@ -14,7 +14,7 @@ import numpy as np
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import ExactObjective, Objective
-from zofedht.common.objective.user_traceback import raised_by_objective
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.typing import Indices, Matrix, Vector
 
 __all__ = ["Falls"]
@@ -65,7 +65,7 @@ class Falls:
             moves.append(self._anchor - w)
         try:
             falls = self._falls(w, moves, batch)
-        except Exception as error:
+        except USER_ERRORS as error:
             if self._spec.skips_steps:
                 return
             raise raised_by_objective(error, step=step) from error

@@ -12,9 +12,11 @@ from tests.helpers import spec
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import SlotResult, local_steps
 from zofedht.common.directions.law import DirectionLaw
+from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.streams import Address
+from zofedht.common.typing import Indices, Matrix, Vector
 
 STEP = {"step_size": 0.05, "local_steps": 25, "batch_size": 8, "measured": 10, "slope": "forward"}
 
@@ -75,3 +77,13 @@ def test_what_is_measured_is_charged(step_size: float) -> None:
 def test_no_step_is_looked_at_below_the_radius() -> None:
     found = measured(QuadraticObjective(samples().features), radius=0.5, step_size=1e-9).falls
     assert found.lengths == pytest.approx(3 * 0.5**2)
+
+
+def test_code_that_ends_the_program_while_a_step_is_measured_costs_the_slot() -> None:
+    class Ends(BlackBox):
+        def values(self, ws: Matrix, batch: Indices | slice) -> Vector:
+            raise SystemExit(3)  # only measured steps ask for many points at once
+
+    with pytest.raises(ObjectiveError, match="SystemExit") as caught:
+        measured(Ends(QuadraticObjective(samples().features)))
+    assert (caught.value.cause, caught.value.step) == ("raised", 0)
