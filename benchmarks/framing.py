@@ -125,7 +125,7 @@ def counted(keys: dict[str, Any], dimension: int, clients: int, rounds: int, *, 
             with redirect_stderr(io.StringIO()):  # the rounds are not to stand between the lines of the table
                 result, _ = serve(options, everything, report=report, listening=start_clients)
         totals = result.state.totals
-        return Counted((totals.bytes_up, totals.bytes_down), proxy.traffic.take())
+        return Counted((totals.bytes_up, totals.bytes_down), proxy.traffic.take()[""])
 
 
 def _stay_joined(options: JoinOptions, port: int, tls: TlsFiles | None) -> None:
@@ -140,6 +140,7 @@ class _Proxy:
     def __init__(self) -> None:
         self.target = 0
         self.traffic = Traffic()
+        self.meter = self.traffic.of("")
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self.listener.getsockname()[1])
         self.pumps: list[threading.Thread] = []
@@ -151,7 +152,7 @@ class _Proxy:
                 near, _ = self.listener.accept()
                 far = socket.create_connection(("127.0.0.1", self.target))
                 self.sockets += [near, far]
-                for source, sink, count in ((near, far, self.traffic.received), (far, near, self.traffic.sent)):
+                for source, sink, count in ((near, far, self.meter.received), (far, near, self.meter.sent)):
                     self.pumps.append(threading.Thread(target=_pump, args=(source, sink, count), daemon=True))
                     self.pumps[-1].start()
 

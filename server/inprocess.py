@@ -5,6 +5,7 @@ Only this module of the server, and the simulation, import the client.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
@@ -73,7 +74,12 @@ class InProcessEngine:
         self._coordinator.tell(updates)
 
     def _carry(self, broadcasts: Sequence[Broadcast]) -> list[Update]:
-        return [self._workers[broadcast.client].work(broadcast) for broadcast in broadcasts]
+        updates = []
+        for broadcast in broadcasts:
+            began = time.perf_counter()
+            updates.append(self._workers[broadcast.client].work(broadcast))
+            self._coordinator.timed(broadcast.slot, time.perf_counter() - began)
+        return updates
 
     def evaluate(self, x: Vector) -> FullEvaluation:
         if self._central:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -140,7 +139,7 @@ def run(
     def watch(following: ServerState, record: RoundRecord) -> None:
         nonlocal state
         state = following
-        history.append(dataclasses.asdict(record))
+        history.append(record.line)
         if callback is not None:
             callback(history[-1])
 

@@ -6,7 +6,8 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -38,6 +39,7 @@ class Combined:
     contributions: list[Contribution]
     outliers: tuple[Outlier, ...]
     medians: tuple[float, ...]  # of lengths, for the rounds to come
+    times: Mapping[int, float] = field(default_factory=dict)  # by slot, the length of its move over the usual one
 
 
 def combine(
@@ -73,29 +75,33 @@ def combine(
         return Combined([], (), medians)
     lengths = [_length(update, asked[update.slot]) for update in updates]
     usual, medians = usual_length(medians, lengths)
+    times = {
+        update.slot: min(length / usual, sys.float_info.max)
+        for update, length in zip(updates, lengths, strict=True)
+        if usual > 0.0
+    }
     outliers = tuple(
-        Outlier(update.slot, update.client, min(length / usual, sys.float_info.max))
+        Outlier(update.slot, update.client, times[update.slot])
         for update, length in zip(updates, lengths, strict=True)
         if length > OUTLIER * usual > 0.0
     )
     first = updates[0]
+    combined = partial(Combined, outliers=outliers, medians=medians, times=times)
     if config.privacy == "central":  # the config has shared directions, slopes up and the mean with equal weights
         rows = np.stack([u.slopes for u in updates if u.slopes is not None])
         noised = replace(first, slopes=with_noise(config, secret, first.round, rows))
-        return Combined(replays.contributions([noised], asked, basis, config.weighting), outliers, medians)
+        return combined(replays.contributions([noised], asked, basis, config.weighting))
     if config.aggregation == "mean" or len(updates) == 1:
-        return Combined(replays.contributions(updates, asked, basis, config.weighting), outliers, medians)
+        return combined(replays.contributions(updates, asked, basis, config.weighting))
     eta, dimension = asked[first.slot].spec.step_size, asked[first.slot].dimension
     if all(u.slopes is not None for u in updates) and len({asked[u.slot].address.directions for u in updates}) == 1:
         # Along shared directions the slopes are the move: one row of them is replayed.
         rows = np.stack([u.slopes for u in updates if u.slopes is not None])
         slopes = robust_mean(config.aggregation, rows, usual / math.sqrt(dimension), config.tolerated)
-        return Combined(
-            replays.contributions([replace(first, slopes=slopes)], asked, basis, config.weighting), outliers, medians
-        )
+        return combined(replays.contributions([replace(first, slopes=slopes)], asked, basis, config.weighting))
     moves = [u.move for u in replays.with_moves(updates, asked, basis) if u.move is not None]
     move = robust_mean(config.aggregation, np.stack(moves), usual * eta, config.tolerated)
-    return Combined([Contribution(1.0, move)], outliers, medians)
+    return combined([Contribution(1.0, move)])
 
 
 def _length(update: Update, asked: Broadcast) -> float:

@@ -20,6 +20,7 @@ class Attempt:
         self.asked: dict[int, Broadcast] = {}  # by slot, with x and without Q
         self.sent: dict[int, Broadcast] = {}  # by slot, as its client was sent it last
         self.hosts: dict[int, str] = {}  # of the client of each slot
+        self.seconds: dict[int, float] = {}  # by slot, how long its client took
         self._samples: dict[int, int] = {}  # of that client's shard, 0 where nobody knows it
         self.replays = Replays()
         self.masking: MaskedSum | None = None  # under secure aggregation
@@ -32,6 +33,7 @@ class Attempt:
         self.asked[broadcast.slot] = broadcast
         self.hosts[broadcast.slot] = member.host
         self._samples[broadcast.slot] = member.samples
+        self.seconds.pop(broadcast.slot, None)
 
     def lose(self, slot: int) -> list[str]:
         """Return all clients that have lost the slot, the present one now with them."""

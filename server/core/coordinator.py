@@ -12,7 +12,7 @@ An engine only carries messages:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from zofedht.common.config.run_config import RunConfig
@@ -189,12 +189,16 @@ class Coordinator:
         bare = Broadcast(address=asked.address, spec=asked.spec, client=asked.client, shard_index=asked.shard_index)
         call = replace(bare, stage=stage, payload=payload)
         if not self._metered:
-            self._traffic.sent(broadcast_bytes(call))
+            self._traffic.of(call.client).sent(broadcast_bytes(call))
         return call
 
     def count_by(self, traffic: Traffic) -> None:
         """Take the bytes of the history from an engine that sees its messages on the wire."""
         self._traffic, self._metered = traffic, True
+
+    def timed(self, slot: int, seconds: float) -> None:
+        """Take how long a slot's client took to answer one question; the record has the sum."""
+        self._attempt.seconds[slot] = self._attempt.seconds.get(slot, 0.0) + seconds
 
     def tell(self, updates: Sequence[Update], failures: Sequence[Failure] = ()) -> RoundRecord | None:
         """Finish the attempt: the record of the round, or None when it must be asked again.
@@ -208,7 +212,7 @@ class Coordinator:
         """
         if not self._metered:
             for update in updates:
-                self._traffic.received(update_bytes(update))
+                self._traffic.of(update.client).received(update_bytes(update))
         attempt = self._attempt
         worked = [update for update in updates if update.stage in ("", "masked")]
         final = attempt.final(worked)
@@ -257,7 +261,7 @@ class Coordinator:
         sent = self._holdings.complete(broadcast, host, self.state.basis, with_basis=with_basis)
         self._attempt.sent[broadcast.slot] = sent
         if not self._metered:
-            self._traffic.sent(broadcast_bytes(sent))
+            self._traffic.of(sent.client).sent(broadcast_bytes(sent))
         return sent
 
     def _stop_on_error(self, updates: Sequence[Update]) -> None:
@@ -283,7 +287,8 @@ class Coordinator:
 
     def _advance(self, state: ServerState, outcome: Outcome) -> RoundRecord:
         previous = self.state
-        totals = self._totals(state.totals)
+        traffic = self._traffic.take()
+        totals = self._totals(state.totals, traffic)
         following = replace(state, totals=totals)
         due = self._evaluate is not None and self._evaluation_is_due(following)
         evaluation = self.evaluation = self._evaluate(following.x) if self._evaluate and due else None
@@ -293,7 +298,7 @@ class Coordinator:
             interventions=(*self._changes, *outcome.interventions),
         )
         others = self._holdings.fallbacks.take()
-        record = record_round(previous, self._attempt, outcome, totals, evaluation, others)
+        record = record_round(previous, self._attempt, outcome, totals, evaluation, others, traffic)
         record = replace(record, epsilon=self._account.epsilon(following.exposure))
         self._holdings.moved(next(iter(self._attempt.asked.values())), outcome.lengths, following.x)
         self._attempt, self._failures, self._changes = Attempt(), [], ()
@@ -303,10 +308,10 @@ class Coordinator:
         self.state = following
         return record
 
-    def _totals(self, totals: Totals) -> Totals:
+    def _totals(self, totals: Totals, traffic: Mapping[str, tuple[int, int]]) -> Totals:
         now = self._clock()
         elapsed, self._mark = now - self._mark, now
-        up, down = self._traffic.take()
+        up, down = (sum(counts[way] for counts in traffic.values()) for way in (0, 1))
         return Totals(totals.evaluations, totals.bytes_up + up, totals.bytes_down + down, totals.seconds + elapsed)
 
     def _evaluation_is_due(self, state: ServerState) -> bool:

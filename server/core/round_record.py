@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.attempt import Attempt
@@ -12,7 +13,18 @@ from zofedht.server.core.rounds import Outcome
 from zofedht.server.core.state import ServerState, Totals
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
 
-__all__ = ["Observer", "RoundRecord", "record_round"]
+__all__ = ["ClientWork", "Observer", "RoundRecord", "record_round"]
+
+
+@dataclass(frozen=True)
+class ClientWork:
+    """What one client gave to a round, and what that cost."""
+
+    slots: int  # usable ones
+    seconds: float  # from a slot's question to its answer, in all
+    bytes_up: int
+    bytes_down: int
+    times: float  # length of its longest move, in units of the running median; NaN where no move is told apart
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,14 @@ class RoundRecord:
 
     epsilon: float = 0.0  # of the privacy that is spent by the end of the round
     outliers: list[dict[str, object]] = field(default_factory=list)  # slots whose move is many times as long as usual
+    clients: Mapping[str, ClientWork] = field(default_factory=dict)  # who was asked; in a file of its own
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """The record without its clients: what the history keeps."""
+        fields = asdict(replace(self, clients={}))
+        del fields["clients"]
+        return fields
 
 
 Observer = Callable[[ServerState, RoundRecord], None]
@@ -55,11 +75,12 @@ def record_round(
     totals: Totals,
     evaluation: FullEvaluation | None,
     fallbacks: Sequence[Failure],
+    traffic: Mapping[str, tuple[int, int]],
 ) -> RoundRecord:
     """Return the line of the round that began from ``state`` and ended with the ``attempt``.
 
     ``outcome`` has the failures of all attempts, ``totals`` are those after the round, and ``evaluation`` is that of
-    the x that follows, where the round has one.
+    the x that follows, where the round has one. ``traffic`` are the bytes (up, down) of each client.
     """
     metrics = None if evaluation is None else evaluation.metrics or None
     asked = list(attempt.asked.values())
@@ -86,4 +107,20 @@ def record_round(
         start_loss=outcome.start_loss,
         outliers=[asdict(outlier) for outlier in outcome.outliers],
         unevaluated=[] if evaluation is None else [asdict(one) for one in evaluation.missing],
+        clients=_clients(attempt, outcome, traffic),
     )
+
+
+def _clients(attempt: Attempt, outcome: Outcome, traffic: Mapping[str, tuple[int, int]]) -> dict[str, ClientWork]:
+    asked: dict[str, list[int]] = {name: [] for name in sorted(traffic)}
+    for slot, broadcast in attempt.asked.items():
+        asked.setdefault(broadcast.client, []).append(slot)
+    return {
+        name: ClientWork(
+            sum(slot in outcome.slots for slot in slots),
+            sum(attempt.seconds.get(slot, 0.0) for slot in slots),
+            *traffic.get(name, (0, 0)),
+            max((outcome.times[slot] for slot in slots if slot in outcome.times), default=math.nan),
+        )
+        for name, slots in asked.items()
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class Outcome:
     lengths: Vector | None = None  # mean of eta c, where x moved along nothing else: (K,)
     start_loss: float = math.nan  # mean over the usable slots of the loss at x_r, that no local step has touched
     outliers: tuple[Outlier, ...] = ()
+    slots: frozenset[int] = frozenset()  # the usable ones
+    times: Mapping[int, float] = field(default_factory=dict)  # by slot, the length of its move over the usual one
 
 
 def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attempt: int = 0) -> list[Broadcast]:
@@ -176,6 +178,8 @@ def _told(
         lengths=contributions[0].lengths if len(contributions) == 1 and learnt.travels else None,
         start_loss=_mean([u.start_loss for u in usable]),
         outliers=combined.outliers,
+        slots=frozenset(u.slot for u in usable),
+        times=combined.times,
     )
 
 

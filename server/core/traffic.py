@@ -1,10 +1,10 @@
-"""How many bytes went over the wire."""
+"""How many bytes went over the wire, by client."""
 
 from __future__ import annotations
 
 import threading
 
-__all__ = ["Traffic"]
+__all__ = ["Meter", "Traffic"]
 
 
 class Traffic:
@@ -12,21 +12,36 @@ class Traffic:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._up = self._down = 0
+        self._counts: dict[str, tuple[int, int]] = {}
+
+    def of(self, client: str) -> Meter:
+        """Return what counts the messages to and from one client."""
+        return Meter(self, client)
+
+    def add(self, client: str, *, up: int = 0, down: int = 0) -> None:
+        """Count bytes from and to a client."""
+        with self._lock:
+            before = self._counts.get(client, (0, 0))
+            self._counts[client] = before[0] + up, before[1] + down
+
+    def take(self) -> dict[str, tuple[int, int]]:
+        """Return the bytes (up, down) of each client since the last time."""
+        with self._lock:
+            taken, self._counts = self._counts, {}
+        return taken
+
+
+class Meter:
+    """Counts the bytes of one client's messages."""
+
+    def __init__(self, traffic: Traffic, client: str) -> None:
+        self._traffic = traffic
+        self._client = client
 
     def sent(self, size: int) -> None:
-        """Count a message to a client."""
-        with self._lock:
-            self._down += size
+        """Count a message to the client."""
+        self._traffic.add(self._client, down=size)
 
     def received(self, size: int) -> None:
-        """Count a message from a client."""
-        with self._lock:
-            self._up += size
-
-    def take(self) -> tuple[int, int]:
-        """Return the bytes (up, down) since the last time."""
-        with self._lock:
-            taken = self._up, self._down
-            self._up = self._down = 0
-        return taken
+        """Count a message from the client."""
+        self._traffic.add(self._client, up=size)

@@ -145,13 +145,15 @@ class FlowerRounds(Server):
         round_ = self.strategy.coordinator.state.round + 1  # Flower counts from 1
         deadline = time.monotonic() + self._config.round_timeout
         pending: dict[Future[FitRes], Asked] = {}
+        began: dict[Future[FitRes], float] = {}
         arrived: queue.SimpleQueue[Future[FitRes]] = queue.SimpleQueue()
         proxies: dict[str, ClientProxy] = {}
 
         def send(slots: Sequence[Asked]) -> bool:
             for asked in slots:
-                future = self._fit(asked, max(0.01, deadline - time.monotonic()), round_)
-                pending[future] = asked
+                sent = time.monotonic()
+                future = self._fit(asked, max(0.01, deadline - sent), round_)
+                pending[future], began[future] = asked, sent
                 proxies[asked.broadcast.client] = asked.proxy
                 future.add_done_callback(arrived.put)
             return bool(slots)
@@ -167,6 +169,7 @@ class FlowerRounds(Server):
                 failures.extend(lost(asked.broadcast, late) for asked in pending.values())
                 break
             asked = pending.pop(future)
+            self.strategy.coordinator.timed(asked.broadcast.slot, time.monotonic() - began[future])
             try:
                 update = self._update(asked.broadcast, future.result())
             except Exception as error:
@@ -218,7 +221,7 @@ class FlowerRounds(Server):
     def _fit(self, asked: Asked, timeout: float, round_: int) -> Future[FitRes]:
         ins = self.strategy.fit_ins(asked.broadcast)
         if self._counts:
-            self._traffic.sent(fit_ins_size(map(len, ins.parameters.tensors), ins.config))
+            self._traffic.of(asked.broadcast.client).sent(fit_ins_size(map(len, ins.parameters.tensors), ins.config))
         return fit_later(asked.proxy, ins, timeout, round_, self._pool)
 
     def _update(self, broadcast: Broadcast, result: FitRes) -> Update:
@@ -229,8 +232,8 @@ class FlowerRounds(Server):
         """
         if self._counts:
             tensors, status = map(len, result.parameters.tensors), result.status
-            said = status.code.value, status.message
-            self._traffic.received(fit_res_size(tensors, result.num_examples, result.metrics, *said))
+            size = fit_res_size(tensors, result.num_examples, result.metrics, status.code.value, status.message)
+            self._traffic.of(broadcast.client).received(size)
         if result.status.code != Code.OK:
             raise RoundError(printable(result.status.message) or "the client answered with an error", cause="refused")
         update = client_reply(result)

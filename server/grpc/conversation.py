@@ -11,7 +11,7 @@ from flwr.proto.transport_pb2 import ClientMessage
 
 from zofedht.common.errors import MessageError
 from zofedht.common.wire.pieces import Assembly, TooLongError
-from zofedht.server.core.traffic import Traffic
+from zofedht.server.core.traffic import Meter
 
 __all__ = ["GRPC_PREFIX", "Conversation", "LostClient"]
 
@@ -26,7 +26,7 @@ class LostClient(Exception):  # noqa: N818  (no error of this program)
 @dataclass(eq=False)
 class _Question:
     message: bytes
-    traffic: Traffic | None
+    meter: Meter | None
     answer: Future[ClientMessage] = field(default_factory=Future)
     timer: asyncio.TimerHandle | None = None
     late: bool = False  # whoever asked has given up; the answer will be dropped
@@ -63,26 +63,26 @@ class Conversation:
         """Accept messages of so many bytes from now on; what the callable returns may change."""
         self._assembly.most_bytes = most_bytes
 
-    def begin(self, message: bytes, timeout: float, traffic: Traffic | None = None) -> Future[ClientMessage]:
-        """Send a serialised ServerMessage and return the answer to come; ``traffic`` counts both on the wire.
+    def begin(self, message: bytes, timeout: float, meter: Meter | None = None) -> Future[ClientMessage]:
+        """Send a serialised ServerMessage and return the answer to come; ``meter`` counts both on the wire.
 
         The future holds LostClient when the stream ends, or after ``timeout`` seconds with the client's other slots.
         """
-        question = _Question(message, traffic)
+        question = _Question(message, meter)
         self._in_loop(self._ask, question, timeout)
         return question.answer
 
-    def ask(self, message: bytes, timeout: float, traffic: Traffic | None = None) -> ClientMessage:
+    def ask(self, message: bytes, timeout: float, meter: Meter | None = None) -> ClientMessage:
         """Send a serialised ServerMessage and wait for the answer. Raises LostClient as ``begin`` says."""
-        return self.begin(message, timeout, traffic).result()
+        return self.begin(message, timeout, meter).result()
 
     def take(self, piece: bytes) -> str | None:
         """Take in a piece of a client's message; return what is wrong with it, if anything is."""
         question = self._asked
         if question is None:
             return "it sent a message without a question"
-        if question.traffic is not None:  # a late answer has crossed the wire, too
-            question.traffic.received(len(piece) + GRPC_PREFIX)
+        if question.meter is not None:  # a late answer has crossed the wire, too
+            question.meter.received(len(piece) + GRPC_PREFIX)
         try:
             data = self._assembly.take(piece)
         except TooLongError as error:
@@ -111,8 +111,8 @@ class Conversation:
                 question = self._out.pop(0)
                 if question is None:
                     return
-                if question.traffic is not None:
-                    question.traffic.sent(len(question.message) + GRPC_PREFIX)
+                if question.meter is not None:
+                    question.meter.sent(len(question.message) + GRPC_PREFIX)
                 message, question.message = question.message, b""
                 yield message
             self._wake = self._loop.create_future()

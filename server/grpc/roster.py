@@ -31,7 +31,7 @@ from zofedht.common.errors import DataError, MessageError
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Member
 from zofedht.common.wire.npy import MOST_OF_A_START, decode_vectors
 from zofedht.server.core.selection import as_people_sort
-from zofedht.server.core.traffic import Traffic
+from zofedht.server.core.traffic import Meter, Traffic
 from zofedht.server.flower.proxies import PromptProxy
 from zofedht.server.grpc.admission import other_draws
 from zofedht.server.grpc.conversation import Conversation
@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 class ResidentProxy(PromptProxy):
     """A joined client: Flower's messages over its conversation."""
 
-    def __init__(self, hello: Hello, conversation: Conversation, encoder: FitEncoder, traffic: Traffic) -> None:
+    def __init__(self, hello: Hello, conversation: Conversation, encoder: FitEncoder, meter: Meter) -> None:
         # The cid names the connection: a new connection is a new process without bases.
         super().__init__(f"{hello.name}@{hello.instance}")
         self.hello = hello
@@ -53,10 +53,10 @@ class ResidentProxy(PromptProxy):
         self.shard_index = hello.shard_index
         self.conversation = conversation
         self._encoder = encoder
-        self._traffic = traffic
+        self._meter = meter
 
     def fit_later(self, ins: FitIns, timeout: float) -> Future[FitRes]:
-        answer = self.conversation.begin(self._encoder.encode(ins), _bounded(timeout), self._traffic)
+        answer = self.conversation.begin(self._encoder.encode(ins), _bounded(timeout), self._meter)
         return _read(answer, lambda message: serde.fit_res_from_proto(message.fit_res))
 
     def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
@@ -122,6 +122,8 @@ class Roster(SimpleClientManager):
         self._lock = threading.Lock()
         self._report = report
         self.on_admit: Callable[[Hello], None] = lambda hello: None  # hears of each admitted client
+        self.on_join: Callable[[str], None] = lambda name: None
+        self.on_leave: Callable[[str, str], None] = lambda name, why: None  # with the client's fault, if any
         self.last_change = time.monotonic()
         self._sizes: Sequence[int] = ()  # rows of the shards to deal; none until the run begins
         self._dealt: dict[str, int] = {}
@@ -156,6 +158,7 @@ class Roster(SimpleClientManager):
             if proxy.hello.examples
             else "waits for its shard"
         )
+        self._note(self.on_join, proxy.hello.name)
         self.on_admit(proxy.hello)
         self._report(f"joined: {proxy.hello.name} ({rows}), {len(self._names)} connected")
         if other := other_draws(proxy.hello):
@@ -172,8 +175,15 @@ class Roster(SimpleClientManager):
             self._order.remove(proxy.hello.name)
             self.unregister(proxy)
             self.last_change = time.monotonic()
+        self._note(self.on_leave, proxy.hello.name, proxy.conversation.complaint)
         why = f" ({proxy.conversation.complaint})" if proxy.conversation.complaint else ""
         self._report(f"left: {proxy.hello.name}{why}, {len(self._names)} connected")
+
+    def _note(self, note: Callable[..., None], *words: str) -> None:
+        try:
+            note(*words)
+        except DataError as error:  # a full disk: the round will end the run, if it must end
+            self._report(str(error))
 
     def connected(self) -> dict[str, ResidentProxy]:
         """Return the connected clients by name, in natural order."""

@@ -105,6 +105,7 @@ def serve(
         health = serve_health(options.health_address) if options.health_address else None
         service = _Service(config, state, count, report, options.max_message_bytes, count_given="num-clients" in keys)
         service.revoke(options.revoked)
+        service.keep_visits(folder)
         if state is not None and not options.data_changed:
             service.know_sources(folder.sources())
         join = JoinService(service.roster, service.hello, service.expected, service.most_bytes, refused=service.refused)
@@ -293,6 +294,11 @@ class _Service:
     def know_sources(self, sources: Mapping[str, str]) -> None:
         """Refuse clients whose data or objective is not that of before."""
         self._sources = dict(sources)
+
+    def keep_visits(self, folder: RunFolder) -> None:
+        """Keep when clients come and go."""
+        folder.clients.listening()
+        self.roster.on_join, self.roster.on_leave = folder.clients.joined, folder.clients.left
 
     def keep_sources(self, folder: RunFolder) -> None:
         """Keep the digests of what clients are made from, now and when they join."""

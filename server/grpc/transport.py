@@ -107,7 +107,7 @@ class JoinService:
             hello = await self._introduction(conversation, context, place)
         finally:
             self._places.leave(place)
-        proxy = ResidentProxy(hello, conversation, self._encoder, self._roster.traffic)
+        proxy = ResidentProxy(hello, conversation, self._encoder, self._roster.traffic.of(hello.name))
         proxy.serial = _serial(context)
         conversation.accept(self._most_bytes)
         # One client at a time, since all this is one thread: the first may decide what is expected of the next.

@@ -1,7 +1,8 @@
 """The files of a run: its folder, checkpoints, history, summary and pictures.
 
 Others use ``run_folder`` (RunFolder: begun, reopened to resume, finished), ``checkpoint``, ``history`` (history.jsonl:
-a line for each round, with the fields of ``core.round_record.RoundRecord``), ``lost`` (how failed evaluations, lost
-slots and skipped steps are counted), ``finished_run`` (load_run, export), ``summary`` (the end in words), ``progress``,
-``plots``, ``files`` (replace_file) and ``lock`` (FolderLock).
+a line for each round, with the fields of ``core.round_record.RoundRecord``), ``clients`` (clients.jsonl: who gave what
+to a round, who came and went), ``lost`` (how failed evaluations, lost slots and skipped steps are counted),
+``finished_run`` (load_run, export), ``summary`` (the end in words), ``progress``, ``plots``, ``files`` (replace_file)
+and ``lock`` (FolderLock).
 """

@@ -6,7 +6,6 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ class HistoryWriter:
     def __call__(self, state: ServerState, record: RoundRecord) -> None:
         try:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(_line(asdict(record)))
+                file.write(_line(record.line))
         except OSError as error:
             raise cannot_write(self._path, error) from error
 

@@ -28,6 +28,7 @@ from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, evaluation_summary
 from zofedht.server.privacy import Account
 from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, write_checkpoint
+from zofedht.server.records.clients import ClientLog
 from zofedht.server.records.files import read_json, remove_parts, replace_file
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
 from zofedht.server.records.lock import FolderLock
@@ -42,7 +43,9 @@ def sha256_of_x(x: Vector) -> str:
 
 
 class RunFolder:
-    """A folder with config.toml, run.json, checkpoints/ and history.jsonl; at the end summary.json, x.npy and loss.png.
+    """A folder with config.toml, run.json, checkpoints/, history.jsonl and clients.jsonl.
+
+    At the end it also has summary.json, x.npy and loss.png.
 
     ``claim``, ``begin`` and ``reopen`` lock the folder for this writer; the end of a ``with`` block unlocks it.
     """
@@ -56,6 +59,7 @@ class RunFolder:
         self.summary_file = path / "summary.json"
         self.vector_file = path / "x.npy"
         self.picture_file = path / "loss.png"
+        self.clients = ClientLog(path / "clients.jsonl")
         self._lock = FolderLock(path / "run.lock")
         self._made = False  # whether this object made the folder
         self._writing = threading.Lock()  # shards are dealt during the run
@@ -74,6 +78,8 @@ class RunFolder:
         """Unlock the folder after the last write."""
         self._lock.give_back()
         if self._made:
+            if not self.config_file.exists():
+                self.clients.path.unlink(missing_ok=True)
             with suppress(OSError):  # not empty: only a run that never began leaves no folder
                 self.path.rmdir()
         self._made = False
@@ -141,6 +147,7 @@ class RunFolder:
         config = RunConfig.from_mapping(load_toml(self.config_file) | dict(changes))
         state = load_newest(self.checkpoints, config)
         truncate_history(self.history_file, state.round)
+        self.clients.truncate(state.round)
         if parts := remove_parts(self.path):
             warnings.warn(f"{self.path} held {parts} half-written files; they are deleted", stacklevel=2)
         replace_file(self.config_file, dump_toml(config).encode())
@@ -198,7 +205,7 @@ class RunFolder:
         if state.round == 0:
             write_checkpoint(self.checkpoints, state, config)
             self._add_about(initial=initial.metrics, initial_evaluation=initial.about())
-        return [HistoryWriter(self.history_file), CheckpointWriter(self.checkpoints, config)]
+        return [self.clients, HistoryWriter(self.history_file), CheckpointWriter(self.checkpoints, config)]
 
     def save(self, config: RunConfig, state: ServerState) -> None:
         """Write a checkpoint now."""

@@ -18,7 +18,7 @@ from zofedht.server.grpc.roster import ResidentProxy, Roster
 
 def proxy(name: str, instance: str = "", shard_index: int = OWN_ROWS) -> ResidentProxy:
     hello = Hello(name, instance or name, "partition", shard_index, 0, 0, 0, PROTOCOL, "0.1.0", draw_digest())
-    return ResidentProxy(hello, Conversation(event_loop(), 1000), FitEncoder(), Traffic())
+    return ResidentProxy(hello, Conversation(event_loop(), 1000), FitEncoder(), Traffic().of(hello.name))
 
 
 @pytest.fixture
@@ -95,3 +95,18 @@ def test_a_late_client_is_not_drawn(roster: Roster):
         late.conversation.ask(b"work", 0.01)
     assert list(roster.connected()) == ["a", "b"]
     assert [member.name for member in roster.members()] == ["b"]
+
+
+def test_visits_are_told_and_a_full_disk_refuses_nobody(roster: Roster):
+    seen: list[str] = []
+
+    def full(name: str, why: str) -> None:
+        seen.append(name)
+        raise DataError("clients.jsonl cannot be written")
+
+    roster.on_join, roster.on_leave = seen.append, full
+    client = proxy("a")
+    assert roster.admit(client) is None
+    roster.leave(client)
+    assert seen == ["a", "a"]
+    assert shares(roster) == {}
