@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,14 @@ class Plan:
         """Return what ``drawn`` gives as one index for each step."""
         drawn = self.drawn(shard)
         return [slice(None)] * self.spec.local_steps if drawn is None else list(drawn)
+
+    def steps(self, dimension: int) -> Iterator[Matrix]:
+        """Yield the directions of each step, (q, n); none, (0, n), for steps along gradients."""
+        if self.spec.takes_gradients:
+            yield from itertools.repeat(np.empty((0, dimension)), self.spec.local_steps)
+            return
+        for block in self.directions():
+            yield from block.reshape(-1, self.spec.slopes_per_step, dimension)
 
     def directions(self, block_bytes: int | None = None) -> Iterator[Matrix]:
         """Yield the directions of the steps in blocks, (block, n) each: q rows for each step of a block."""

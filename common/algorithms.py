@@ -66,6 +66,15 @@ ALGORITHMS = {
             defaults={"slope": "forward", "slopes_per_step": 9, "local_steps": 10},
         ),
         Algorithm("zofedavg-gd", "isotropic", "shard", "isotropic directions, slopes on the whole shard"),
+        Algorithm(
+            "fedavg",
+            "isotropic",
+            "minibatch",
+            "the first-order yardstick: local steps along the gradients of a built-in model",
+            "McMahan et al. 2017, algorithm 1",
+            uplinks=("move",),
+            defaults={"slope": "gradient"},
+        ),
         _isotropic(
             "fedzo",
             "several forward slopes on one value, along a sphere",

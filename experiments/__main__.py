@@ -97,14 +97,14 @@ def _auto(args: argparse.Namespace) -> int:
 
 
 def _family(args: argparse.Namespace) -> int:
-    from zofedht.experiments.family.methods import METHODS
+    from zofedht.experiments.family.methods import COMPARED
     from zofedht.experiments.family.runs import FamilyGrid, run_family, write_family
 
     grid = FamilyGrid(
         datasets=args.dataset or (("digits",) if args.quick else ("digits", "mnist", "fashion-mnist")),
         models=args.model or ("logistic", "svm-squared-hinge"),
         partitions=args.partition or ("iid", "thirds", "sorted"),
-        methods=args.methods or tuple(METHODS),
+        methods=args.methods or COMPARED,
         seeds=args.seeds,
         epochs=args.epochs,
         data_dir=_data_dir(args),

@@ -101,7 +101,11 @@ def _family(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     family.add_argument("--partition", nargs="+", choices=PARTITIONS, default=None)
     family.add_argument(
-        "--methods", metavar="NAME", nargs="+", choices=tuple(METHODS), help="some of the methods (all)"
+        "--methods",
+        metavar="NAME",
+        nargs="+",
+        choices=tuple(METHODS),
+        help="rows of the table (those of the docs)",
     )
     family.add_argument("--epochs", metavar="E", type=_at_least(1), default=EPOCHS, help="evaluations a row (500)")
     family.add_argument("--seeds", metavar="N", type=_at_least(1), default=3, help="runs of each best step (3)")

@@ -10,7 +10,7 @@ from zofedht.client.falls import Falls
 from zofedht.client.plan import Plan
 from zofedht.client.steps.linear_steps import linear_steps, pays_off
 from zofedht.client.steps.slot_result import SlotResult
-from zofedht.common.directions.slopes import Probes, probes
+from zofedht.common.directions.slopes import Probes, along_gradient, probes
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.mlp import MlpObjective
@@ -53,7 +53,7 @@ def local_steps(objective: Objective, x: Vector, plan: Plan, anchor: Vector | No
 
 def _fused_steps(objective: Objective, x: Vector, plan: Plan, falls: Falls) -> tuple[Vector, Vector, Vector] | None:
     """Return move, slopes and losses from loops written for the model, or None where there are no faster ones."""
-    if plan.spec.slope_scale != "none":
+    if plan.spec.slope_scale != "none" or plan.spec.takes_gradients:
         return None
     if isinstance(objective, LinearObjective | MlpObjective) and runs_compiled(plan.spec.kernel):
         from zofedht.client.kernels import steps as compiled_steps  # numba is there only with the extra ``fast``
@@ -72,35 +72,39 @@ def _any_steps(
     together = plan.spec.slopes_per_step  # q
     slopes, losses = (np.empty((plan.spec.local_steps, together)) for _ in range(2))
     batches = plan.batches(len(objective))
-    step = 0
-    for block in plan.directions():
-        for directions in block.reshape(-1, together, len(w)):
-            try:
-                slopes[step], losses[step] = _checked_probes(objective, w, directions, batches[step], plan, step)
-                if falls.due(step):
-                    falls.of_step(w, directions, slopes[step], batches[step], step)
-            except ObjectiveError as error:
-                if not plan.spec.skips_steps:
-                    raise
-                errors.append(error)
-                slopes[step], losses[step] = 0.0, math.nan
-            else:
-                for c, v in zip(slopes[step], directions, strict=True):
-                    w -= plan.spec.step_size * c * v  # line 16
-            step += 1
+    for step, drawn in enumerate(plan.steps(len(w))):
+        try:
+            directions, measured = _checked_probes(objective, w, drawn, batches[step], plan, step)
+            slopes[step], losses[step] = measured
+            if falls.due(step):
+                falls.of_step(w, directions, slopes[step], batches[step], step)
+        except ObjectiveError as error:
+            if not plan.spec.skips_steps:
+                raise
+            errors.append(error)
+            slopes[step], losses[step] = 0.0, math.nan
+        else:
+            for c, v in zip(slopes[step], directions, strict=True):
+                w -= plan.spec.step_size * c * v  # line 16
     return w - x, slopes.reshape(-1), losses.reshape(-1)
 
 
 def _checked_probes(
     objective: Objective, w: Vector, directions: Matrix, batch: Indices | slice, plan: Plan, step: int
-) -> Probes:
+) -> tuple[Matrix, Probes]:
+    """Return the directions of a step and the slopes along them."""
     try:
-        measured = probes(objective, w, directions, plan.spec.radius, batch, plan.spec.slope)  # line 15
+        if plan.spec.takes_gradients:
+            directions, measured = along_gradient(objective, w, batch)
+        else:
+            measured = probes(objective, w, directions, plan.spec.radius, batch, plan.spec.slope)  # line 15
     except USER_ERRORS as error:
         raise raised_by_objective(error, step=step) from error
     for slope in measured.slopes:
         _require_finite(float(slope), step)
-    return measured if plan.spec.slope_scale == "none" else measured._replace(slopes=_by_spread(measured.slopes))
+    if plan.spec.slope_scale == "none":
+        return directions, measured
+    return directions, measured._replace(slopes=_by_spread(measured.slopes))
 
 
 def _by_spread(slopes: Vector) -> Vector:

@@ -44,13 +44,10 @@ def private_steps(objective: Objective, x: Vector, plan: Plan, draws: PrivateDra
     measure = _Local(objective, plan, draws) if spec.privacy == "local" else _Central(objective, plan)
     w = x.copy()
     slopes = np.empty((spec.local_steps, spec.slopes_per_step))
-    step = 0
-    for block in plan.directions():
-        for directions in block.reshape(-1, spec.slopes_per_step, len(w)):
-            slopes[step] = measure(w, directions, step)
-            for c, v in zip(slopes[step], directions, strict=True):
-                w -= spec.step_size * c * v
-            step += 1
+    for step, directions in enumerate(plan.steps(len(w))):
+        slopes[step] = measure(w, directions, step)
+        for c, v in zip(slopes[step], directions, strict=True):
+            w -= spec.step_size * c * v
     told = measure.losses or [math.nan]
     evaluations = spec.evaluations(len(objective))
     return SlotResult(w - x, slopes.reshape(-1), float(np.mean(told)), told[0], evaluations, error=measure.error)

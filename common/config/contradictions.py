@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from zofedht.common.config.checking import Problem
+from zofedht.common.config.keys import Scalar
 from zofedht.common.rules import MOST_DRAWN
 
 if TYPE_CHECKING:
@@ -67,6 +68,25 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
             f"slopes-per-step must be at least 2 where slope-scale is spread, got {config.slopes_per_step}: one slope"
             " has no standard deviation",
         )
+    if config.slope == "gradient":
+        wanted: dict[str, tuple[Scalar, str]] = {
+            "slopes-per-step": (1, "a step has one gradient"),
+            "slope-scale": ("none", "a step has one gradient"),
+            "uplink": ("move", "no slopes lead to where gradients led"),
+            "privacy": ("none", "noise is added to slopes"),
+        }
+        yield from _other_values(config, "where slope is gradient", wanted)
+        if config.objective:
+            yield Problem(
+                "slope",
+                "slope must be central or forward for an objective of your own, got 'gradient': only built-in models"
+                " have gradients (any algorithm but fedavg takes slopes)",
+            )
+        if config.row.law != "isotropic":
+            yield Problem(
+                "slope",
+                f"slope must be central or forward with {config.algorithm}, which shapes directions, got 'gradient'",
+            )
     if config.aggregation != "mean":
         yield from _of_aggregation(config)
     yield from _of_privacy(config)
@@ -163,7 +183,7 @@ def _of_privacy(config: RunConfig) -> Iterator[Problem]:
         yield from _of_central_privacy(config)
 
 
-def _other_values(config: RunConfig, when: str, wanted: Mapping[str, tuple[str, str]]) -> Iterator[Problem]:
+def _other_values(config: RunConfig, when: str, wanted: Mapping[str, tuple[Scalar, str]]) -> Iterator[Problem]:
     """Yield a problem for each key whose value is not the wanted one; ``wanted`` has a value and the reason by key."""
     given = config.settled()
     for key, (value, why) in wanted.items():

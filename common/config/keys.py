@@ -189,8 +189,8 @@ class Keys:
     )
     slope: str = _key(
         UNSAID,
-        "ends of a probe: w + mu v and w - mu v (central), or w + mu v and w (forward); default: the algorithm's,"
-        " else central",
+        "ends of a probe: w + mu v and w - mu v (central), or w + mu v and w (forward); gradient: no probe, but the"
+        " gradient of a built-in model; default: the algorithm's, else central",
         symbol="c",
         rule=one_of((UNSAID, *SLOPES)),
         otherwise="central",

@@ -67,10 +67,12 @@ class StepSpec:
     def evaluations(self, shard: int) -> int:
         """Return the evaluations of a slot, as the algorithm asks for them: all points of a step on all its samples.
 
-        Central slopes have two ends each, forward slopes of one step share w. A measured step has its own two ends
-        more, and the first one the anchor; where it has no length, its beginning alone.
+        Central slopes have two ends each, forward slopes of one step share w, and a gradient counts as three points:
+        its pass back costs about two passes forward (Kaplan et al. 2020, section 2.1). A measured step has its own two
+        ends more, and the first one the anchor; where it has no length, its beginning alone.
         """
-        points = 2 * self.slopes_per_step if self.slope == "central" else self.slopes_per_step + 1
+        q = self.slopes_per_step
+        points = {"central": 2 * q, "forward": q + 1, "gradient": 3}[self.slope]
         more = 0
         if self.measured:
             more = 1 + (2 * -(-self.local_steps // self.measured) if self.step_size else 1)
@@ -80,6 +82,11 @@ class StepSpec:
     def slopes(self) -> int:
         """The slopes of a slot, K q: as many directions are drawn."""
         return self.local_steps * self.slopes_per_step
+
+    @property
+    def takes_gradients(self) -> bool:
+        """Whether steps are along gradients of a built-in model, and no direction is drawn."""
+        return self.slope == "gradient"
 
     @property
     def skips_steps(self) -> bool:

@@ -3,6 +3,8 @@
 central:  c = [F(w + mu v) - F(w - mu v)] / (2 mu)   (Algorithm 1, line 15)
 forward:  c = [F(w + mu v) - F(w)] / mu
 
+gradient: no probe; c is the length of the gradient and v the unit vector along it.
+
 A step may measure q slopes at one w, on the same samples: forward slopes then share F(w), so that q of them take q + 1
 evaluations of the samples. Built-in objectives give the difference exactly; black boxes are evaluated at both ends.
 """
@@ -16,7 +18,7 @@ import numpy as np
 from zofedht.common.objective.base import ExactObjective, Objective, checked_loss
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["ENDS", "Probes", "probes"]
+__all__ = ["ENDS", "Probes", "along_gradient", "probes"]
 
 ENDS = {"central": (1.0, -1.0), "forward": (1.0, 0.0)}
 """Ends of the two-point difference, in units of the radius."""
@@ -49,3 +51,14 @@ def probes(
         highs, lows = (np.array([checked_loss(value) for value in side]) for side in zip(*pairs, strict=True))
         differences = highs - lows
     return Probes(differences / (upper - lower), lows + 0.5 * differences)
+
+
+def along_gradient(objective: Objective, w: Vector, batch: Indices | slice) -> tuple[Matrix, Probes]:
+    """Return the unit vector along the gradient of F at w, (1, n), and the slope along it, which is its length.
+
+    Raises ObjectiveError for a black box.
+    """
+    value, gradient = objective.value_and_gradient(w, batch)
+    length = float(np.linalg.norm(gradient))
+    unit = gradient / length if length > 0.0 else gradient
+    return unit[None], Probes(np.array([length]), np.array([value]))

@@ -22,6 +22,9 @@ class LinearObjective(ScoreObjective):
     def scores(self, x: Vector, rows: Features) -> Vector:
         return rows @ x
 
+    def pulled_back(self, x: Vector, rows: Features, weights: Vector) -> Vector:
+        return np.asarray(rows.T @ weights)
+
     def stiff(self, x: Vector) -> Matrix:
         """Return the mean row, (1, n): rows have nothing in common as much as it, a column of ones above all."""
         return np.asarray(self.features.mean(axis=0), dtype=np.float64).reshape(1, -1)

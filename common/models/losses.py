@@ -35,6 +35,10 @@ class ScoreLoss(ABC):
     def difference(self, scores: Vector, delta: Vector, y: Vector) -> Vector:
         """Return loss(scores + delta) - loss(scores) of each sample, without cancellation."""
 
+    @abstractmethod
+    def derivative(self, scores: Vector, y: Vector) -> Vector:
+        """Return the derivative of each sample's loss by its score; that of a kink's right end."""
+
     def along(self, delta: Matrix, y: Matrix) -> Callable[[int, Vector], float]:
         """Return the function (k, scores) -> mean of ``difference`` with row k of delta and y, (steps, samples) each.
 
@@ -48,6 +52,9 @@ class _Logistic(ScoreLoss):
 
     def value(self, scores: Vector, y: Vector) -> Vector:
         return softplus(scores) - y * scores
+
+    def derivative(self, scores: Vector, y: Vector) -> Vector:
+        return np.asarray(expit(scores) - y)
 
     def difference(self, scores: Vector, delta: Vector, y: Vector) -> Vector:
         # log1p(expm1(2d) sigmoid(a - d)) - 2 d y, with a - d = scores and 2d = delta.
@@ -104,6 +111,10 @@ class _Hinge(ScoreLoss):
     def value(self, scores: Vector, y: Vector) -> Vector:
         return np.maximum(0.0, 1.0 - (2.0 * y - 1.0) * scores)
 
+    def derivative(self, scores: Vector, y: Vector) -> Vector:
+        sign = 2.0 * y - 1.0
+        return -sign * (sign * scores < 1.0)
+
     def difference(self, scores: Vector, delta: Vector, y: Vector) -> Vector:
         return _margins(scores, delta, y)[0]
 
@@ -117,6 +128,9 @@ class _SquaredHinge(ScoreLoss):
 
     def value(self, scores: Vector, y: Vector) -> Vector:
         return 0.5 * np.square(HINGE.value(scores, y))
+
+    def derivative(self, scores: Vector, y: Vector) -> Vector:
+        return -(2.0 * y - 1.0) * HINGE.value(scores, y)
 
     def difference(self, scores: Vector, delta: Vector, y: Vector) -> Vector:
         change, total = _margins(scores, delta, y)

@@ -64,6 +64,20 @@ class MlpObjective(ScoreObjective):
         weights, b, u, d = self._layers(x)
         return expit(rows @ weights + b) @ u + d  # type: ignore[no-any-return]
 
+    def pulled_back(self, x: Vector, rows: Features, weights: Vector) -> Vector:
+        inner, b, u, _ = self._layers(x)
+        hidden = expit(rows @ inner + b)
+        gradient = self.zeros()
+        by_inner, _, by_u, _ = self._layers(gradient)
+        below = weights[:, None] * u * hidden * (1.0 - hidden)
+        by_inner[:] = rows.T @ below
+        by_u[:] = weights @ hidden
+        if self.bias:
+            first = self._columns * self.hidden
+            gradient[first : first + self.hidden] = below.sum(axis=0)
+            gradient[-1] = weights.sum()
+        return gradient
+
     def score_ends(self, w: Vector, v: Vector, upper: float, lower: float, rows: Features) -> tuple[Vector, Vector]:
         weights, b, u, d = self._layers(w)
         weights_v, b_v, u_v, d_v = self._layers(v)

@@ -49,6 +49,10 @@ class QuadraticObjective(ExactObjective):
             change += penalty_difference(w, v, upper, lower, self.l2)[0]
         return change, self._value(w + lower * v, centre, batch)
 
+    def value_and_gradient(self, x: Vector, batch: Indices | slice) -> tuple[float, Vector]:
+        centre = self._mean_centre(batch)
+        return self._value(x, centre, batch), self.curvature * (x - centre) + self.l2 * x
+
     def differences(self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice) -> Vector:
         bent, middle = self.curvature * v, 0.5 * (upper + lower)
         towards: Vector = float(bent @ w) + middle * float(bent @ v) - np.asarray(self.centres[batch] @ bent)

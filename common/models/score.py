@@ -40,6 +40,10 @@ class ScoreObjective(ExactObjective):
     def score_ends(self, w: Vector, v: Vector, upper: float, lower: float, rows: Features) -> tuple[Vector, Vector]:
         """Return the scores of w + lower v, (rows,), and their change to w + upper v."""
 
+    @abstractmethod
+    def pulled_back(self, x: Vector, rows: Features, weights: Vector) -> Vector:
+        """Return the gradient of weights . scores by x, (n,)."""
+
     @functools.cached_property
     def rows(self) -> CompressedRows:
         """The rows without their zeros, for loops that read single rows in place."""
@@ -66,6 +70,12 @@ class ScoreObjective(ExactObjective):
             extra, extra_low = penalty_difference(w, v, upper, lower, self.l2)
             return change + extra, low + extra_low
         return change, low
+
+    def value_and_gradient(self, x: Vector, batch: Indices | slice) -> tuple[float, Vector]:
+        rows, y = self.features[batch], self.target[batch]
+        scores = self.scores(x, rows)
+        gradient = self.pulled_back(x, rows, self.loss.derivative(scores, y) / len(y))
+        return self._loss(x, scores, y), gradient + self.l2 * x if self.l2 else gradient
 
     def differences(self, w: Vector, v: Vector, upper: float, lower: float, batch: Indices | slice) -> Vector:
         scores, delta = self.score_ends(w, v, upper, lower, self.features[batch])

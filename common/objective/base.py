@@ -1,7 +1,7 @@
 """The front door: an objective is anything that can be evaluated.
 
 Subclass ``Objective``, write ``value`` and ``dim`` (and ``__len__`` where there are samples), and name a factory for it
-in the run config: ``objective = "module:factory"``. Gradients are never used.
+in the run config: ``objective = "module:factory"``. No gradient of it is ever asked for.
 """
 
 from __future__ import annotations
@@ -132,6 +132,14 @@ class Objective(ABC):
         not matter. They are sent to the server as they are.
         """
         return None
+
+    def value_and_gradient(self, x: Vector, batch: Indices | slice) -> tuple[float, Vector]:
+        """Return F and its gradient at x, (n,), for the first-order yardstick; every other algorithm takes slopes.
+
+        Raises ObjectiveError: only built-in models have one.
+        """
+        text = "this objective has no gradient; another algorithm than fedavg takes slopes of any function"
+        raise ObjectiveError.public(text, cause="unusable")
 
     def zeros(self) -> Vector:
         """Return the origin, (n,)."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.config.run_config import Scalar
 
-__all__ = ["METHODS", "STEPS", "Method"]
+__all__ = ["COMPARED", "METHODS", "STEPS", "Method"]
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,11 @@ class Method:
 
     name: str
     keys: Mapping[str, Scalar]
+    scale: float = 1.0  # of the step sizes among which it is tuned
+
+    def steps(self, model: str) -> tuple[float, ...]:
+        """Return the step sizes of its grid."""
+        return tuple(self.scale * step for step in STEPS[model])
 
     @property
     def folder(self) -> str:
@@ -25,9 +31,15 @@ class Method:
 
 _PAPER: Mapping[str, Scalar] = {"step-schedule": "inverse-sqrt"}
 
+_SCALES = {"fedavg": 10.0}
+"""Rows whose best steps lie elsewhere: the steps of directions must be short for the sake of their number."""
+
+_ROWS = [Method(name, {"algorithm": name}, _SCALES.get(name, 1.0)) for name in ALGORITHMS]
+
 METHODS = {
     method.name: method
     for method in (
+        *_ROWS,
         Method("zofedht .3, 1/sqrt", {"algorithm": "zofedht", **_PAPER}),
         Method("zofedht .1, 1/sqrt", {"algorithm": "zofedht", "subspace-weight": 0.1, **_PAPER}),
         Method("zofedht .3, linear", {"algorithm": "zofedht"}),
@@ -35,9 +47,11 @@ METHODS = {
         Method("zofedavg-sgd, 1/sqrt", {"algorithm": "zofedavg-sgd", **_PAPER}),
         Method("zofedavg-sgd, linear", {"algorithm": "zofedavg-sgd"}),
         Method("forward q 9, warm-up", {"algorithm": "zofed-shrink", "shrink": 1.0}),
-        Method("zofed-shrink", {"algorithm": "zofed-shrink"}),
     )
 }
+"""By name: each row of the table with its own defaults, and the rows that are compared."""
+
+COMPARED = (*(name for name in METHODS if name not in ALGORITHMS), "zofed-shrink")
 """The paper's method as published and with less stretch, the same and the plain method at the better schedule, and
 zofed-shrink without and with its shrink."""
 
@@ -47,4 +61,4 @@ STEPS = {
     "svm-hinge": (0.1, 0.3, 1.0, 3.0),
     "mlp": (0.1, 0.3, 1.0, 3.0),
 }
-"""The step sizes of the grid by model, the same for all methods."""
+"""The step sizes of the grid by model."""

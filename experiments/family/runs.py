@@ -11,9 +11,10 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from zofedht.common.config.run_config import RunConfig
+from zofedht.common.algorithms import ALGORITHMS
+from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.shards import train_objective
-from zofedht.experiments.family.methods import METHODS, STEPS, Method
+from zofedht.experiments.family.methods import METHODS, Method
 from zofedht.experiments.family.optimum import least_loss
 from zofedht.experiments.report.markdown import table
 from zofedht.experiments.study.cell_run import read_result
@@ -47,7 +48,8 @@ class FamilyGrid:
     def config(self, panel: Panel, method: Method, step: float, seed: int) -> RunConfig:
         """Return the checked run config of one run."""
         rows = TRAIN_ROWS[panel.dataset]
-        keys = {key: value for key, value in COMMON.items() if key not in _OURS}
+        brought = {dashed(name) for name in ALGORITHMS[str(method.keys["algorithm"])].defaults}
+        keys = {key: value for key, value in COMMON.items() if key not in brought.union(_OURS)}
         keys |= {
             "dataset": panel.dataset,
             "data-dir": self.data_dir,
@@ -91,7 +93,7 @@ def run_family(grid: FamilyGrid, out: Path, *, workers: int) -> Path:
         (panel, METHODS[name], step, 0)
         for panel in grid.panels()
         for name in grid.methods
-        for step in STEPS[panel.model]
+        for step in METHODS[name].steps(panel.model)
     ]
     run_missing("steps", [_job(grid, cell, out) for cell in cells], workers)
     best = [
@@ -151,7 +153,7 @@ def _loss(cell: _Cell, out: Path) -> float | None:
 
 
 def _best_step(panel: Panel, method: Method, out: Path) -> float:
-    losses = {step: _loss((panel, method, step, 0), out) for step in STEPS[panel.model]}
+    losses = {step: _loss((panel, method, step, 0), out) for step in method.steps(panel.model)}
     known = {step: loss for step, loss in losses.items() if loss is not None}
     return min(known, key=lambda step: known[step], default=math.nan)
 

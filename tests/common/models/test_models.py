@@ -62,6 +62,20 @@ def test_evaluation_covers_the_whole_shard(name: str, bias: bool, l2: float, fea
     assert all(type(value) is float for value in metrics.values())
 
 
+@pytest.mark.parametrize(("name", "bias", "l2"), MODEL_CASES)
+@pytest.mark.parametrize("features", ["dense", "sparse"])
+def test_a_gradient_has_the_slopes_of_the_value(name: str, bias: bool, l2: float, features: str) -> None:
+    objective = model(name, features, bias=bias, l2=l2)
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal(objective.dim)
+    for batch in (_BATCH, slice(None)):
+        value, gradient = objective.value_and_gradient(x, batch)
+        assert value == pytest.approx(objective.value(x, batch), rel=1e-12)
+        for v in rng.standard_normal((3, objective.dim)):
+            slope = objective.difference(x, v, 1e-6, -1e-6, batch)[0] / 2e-6
+            assert gradient @ v == pytest.approx(slope, rel=1e-7, abs=1e-9)
+
+
 @pytest.mark.parametrize("name", ["logistic", "svm-hinge", "svm-squared-hinge"])
 def test_accuracy_is_the_share_of_right_signs(name: str) -> None:
     objective, data = model(name), samples()

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from tests.common.samples import model
+from zofedht.common.algorithms import ALGORITHMS
 from zofedht.experiments.__main__ import main
-from zofedht.experiments.family.methods import METHODS, STEPS
+from zofedht.experiments.family.methods import COMPARED, METHODS, STEPS
 from zofedht.experiments.family.optimum import least_loss
 from zofedht.experiments.family.runs import FamilyGrid
 from zofedht.experiments.study.cells import Panel
@@ -36,8 +37,8 @@ def test_other_objectives_have_no_least_loss(name: str) -> None:
 
 
 def test_all_methods_get_the_same_evaluations_and_draws() -> None:
-    grid = FamilyGrid(["digits"], ["logistic"], ["iid"], tuple(METHODS))
-    configs = [grid.config(Panel("digits", "logistic", "iid"), method, 1.0, 2) for method in METHODS.values()]
+    grid = FamilyGrid(["digits"], ["logistic"], ["iid"], COMPARED)
+    configs = [grid.config(Panel("digits", "logistic", "iid"), METHODS[name], 1.0, 2) for name in COMPARED]
     assert {(config.budget, config.seed, config.clients_per_round, config.sampling) for config in configs} == {
         (500 * 1438, 2, 10, "without-replacement")
     }
@@ -52,11 +53,21 @@ def test_it_writes_its_page_and_does_nothing_twice(tmp_path: Path, capfd: pytest
     text = (tmp_path / "family.md").read_text()
     assert text.count("digits logistic sorted") == 2
     made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/result.json")}
-    assert len(made) == len(METHODS) * (len(STEPS["logistic"]) + 1)
+    assert len(made) == len(COMPARED) * (len(STEPS["logistic"]) + 1)
     assert main([*words, "--out", str(tmp_path)]) == 0
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/result.json")} == made
     losses, excesses = (line.split(" | ")[1:] for line in text.splitlines() if "digits logistic sorted" in line)
-    by_name = dict(zip(METHODS, [float(cell.split()[0]) for cell in losses], strict=True))
+    by_name = dict(zip(COMPARED, [float(cell.split()[0]) for cell in losses], strict=True))
     assert by_name["zofed-shrink"] == min(by_name.values())
     least, *above = [float(cell.split()[0]) for cell in excesses]
     np.testing.assert_allclose([least + excess for excess in above], list(by_name.values()), atol=2e-4)
+
+
+def test_every_row_can_be_compared() -> None:
+    grid = FamilyGrid(["digits"], ["logistic"], ["iid"], tuple(ALGORITHMS))
+    for name in ALGORITHMS:
+        config = grid.config(Panel("digits", "logistic", "iid"), METHODS[name], METHODS[name].steps("logistic")[0], 0)
+        assert (config.algorithm, config.budget) == (name, 500 * 1438)
+        assert {key: getattr(config, key) for key in config.row.defaults if key != "sampling"}.items() <= {
+            **config.row.defaults
+        }.items()

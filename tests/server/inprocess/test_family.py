@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.common.samples import BlackBox
 from tests.helpers import quadratics, small
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.law import law_of, slot_directions
+from zofedht.common.errors import ConfigError, RoundError
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Vector
 from zofedht.server.core.state import ServerState
@@ -19,6 +21,7 @@ from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
 
 ROWS = sorted(ALGORITHMS)
+ALONG_SLOPES = [name for name in ROWS if "slopes" in ALGORITHMS[name].uplinks]
 SHORT = {"num-clients": 4, "clients-per-round": 3, "rounds": 7, "batch-size": 3, "step-size": 0.01, "seed": 11}
 """All that is not the row's."""
 
@@ -70,14 +73,14 @@ def test_a_resumed_run_of_a_row_equals_an_uninterrupted_one(name: str, tmp_path:
     )
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", ALONG_SLOPES)
 def test_slopes_of_a_row_lead_where_its_moves_lead(name: str) -> None:
     shared = {"directions": "shared", "downlink": "x"}
     moves, slopes = (x(name, uplink=uplink, **shared) for uplink in ("move", "slopes"))
     np.testing.assert_allclose(slopes, moves, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in ROWS if config(name).server_step == "mean"])
+@pytest.mark.parametrize("name", [name for name in ALONG_SLOPES if config(name).server_step == "mean"])
 def test_clients_follow_a_row_by_slopes_alone(name: str) -> None:
     shared = {"directions": "shared", "uplink": "slopes"}
     ends = [x(name, downlink=downlink, **shared).tobytes() for downlink in ("x", "slopes")]
@@ -87,7 +90,7 @@ def test_clients_follow_a_row_by_slopes_alone(name: str) -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_charges_what_its_steps_ask(name: str) -> None:
     one = config(name)
-    points = one.slopes_per_step + 1 if one.slope == "forward" else 2 * one.slopes_per_step
+    points = {"forward": one.slopes_per_step + 1, "central": 2 * one.slopes_per_step, "gradient": 3}[one.slope]
     batch = one.batch_size if ALGORITHMS[name].data == "minibatch" else 6
     asked = state(name, num_clients=1, clients_per_round=1).totals.evaluations
     assert asked == 7 * points * one.local_steps * batch
@@ -134,3 +137,22 @@ def test_fedzo_steps_by_the_published_formula() -> None:
     origin = objective.value(np.zeros(dimension), rows)
     estimate = sum(dimension / (mu * q) * (objective.value(mu * each, rows) - origin) * each for each in u)
     np.testing.assert_allclose(moved, -eta * estimate, rtol=1e-6)
+
+
+def test_fedavg_is_gradient_descent_on_whole_shards() -> None:
+    """One client, K steps: w <- w - eta (w - mean row) for this quadratic."""
+    objective = quadratics()[0]
+    one = config("fedavg", num_clients=1, clients_per_round=1, rounds=1, local_steps=5, batch_size=0, step_size=0.3)
+    centre = objective.centres.mean(axis=0)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(run_in_process(one, [objective]).state.x, (1 - 0.7**5) * centre, rtol=1e-12)
+
+
+def test_fedavg_needs_a_model_with_gradients() -> None:
+    with pytest.raises(ConfigError, match="for an objective of your own, got 'gradient': only built-in models"):
+        config("fedavg", objective="valve:make")
+    with pytest.raises(ConfigError, match="uplink must be move where slope is gradient"):
+        config("zofedavg-sgd", slope="gradient", uplink="slopes")
+    with pytest.raises(ConfigError, match="slope must be central or forward with zofedht"):
+        config("zofedht", slope="gradient")
+    with pytest.raises(RoundError, match="this objective has no gradient"):
+        run_in_process(config("fedavg"), [BlackBox(inner) for inner in quadratics()])
