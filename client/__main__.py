@@ -8,11 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zofedht.client.cli import parser
-from zofedht.common.checks.report import check
 from zofedht.common.command_line import guarded
-from zofedht.common.config.run_config import RunConfig
-from zofedht.common.config.texts import parse_assignments
-from zofedht.common.objective.base import Shard
 
 __all__ = ["main"]
 
@@ -37,6 +33,11 @@ def _ledger(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
+    from zofedht.common.checks.report import check
+    from zofedht.common.config.run_config import RunConfig
+    from zofedht.common.config.texts import parse_assignments
+    from zofedht.common.objective.base import Shard
+
     config = RunConfig.from_mapping(parse_assignments([*args.set, f"objective={args.objective}"]))
     index = int(args.client) if args.client.isdecimal() else 0
     data = str(Path(args.data).expanduser().resolve()) if args.data else ""

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+
+from zofedht.common.typing import is_sparse
 
 __all__ = ["digest_of"]
 
@@ -23,7 +24,7 @@ def digest_of(*parts: Any) -> str:
                 while chunk := file.read(_CHUNK):
                     found.update(chunk)
             continue
-        pieces = [part.data, part.indices, part.indptr] if sparse.issparse(part) else [part]
+        pieces = [part.data, part.indices, part.indptr] if is_sparse(part) else [part]
         for piece in pieces:
             if isinstance(piece, bytes):
                 found.update(b"bytes%d:" % len(piece) + piece)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-__all__ = ["Features", "Indices", "Matrix", "Vector"]
+if TYPE_CHECKING:
+    from scipy import sparse  # a device whose rows are dense, or its own, never loads it
+
+__all__ = ["Features", "Indices", "Matrix", "Vector", "is_sparse"]
 
 Vector: TypeAlias = NDArray[np.float64]
 """A float64 array of one axis."""
@@ -21,3 +23,8 @@ Indices: TypeAlias = NDArray[np.intp]
 
 Features: TypeAlias = "Matrix | sparse.csr_matrix[Any] | sparse.csr_array[Any]"
 """Rows of samples: dense, or sparse by rows and never densified."""
+
+
+def is_sparse(rows: Any) -> bool:
+    """Return whether rows are one of SciPy's sparse matrices by rows, without loading SciPy."""
+    return hasattr(rows, "indptr")

@@ -5,5 +5,5 @@
 of a run, and ``conduct`` joins them to a run over any engine. Engines are ``inprocess``, ``flower`` (simulation,
 SuperLink) and ``grpc`` (resident clients, with certificates). Ways to call it: ``minimise`` (run), ``classifier``
 (ZOFedClassifier), ``fleet`` (Fleet; ``minimizers`` and ``cma`` search on it), and the command ``python -m
-zofedht.server``. ``privacy`` says how much privacy a run has spent.
+zofedht.server``, whose actions are in ``commands``. ``privacy`` says how much privacy a run has spent.
 """

@@ -3,29 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-from zofedht.common.choices import CLIENTS_HOLD_DATA
-from zofedht.common.command_line import Interrupt, check_address, guarded
-from zofedht.common.config.run_config import RunConfig
-from zofedht.common.config.texts import load_toml, parse_assignments
-from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
-from zofedht.common.plain_text import printable
-from zofedht.common.shards import source_digest
-from zofedht.common.tls import check_plain_text, read_tls
+from zofedht.common.command_line import Interrupt, guarded
 from zofedht.server.cli import parser
-from zofedht.server.conduct import Result
-from zofedht.server.core.state import ServerState
-from zofedht.server.inprocess import run_in_process
-from zofedht.server.records.finished_run import export, load_run
-from zofedht.server.records.plots import plot_runs
-from zofedht.server.records.run_folder import RunFolder
-from zofedht.server.records.summary import comparison_text, summary_text
 
 __all__ = ["main"]
 
@@ -33,191 +15,15 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     args = parser().parse_args(argv)
-    actions = {
-        "run": _run,
-        "serve": _serve,
-        "resume": _resume,
-        "compare": _compare,
-        "plot": _plot,
-        "export": _export,
-        "make-certs": _make_certificates,
-    }
     # docker and systemd stop a process with SIGTERM, which checkpoints the run like an interrupt.
     Interrupt().install("SIGINT", "SIGTERM", "SIGHUP")  # a terminal that is closed hangs up
-    return guarded("zofedht-server", lambda: actions[args.command](args))
-
-
-def _keys(args: argparse.Namespace) -> dict[str, Any]:
-    """Merge --config and --set."""
-    return (load_toml(args.config) if args.config else {}) | parse_assignments(args.set)
-
-
-def _read_config(args: argparse.Namespace) -> RunConfig:
-    """Return the checked config with absolute paths: nodes may run in other folders."""
-    config = RunConfig.from_mapping(_keys(args))
-    changes = {}
-    if config.data_dir:
-        changes["data_dir"] = str(Path(config.data_dir).expanduser().resolve())
-    if Path(config.dataset).expanduser().is_file():
-        changes["dataset"] = str(Path(config.dataset).expanduser().resolve())
-    return config.replace(**changes)
-
-
-@contextmanager
-def _naming_the_way_on(folder: RunFolder, command: str) -> Iterator[None]:
-    """Add to the sentence of a run that has failed where it is kept, and how it goes on."""
-    try:
-        yield
-    except (RoundError, ObjectiveError) as error:
-        if folder.exists():
-            error.args = (f"{error}; go on with `{command}`",)
-        raise
+    return guarded("zofedht-server", lambda: _run(args))
 
 
 def _run(args: argparse.Namespace) -> int:
-    config = _read_config(args)
-    with RunFolder(args.out.expanduser()) as folder, _naming_the_way_on(folder, f"zofedht-server resume {args.out}"):
-        folder.begin(config, args.engine)
-        folder.check_source(source_digest(config), changed=False)
-        _conduct(config, folder, args.engine, None)
-    return 0
+    from zofedht.server.commands import ACTIONS  # loads what --help and a mistyped option do not need
 
-
-def _serve(args: argparse.Namespace) -> int:
-    from zofedht.server.grpc.revoked import Revoked
-    from zofedht.server.grpc.serve import ServeOptions, serve
-
-    check_address("--address", args.address)
-    check_plain_text(args.address, args.insecure, args.tls_dir)
-    options = ServeOptions(
-        address=args.address,
-        out=args.out.expanduser(),
-        min_clients=args.min_clients,
-        settle=args.settle,
-        tls=read_tls(args.tls_dir, "server") if args.tls_dir else None,
-        resume=args.resume,
-        max_message_bytes=args.max_message_mb * 2**20,
-        health_address=args.health_address,
-        linger=args.linger,
-        revoked=Revoked(args.refuse, args.refuse_file.expanduser() if args.refuse_file else None),
-        data_changed=args.data_changed,
-    )
-    command = f"zofedht-server serve --resume --out {args.out}` and the options of before, `--address {args.address}"
-    with _naming_the_way_on(RunFolder(options.out), command):
-        serve(
-            options,
-            _keys(args),
-            report=_say,
-            listening=lambda port: _say(f"listening on port {port}"),
-            over=lambda result, folder: print(summary_text(result.summary, folder), flush=True),
-        )
-    return 0
-
-
-def _say(text: str) -> None:
-    # In one write: several threads report clients.
-    print(f"{printable(text, None)}\n", end="", file=sys.stderr, flush=True)
-
-
-def _make_certificates(args: argparse.Namespace) -> int:
-    from zofedht.server.grpc.certificates import expand_names, make_certificates
-
-    text = args.server_names
-    servers = None if text is None else [name.strip() for name in text.split(",") if name.strip()]
-    for folder in make_certificates(args.out.expanduser(), servers, expand_names(args.clients), args.days):
-        print(f"--tls-dir {folder}")
-    return 0
-
-
-def _resume(args: argparse.Namespace) -> int:
-    command = f"zofedht-server resume {args.folder}"
-    with RunFolder(args.folder.expanduser()) as folder, _naming_the_way_on(folder, command):
-        config, state, engine = folder.reopen(parse_assignments(args.set))
-        if engine == "grpc" and args.engine is None:
-            _refuse_what_clients_hold(config, folder)
-            engine = "in-process"  # the rows are the server's, and all engines give the same numbers
-        if engine == "python":
-            raise ConfigError(
-                [f"the objective of {folder.path} lives in Python; go on there with run(objective, x0=load_run(DIR).x)"]
-            )
-        print(f"continuing {folder.path} after round {state.round}", file=sys.stderr)
-        folder.check_source(source_digest(config), changed=args.data_changed)
-        _conduct(config, folder, args.engine or engine, state)
-    return 0
-
-
-def _refuse_what_clients_hold(config: RunConfig, folder: RunFolder) -> None:
-    """Raise ConfigError for a served run whose data or objective only the clients hold."""
-    if config.server_has_rows:
-        return
-    what = "rows" if config.dataset == CLIENTS_HOLD_DATA else f"objective, {config.objective},"
-    raise ConfigError(
-        [
-            f"the {what} of {folder.path} lived on its clients; go on with them by `zofedht-server serve --resume --out"
-            f" {folder.path}` and the options of before, or give --engine where this machine holds the same"
-        ]
-    )
-
-
-def _conduct(config: RunConfig, folder: RunFolder, engine: str, state: ServerState | None) -> Result:
-    if engine == "simulation":
-        from zofedht.server.flower.simulation import run_simulation
-
-        result = run_simulation(config, folder, state=state)
-    else:
-        result = run_in_process(config, folder=folder, state=state, show_progress=True)
-    print(summary_text(result.summary, folder))
-    return result
-
-
-def _compare(args: argparse.Namespace) -> int:
-    configs = _compared(args)  # all are checked before the first run starts
-    folders = [RunFolder(args.out.expanduser() / name) for name in configs]
-    picture = args.out.expanduser() / "compare.png"
-    with ExitStack() as held:
-        for folder, chosen in zip(folders, configs.values(), strict=True):
-            held.enter_context(folder).begin(chosen, "in-process")
-        rows = []
-        for (name, chosen), folder in zip(configs.items(), folders, strict=True):
-            print(f"{name}:", file=sys.stderr)
-            rows.append(run_in_process(chosen, folder=folder, show_progress=True).summary)
-        print(comparison_text(list(configs), rows))
-        plot_runs([folder.path for folder in folders], picture)
-    print(f"picture: {picture}")
-    return 0
-
-
-def _compared(args: argparse.Namespace) -> dict[str, RunConfig]:
-    """Return the configs to run by the name of their folder: one for each item of --algorithms and each seed."""
-    if args.seeds < 1:
-        raise ConfigError([f"--seeds must be at least 1, got {args.seeds}"])
-    found: dict[str, RunConfig] = {}
-    config = _read_config(args).to_mapping()
-    for item in (item.strip() for item in args.algorithms.split(",") if item.strip()):
-        algorithm, *assignments = item.split(":")
-        own = RunConfig.from_mapping(config | parse_assignments(assignments) | {"algorithm": algorithm})
-        name = re.sub(r"[^\w.=-]+", "-", item)
-        for repeat in range(args.seeds):
-            label = name if args.seeds == 1 else f"{name}-seed{own.seed + repeat}"
-            if label in found:
-                raise ConfigError([f"--algorithms must list different algorithms, got {args.algorithms!r}"])
-            found[label] = own.replace(seed=own.seed + repeat)
-    if not found:
-        raise ConfigError([f"--algorithms must list different algorithms, got {args.algorithms!r}"])
-    return found
-
-
-def _plot(args: argparse.Namespace) -> int:
-    plot_runs([folder.expanduser() for folder in args.folders], args.out.expanduser())
-    print(f"picture: {args.out}")
-    return 0
-
-
-def _export(args: argparse.Namespace) -> int:
-    run = load_run(args.folder)
-    export(run, args.out.expanduser())
-    print(f"x: {args.out} ({run.x.shape[0]} numbers)")
-    return 0
+    return ACTIONS[args.command](args)
 
 
 if __name__ == "__main__":

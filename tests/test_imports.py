@@ -45,7 +45,7 @@ ARROWS = {
     "common": {
         "errors": "",
         "typing": "",
-        "source_digest": "",
+        "source_digest": "typing",
         "machine": "errors",
         "choices": "errors",
         "algorithms": "choices",
@@ -94,7 +94,8 @@ ARROWS = {
         "minimizers": "cma",
         "fleet": "core evaluation grpc minimizers records",
         "cli": "",
-        "__main__": "cli conduct core flower grpc inprocess records",
+        "commands": "conduct core flower grpc inprocess records",
+        "__main__": "cli commands",
     },
     "experiments": {
         "study": "",
@@ -233,7 +234,7 @@ def test_only_certificates_and_masks_import_cryptography():
 
 def test_what_needs_no_flower_does_not_load_it():
     modules_of_in_process = ", ".join(
-        f"zofedht.{name}" for name in ("server.inprocess", "server.__main__", "client.steps.worker", "client.__main__")
+        f"zofedht.{name}" for name in ("server.inprocess", "server.commands", "client.steps.worker", "client.__main__")
     )
     heavy = {"flwr", "grpc", "cryptography", "ray", "matplotlib"}
     script = f"import sys, {modules_of_in_process}; print({heavy} & set(sys.modules))"
@@ -245,5 +246,24 @@ def test_the_config_loads_no_machinery():
     """It is read by commands that answer at once, and on devices that only join."""
     heavy = {"scipy", "sklearn", "numba", "flwr", "zofedht.common.models", "zofedht.common.data"}
     script = f"import sys, zofedht.common.config.run_config; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("argv", [["server", "--help"], ["server", "run", "--help"], ["client", "join", "--help"]])
+def test_help_loads_no_machinery(argv: list[str]):
+    """It answers at once: NumPy alone would take longer than all the rest."""
+    heavy = {"numpy", "scipy", "sklearn", "flwr", "grpc", "rich", "asyncio"}
+    script = f"import sys; from zofedht.{argv[0]}.__main__ import main\ntry: main({argv[1:]})\nexcept SystemExit: pass"
+    script += f"\nprint('loaded:', {heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "usage:" in done.stdout
+    assert "loaded: set()" in done.stdout
+
+
+def test_a_run_without_data_loads_no_library_for_data():
+    """A number that is too large is told within a second, which loading scikit-learn would take."""
+    heavy = {"scipy", "sklearn", "flwr", "grpc", "rich", "pandas"}
+    script = f"import sys, zofedht.server.commands; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -11,8 +11,6 @@ True
 from __future__ import annotations
 
 import importlib
-import tomllib
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +103,11 @@ if not TYPE_CHECKING:  # a type checker is to see the names above and no others
 
 def _version() -> str:
     if not _IN_SOURCE:
+        from importlib import metadata
+
         return metadata.version("zofedht")
+    import tomllib
+
     # A checkout and a Flower bundle need not be installed, and an editable copy remembers the version of that day.
     with (_ROOT / "pyproject.toml").open("rb") as file:
         return str(tomllib.load(file)["project"]["version"])

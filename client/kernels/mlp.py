@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from zofedht.client.kernels.losses import LOGISTIC_CODE, sigmoid, totals
 from zofedht.client.kernels.slot import Blocks, Rules, measured, move
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.random.jit import compiled_sums
-from zofedht.common.typing import Indices, Matrix, Vector
+from zofedht.common.typing import Indices, Matrix, Vector, is_sparse
 
 __all__ = ["steps_of_block"]
 
@@ -63,7 +62,7 @@ def steps_of_block(
 
 def _is_sparse(objective: MlpObjective) -> bool:
     rows, columns = objective.features.shape
-    return bool(sparse.issparse(objective.features)) or len(objective.rows.values) < _DENSE * rows * columns
+    return is_sparse(objective.features) or len(objective.rows.values) < _DENSE * rows * columns
 
 
 @compiled_sums

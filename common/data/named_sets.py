@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn import datasets as sklearn_datasets
 
 from zofedht.common.data.files import read_file
 from zofedht.common.data.reading import RawRows
@@ -106,16 +105,18 @@ def _with_labels(pair: tuple[str, str]) -> list[str]:
 
 
 def _embedded_digits(folder: Path) -> tuple[RawRows, None]:
-    digits = sklearn_datasets.load_digits()
+    from sklearn.datasets import load_digits  # takes a second: only where it is needed
+
+    digits = load_digits()
     return RawRows(digits.data, digits.target), None
 
 
 def _fetch_images(folder: Path, openml_name: str) -> tuple[RawRows, RawRows]:
     """Fetch 70,000 images, the 10,000 official test images last; as uint8, an eighth of the size."""
+    from sklearn.datasets import fetch_openml
+
     # liac-arff is the parser that needs no pandas.
-    fetched = sklearn_datasets.fetch_openml(
-        openml_name, version=1, parser="liac-arff", as_frame=False, data_home=str(folder), **_SOON
-    )
+    fetched = fetch_openml(openml_name, version=1, parser="liac-arff", as_frame=False, data_home=str(folder), **_SOON)
     pixels, labels = np.asarray(fetched.data).astype(np.uint8), np.asarray(fetched.target).astype(np.intp)
     head, tail = slice(None, _IMAGE_TRAIN_ROWS), slice(_IMAGE_TRAIN_ROWS, None)
     return RawRows(pixels[head], labels[head]), RawRows(pixels[tail], labels[tail])
@@ -123,7 +124,9 @@ def _fetch_images(folder: Path, openml_name: str) -> tuple[RawRows, RawRows]:
 
 def _fetch_rcv1(folder: Path) -> tuple[RawRows, RawRows]:
     """Fetch RCV1-v2: +1 for CCAT or ECAT, -1 for GCAT or MCAT, documents of both or neither dropped."""
-    fetched = sklearn_datasets.fetch_rcv1(data_home=str(folder), **_SOON)
+    from sklearn.datasets import fetch_rcv1
+
+    fetched = fetch_rcv1(data_home=str(folder), **_SOON)
     names = list(fetched.target_names)
 
     def has(*topics: str) -> Any:

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from zofedht.common.errors import DataError
 from zofedht.common.machine.memory import lacking
-from zofedht.common.typing import Features, Matrix, Vector
+from zofedht.common.typing import Features, Matrix, Vector, is_sparse
 
 __all__ = ["TRANSFORMS", "Transform", "preprocess"]
 
@@ -42,7 +41,9 @@ def preprocess(features: Any, transforms: tuple[str, ...], divisor: float = 1.0)
     ``features`` are (rows, columns) of any real dtype, or CSR, and are not changed.
     """
     chosen = [TRANSFORMS[name] for name in transforms]
-    if sparse.issparse(features):
+    if is_sparse(features):
+        from scipy import sparse
+
         matrix = sparse.csr_array(features, dtype=np.float64, copy=True)
         matrix.data /= divisor
         for transform in chosen:
@@ -66,6 +67,8 @@ def _bias_dense(buffer: Matrix, width: int) -> None:
 
 
 def _bias_sparse(matrix: Any) -> Any:
+    from scipy import sparse
+
     ones = sparse.csr_array(np.ones((matrix.shape[0], 1)))
     return sparse.hstack([matrix, ones], format="csr")
 
@@ -84,6 +87,8 @@ def _unit_norm_dense(buffer: Matrix, width: int) -> None:
 
 
 def _unit_norm_sparse(matrix: Any) -> Any:
+    from scipy import sparse
+
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     data = matrix.data
     squares = _sums(rows, data, matrix.shape[0])

@@ -17,10 +17,10 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from zofedht.common.choices import AUTO
 from zofedht.common.errors import DataError
+from zofedht.common.typing import is_sparse
 
 __all__ = ["COMPRESSIONS", "FileRules", "RawRows", "check_finite", "compact_csr", "opened", "unusable"]
 
@@ -98,14 +98,14 @@ def _plain(path: Path) -> BinaryIO:
 
 def check_finite(values: Any, path: Path) -> None:
     """Raise DataError naming row and column (from 1) of the first entry that is NaN or infinite."""
-    entries = values.data if sparse.issparse(values) else values
+    entries = values.data if is_sparse(values) else values
     if entries.dtype.kind != "f":
         return
     finite = np.isfinite(entries)
     if finite.all():
         return
     first = int(np.argmin(finite))
-    if sparse.issparse(values):
+    if is_sparse(values):
         row = int(np.searchsorted(values.indptr, first, side="right")) - 1
         column, value = int(values.indices[first]), entries[first]
     else:
@@ -121,6 +121,8 @@ def compact_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, int], pa
 
     Raises DataError where int32 is too narrow, or the three arrays do not fit together.
     """
+    from scipy import sparse
+
     limit = np.iinfo(np.int32).max
     if data.dtype.kind not in "biuf" or any(array.dtype.kind not in "iu" for array in (indices, indptr)):
         rule = "hold a CSR matrix of real data and integer indices and indptr"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_svmlight_file
 
 from zofedht.common.choices import AUTO
 from zofedht.common.data.reading import RawRows, compact_csr, opened, unusable
@@ -36,6 +35,8 @@ def read_svmlight(path: Path, n_features: int | None, indices: str = AUTO) -> Ra
         For an index beyond ``n_features`` or below the first, and, with its line, for a token that does not parse or
         indices out of order.
     """
+    from sklearn.datasets import load_svmlight_file  # takes a second: only where it is needed
+
     try:
         with opened(path) as file:
             features, labels = load_svmlight_file(file, zero_based=True)

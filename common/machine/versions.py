@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from importlib import metadata
 
 import zofedht
 
@@ -14,6 +13,8 @@ def version_of(package: str) -> str:
     """Return the version of a package, or ``not installed``."""
     if package == "zofedht":
         return zofedht.__version__
+    from importlib import metadata
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

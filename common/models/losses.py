@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import expit
 
 from zofedht.common.typing import Matrix, Vector
 
@@ -57,6 +56,8 @@ class _Logistic(ScoreLoss):
         return np.asarray(expit(scores) - y)
 
     def difference(self, scores: Vector, delta: Vector, y: Vector) -> Vector:
+        from scipy.special import expit
+
         # log1p(expm1(2d) sigmoid(a - d)) - 2 d y, with a - d = scores and 2d = delta.
         small = np.clip(delta, -_LARGE_CHANGE, _LARGE_CHANGE)
         growth: Vector = np.log1p(np.expm1(small) * expit(scores))
@@ -65,6 +66,8 @@ class _Logistic(ScoreLoss):
         return growth - delta * y
 
     def along(self, delta: Matrix, y: Matrix) -> Callable[[int, Vector], float]:
+        from scipy.special import expit
+
         if np.max(np.abs(delta), initial=0.0) > _LARGE_CHANGE:
             return super().along(delta, y)
         growth, linear = np.expm1(delta), (delta * y).mean(axis=1)

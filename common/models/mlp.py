@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit
 
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.models.losses import LOGISTIC
@@ -61,6 +60,8 @@ class MlpObjective(ScoreObjective):
 
     def scores(self, x: Vector, rows: Features) -> Vector:
         """Return the network's output before its last sigmoid for each row, (rows,)."""
+        from scipy.special import expit
+
         weights, b, u, d = self._layers(x)
         return expit(rows @ weights + b) @ u + d  # type: ignore[no-any-return]
 
@@ -79,6 +80,8 @@ class MlpObjective(ScoreObjective):
         return gradient
 
     def score_ends(self, w: Vector, v: Vector, upper: float, lower: float, rows: Features) -> tuple[Vector, Vector]:
+        from scipy.special import expit
+
         weights, b, u, d = self._layers(w)
         weights_v, b_v, u_v, d_v = self._layers(v)
         # The first layer is linear in the weights: two products serve both ends.

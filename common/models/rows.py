@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from zofedht.common.typing import Features, Vector
 
@@ -23,6 +22,8 @@ class CompressedRows(NamedTuple):
 
 def compressed_rows(features: Features) -> CompressedRows:
     """Return the rows of dense or sparse features; sparse features of these types are not copied."""
+    from scipy import sparse
+
     rows = sparse.csr_array(features)
     return CompressedRows(
         rows.indptr.astype(np.int64, copy=False), rows.indices.astype(np.int32, copy=False), rows.data

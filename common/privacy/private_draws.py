@@ -15,7 +15,6 @@ import hmac
 import math
 
 import numpy as np
-from scipy.special import ndtri
 
 from zofedht.common.typing import Indices, Vector
 
@@ -55,6 +54,8 @@ class PrivateDraws:
         differential privacy", 2012). The noise depends on the numbers, too: should the rows have changed since the
         question was answered before, the difference of both answers has noise.
         """
+        from scipy.special import ndtri
+
         grain = 2.0 ** math.floor(math.log2(deviation)) * _GRAIN
         rounded = np.rint(numbers / grain) * grain
         drawn = np.frombuffer(self._bytes(rounded.astype("<f8").tobytes(), step, 8 * rounded.size), dtype="<u8")

@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.core.round_record import Observer, RoundRecord
 from zofedht.server.core.state import ServerState
@@ -37,6 +34,9 @@ def progress(
         warned = _warn_once(lambda text: print(text, file=stream, flush=True))
         yield _both(warned, _lines(config, lambda text: print(text, file=stream, flush=True)))
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (
         TextColumn("round {task.fields[round]}"),
         BarColumn(),

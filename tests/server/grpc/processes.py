@@ -41,6 +41,7 @@ _IMPORTS = [
     "zofedht.client.__main__",
     "zofedht.client.join.command",
     "zofedht.server.__main__",
+    "zofedht.server.commands",
     "zofedht.server.grpc.serve",
     "sklearn.datasets",
     "tests.server.grpc.evil",
