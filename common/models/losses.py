@@ -53,6 +53,8 @@ class _Logistic(ScoreLoss):
         return softplus(scores) - y * scores
 
     def derivative(self, scores: Vector, y: Vector) -> Vector:
+        from scipy.special import expit
+
         return np.asarray(expit(scores) - y)
 
     def difference(self, scores: Vector, delta: Vector, y: Vector) -> Vector:

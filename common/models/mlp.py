@@ -66,6 +66,8 @@ class MlpObjective(ScoreObjective):
         return expit(rows @ weights + b) @ u + d  # type: ignore[no-any-return]
 
     def pulled_back(self, x: Vector, rows: Features, weights: Vector) -> Vector:
+        from scipy.special import expit
+
         inner, b, u, _ = self._layers(x)
         hidden = expit(rows @ inner + b)
         gradient = self.zeros()
