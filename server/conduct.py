@@ -105,11 +105,11 @@ def conduct(
     ZofedhtError
         When the start cannot be evaluated, or the rounds fail.
     """
-    dimension, own, units = engine.start()
+    dimension, own, units, space = engine.start()
     fitted = config.fitted(dimension)  # the folder keeps the given config
     _check_room(fitted, dimension)
     if state is None:
-        state = initial_state(fitted, initial_vector(fitted, dimension, own), units)
+        state = initial_state(fitted, initial_vector(fitted, dimension, own), units, space)
     state = state if state.secret else replace(state, secret=new_secret(config))
     check_dimension(state, dimension)
     check_units(state, units)

@@ -16,6 +16,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import full_evaluation, starting_point
+from zofedht.common.objective.named import space_of
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.privacy.private_draws import simulated_secret
 from zofedht.common.shards import members_of, objective_of
@@ -56,7 +57,8 @@ class InProcessEngine:
         own = starting_point(self._objective(0), self._config.seed)
         several = self._members if self._clients_differ else self._members[:1]
         made = {member.name: self._objective(member.shard_index) for member in several}
-        return agreed({name: Start(one.dim, units=units_of(one)) for name, one in made.items()})._replace(own=own)
+        starts = {name: Start(one.dim, units=units_of(one), space=space_of(one)) for name, one in made.items()}
+        return agreed(starts)._replace(own=own)
 
     def case_at(self, x: Vector) -> Case:
         """Return the first client's objective at x as the checks take it."""

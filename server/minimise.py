@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from zofedht.common.objective.function import as_objective
 from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.scaling import given_start
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
+from zofedht.common.space.kinds import Parameter, Settings
 from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.round_record import RoundRecord
@@ -44,6 +45,7 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
     """The result of ``run``: a mapping whose keys are attributes, as in scipy.optimize."""
 
     x: Vector
+    settings: Settings
     fun: float
     nfev: int
     nit: int
@@ -67,6 +69,7 @@ def run(
     samples: int | None = None,
     bounds: Bounds | None = None,
     scale: Any = None,
+    parameters: Mapping[str, Parameter] | None = None,
     config: RunConfig | None = None,
     out: str | Path | None = None,
     callback: Callable[[dict[str, Any]], object] | None = None,
@@ -80,12 +83,15 @@ def run(
     objective : function, Objective, sequence of these, "module:factory" or None
         A function f(x) or f(x, batch), or an Objective. A sequence has one target for each client. None takes the data
         set and the model of the options.
-    x0 : (n,), optional
-        The starting point. A function needs it; other objectives have a starting point of their own.
+    x0 : (n,) or mapping, optional
+        The starting point, of named parameters their values by name. A function without ``parameters`` needs it; other
+        objectives have a starting point of their own.
     samples : int, optional
         The number of samples of a function f(x, batch).
     bounds, scale : optional
         Of functions, as those of Objective.
+    parameters : mapping, optional
+        Of a function that gets its parameters by keyword: names with Real, Integer or Choice.
     config : RunConfig, optional
         The run config under ``options``.
     out : str or Path, optional
@@ -101,12 +107,12 @@ def run(
     Returns
     -------
     OptimizeResult
-        ``x`` (n,), ``fun`` (the mean over clients of F on the whole shard), ``nit`` (rounds), ``nfev`` (evaluations on
-        one sample in all rounds), ``history`` (a mapping for each round), ``metrics`` (the metrics of the last x),
-        ``lost`` (slots that were lost and steps that were skipped, as in summary.json),
-        ``success``, ``status`` (0 or 1) and ``message``. ``success`` is False, and ``message`` tells why, when the
-        rounds fail, the loss ends above its start, the search for a step size is not over, or different clients
-        evaluated the first and the last x. Then x is that of the last good round.
+        ``x`` (n,), ``settings`` (the values of named parameters), ``fun`` (the mean over clients of F on the whole
+        shard), ``nit`` (rounds), ``nfev`` (evaluations on one sample in all rounds), ``history`` (a mapping for each
+        round), ``metrics`` (the metrics of the last x), ``lost`` (slots that were lost and steps that were skipped, as
+        in summary.json), ``success``, ``status`` (0 or 1) and ``message``. ``success`` is False, and ``message`` tells
+        why, when the rounds fail, the loss ends above its start, the search for a step size is not over, or different
+        clients evaluated the first and the last x. Then x is that of the last good round.
 
     Raises
     ------
@@ -124,15 +130,15 @@ def run(
     >>> result.success, result.message, bool(np.all(np.abs(result.x - 3.0) < 0.1))
     (True, 'all 60 rounds are done', True)
     """
-    objectives = _objectives(objective, x0, samples, bounds, scale)
+    objectives = _objectives(objective, x0, samples, bounds, scale, parameters)
     chosen = _config(config, options, objective, objectives)
     engine = _Engine(chosen, objectives)
-    dimension, own, units = engine.start()
+    dimension, own, units, space = engine.start()
     fitted = chosen.fitted(dimension)
     start = initial_vector(fitted, dimension, own)
     if x0 is not None:
-        start = given_start(x0, dimension, units)
-    state = initial_state(fitted, start, units)
+        start = given_start(x0, dimension, units, space)
+    state = initial_state(fitted, start, units, space)
     history: list[dict[str, Any]] = []
     steps = chosen.step_spec(step_size=0.0).local_steps
 
@@ -227,7 +233,7 @@ class _Engine(InProcessEngine):
 
 
 def _objectives(
-    objective: Any, x0: Any, samples: int | None, bounds: Bounds | None, scale: Any
+    objective: Any, x0: Any, samples: int | None, bounds: Bounds | None, scale: Any, parameters: Any
 ) -> list[Objective] | None:
     """Return one Objective a client, or None where the config says what is trained."""
     several = isinstance(objective, Sequence) and not isinstance(objective, str | Objective)
@@ -235,7 +241,10 @@ def _objectives(
     if not targets:
         raise ConfigError(["objective must be a function, an Objective or a list with at least one of these, got []"])
     names = [f"objective {index}" if several else "objective" for index in range(len(targets))]
-    made = [as_objective(target, x0, samples, bounds, scale, name) for target, name in zip(targets, names, strict=True)]
+    made = [
+        as_objective(target, x0, samples, bounds, scale, name, parameters=parameters)
+        for target, name in zip(targets, names, strict=True)
+    ]
     if objective is None or isinstance(objective, str):
         return None
     made = [checked_objective(target, name) for target, name in zip(made, names, strict=True)]
@@ -277,6 +286,7 @@ def _result(
     last = history[-1]["train_loss"] if history else math.nan
     return RunResult(
         x=state.user_x,
+        settings=state.settings,
         fun=metrics.get("train_loss", last),
         nfev=state.totals.evaluations,
         nit=state.round,

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         ZofedhtError,
     )
     from zofedht.common.objective.base import Objective, Shard
+    from zofedht.common.objective.function import FunctionObjective
+    from zofedht.common.space.kinds import Choice, Integer, Real
     from zofedht.server.classifier import ZOFedClassifier
     from zofedht.server.fleet.fleet import Fleet
     from zofedht.server.minimise import RunResult, run
@@ -41,17 +43,21 @@ __all__ = [
     "BudgetError",
     "CheckReport",
     "CheckpointError",
+    "Choice",
     "ConfigError",
     "DataError",
     "Finding",
     "FinishedRun",
     "Fleet",
     "FleetError",
+    "FunctionObjective",
+    "Integer",
     "JoinError",
     "MessageError",
     "MissingExtraError",
     "Objective",
     "ObjectiveError",
+    "Real",
     "RoundError",
     "RunConfig",
     "RunResult",
@@ -66,10 +72,14 @@ __all__ = [
 
 _HOMES = {
     "CheckReport": "common.checks.report",
+    "Choice": "common.space.kinds",
     "Finding": "common.checks.finding",
     "FinishedRun": "server.records.finished_run",
     "Fleet": "server.fleet.fleet",
+    "FunctionObjective": "common.objective.function",
+    "Integer": "common.space.kinds",
     "Objective": "common.objective.base",
+    "Real": "common.space.kinds",
     "RunConfig": "common.config.run_config",
     "RunResult": "server.minimise",
     "Shard": "common.objective.base",

@@ -14,10 +14,14 @@ from zofedht.common.checks.radius import check_radius
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, checked_loss
 from zofedht.common.objective.loading import checked_objective, starting_point
+from zofedht.common.objective.named import space_of
 from zofedht.common.objective.scaling import given_start, in_search_units, units_of
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised, user_traceback
+from zofedht.common.space.space import Space
 
 __all__ = ["Finding", "PlannedRun", "check_objective", "failed"]
+
+_MOST_NAMES = 10
 
 
 def check_objective(
@@ -107,9 +111,11 @@ def _stage(name: str) -> Iterator[None]:
 def _begin(objective: Objective, findings: list[Finding], radius: float, batch_size: int, seed: int, x0: Any) -> Case:
     """Return the case of all checks. Raises _StoppedError."""
     with _stage("size"):
-        samples = len(checked_objective(objective, type(objective).__name__))
+        objective = checked_objective(objective, type(objective).__name__)
+        samples, space = len(objective), space_of(objective)
     shard = f"{samples} samples" if samples > 1 else "no samples: every evaluation is a whole one"
-    findings.append(Finding("size", "ok", f"{objective.dim} parameters, {shard}"))
+    size = f"{objective.dim} parameters" if space is None else f"{_named(space)}, {objective.dim} coordinates"
+    findings.append(Finding("size", "ok", f"{size}, {shard}"))
     with _stage("units"):
         searched = in_search_units(objective)
     if (units := units_of(searched)) is not None:
@@ -117,10 +123,16 @@ def _begin(objective: Objective, findings: list[Finding], radius: float, batch_s
         text = f"scale {units.scale.min():g} to {units.scale.max():g}, {bounded} with bounds"
         findings.append(Finding("units", "ok", text))
     with _stage("initial"):
-        own = starting_point(searched, seed) if x0 is None else given_start(x0, objective.dim, units)
+        own = starting_point(searched, seed) if x0 is None else given_start(x0, objective.dim, units, space)
     if own is not None and x0 is None:
         findings.append(Finding("initial", "ok", "a starting point of its own"))
     return Case.at(searched, searched.zeros() if own is None else own, radius, batch_size, seed)
+
+
+def _named(space: Space) -> str:
+    names = space.names
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{len(names)} parameters ({', '.join(names[:_MOST_NAMES])}{more})"
 
 
 def _level(findings: list[Finding], name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from zofedht.common.errors import ConfigError, ObjectiveError
 from zofedht.common.objective.base import Bounds, Objective, Shard
 from zofedht.common.objective.function import as_objective
 from zofedht.common.objective.loading import checked_objective, load_objective
+from zofedht.common.space.kinds import Parameter
 
 __all__ = ["CheckReport", "check"]
 
@@ -56,6 +57,7 @@ def check(
     samples: int | None = None,
     bounds: Bounds | None = None,
     scale: Any = None,
+    parameters: Mapping[str, Parameter] | None = None,
     shard: Shard | None = None,
     config: RunConfig | None = None,
     **options: Any,
@@ -66,9 +68,10 @@ def check(
     ----------
     objective : Objective, function or "module:factory"
         What ``run`` would minimise.
-    x0 : array_like, shape (n,), optional
-        The point of the checks. A function needs it; other objectives have a starting point of their own.
-    samples, bounds, scale
+    x0 : array_like, shape (n,), or mapping, optional
+        The point of the checks. A function without ``parameters`` needs it; other objectives have a starting point of
+        their own.
+    samples, bounds, scale, parameters
         As for ``run``; for functions alone.
     shard : Shard, optional
         The argument of the factory in ``"module:factory"``.
@@ -98,7 +101,7 @@ def check(
     >>> print(report.findings[1].name, report.findings[1].text)
     value 5 at the starting point
     """
-    target = as_objective(objective, x0, samples, bounds, scale)
+    target = as_objective(objective, x0, samples, bounds, scale, parameters=parameters)
     given = {dashed(name): value for name, value in options.items()}
     if isinstance(target, str):
         name = given["objective"] = target
@@ -120,7 +123,7 @@ def _findings(target: Objective | str, x0: Any, shard: Shard | None, config: Run
                 raise
             return [failed("factory", error)]
     try:
-        checked_objective(target, type(target).__name__)
+        target = checked_objective(target, type(target).__name__)
     except ObjectiveError as error:
         return [failed("size", error)]
     slot = config.step_spec(step_size=0.0).evaluations(len(target))

@@ -10,7 +10,7 @@ import contextvars
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +39,9 @@ class Objective(ABC):
         are in them. By default the distance of two bounds, else 1.
     names : n texts, or None
         What the parameters are called, in the files and errors of a ``Fleet``.
+    parameters : mapping of names to Real, Integer or Choice, or None
+        Named parameters in place of ``dim``, ``bounds``, ``scale`` and ``names``. ``value`` and ``evaluate`` then get a
+        dict of their values for x, ``values`` a list of dicts, and ``initial`` may return a dict.
     concurrency : int
         How many evaluations may run at once, in threads. By default 1.
 
@@ -56,6 +59,7 @@ class Objective(ABC):
     bounds: Bounds | None = None
     scale: Sequence[float] | Vector | float | None = None
     names: Sequence[str] | None = None
+    parameters: Mapping[str, Any] | None = None
     concurrency: int = 1
 
     def __len__(self) -> int:

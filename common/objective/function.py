@@ -3,97 +3,159 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from zofedht.common.errors import ConfigError, ObjectiveError
 from zofedht.common.objective.base import Bounds, Objective, checked_vector
-from zofedht.common.typing import Indices, Vector
+from zofedht.common.space.space import Space
+from zofedht.common.typing import Indices
 
 __all__ = ["FunctionObjective", "as_objective"]
 
 
 class FunctionObjective(Objective):
-    """A function f(x), or f(x, batch), with a starting point."""
+    """A function f(x), f(x, batch), or one that gets named parameters by keyword; with a starting point.
+
+    Examples
+    --------
+    >>> from zofedht import Integer, Real
+    >>> pump = FunctionObjective(
+    ...     lambda valve, teeth: (valve - 0.3) ** 2 + abs(teeth - 12),
+    ...     parameters={"valve": Real(0, 1), "teeth": Integer(8, 40)},
+    ... )
+    >>> pump.value({"valve": 0.3, "teeth": 14}, slice(None))
+    2.0
+    """
 
     def __init__(
         self,
         function: Callable[..., float],
-        x0: Any,
+        x0: Any = None,
         samples: int | None = None,
         bounds: Bounds | None = None,
         scale: Any = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        args: Sequence[Any] = (),
     ) -> None:
         """Wrap a function.
 
         Parameters
         ----------
         function : callable
-            f(x) or f(x, batch) -> float.
-        x0 : (n,)
-            The starting point.
+            f(x, *args) or f(x, batch, *args) -> float; with ``parameters`` f(*args, valve=..., pause=...), with samples
+            f(*args, valve=..., pause=..., batch=...).
+        x0 : (n,) or mapping
+            The starting point; of ``parameters`` their values by name, the middle where there is none.
         samples : int, optional
             The number of samples of f(x, batch); None for f(x).
-        bounds, scale : optional
+        bounds, scale, parameters : optional
             As those of Objective.
+        args : sequence
+            More arguments of the function.
 
         Raises
         ------
         ObjectiveError
             When x0 is no vector of finite numbers, or the function takes other arguments.
         """
+        self._function, self._samples, self._args = function, samples, _checked_args(args)
+        self._start: Any = None
+        self.parameters = parameters
+        self.bounds, self.scale = bounds, scale
+        self._by_name = parameters is not None
+        if parameters is not None:
+            names = Space.of(parameters).names
+            if samples is not None and "batch" in names:
+                raise ObjectiveError("no parameter may be called 'batch', as the samples of the function are")
+            _check_keywords(function, names if samples is None else (*names, "batch"), self._args)
+            self._start = x0
+            return
         start = checked_vector("x0", x0)
-        _check_arguments(function, samples)
+        _check_arguments(function, samples, self._args)
         self.dim = start.size
-        self.bounds = bounds
-        self.scale = scale
-        self._function = function
         self._start = start
-        self._samples = samples
 
     def __len__(self) -> int:
         return 1 if self._samples is None else self._samples
 
-    def value(self, x: Vector, batch: Indices | slice) -> float:
+    def value(self, x: Any, batch: Indices | slice) -> float:
+        if self._by_name:
+            more = {} if self._samples is None else {"batch": batch}
+            return self._function(*self._args, **x, **more)
         # The function may change its x.
-        return self._function(x.copy()) if self._samples is None else self._function(x.copy(), batch)
+        first = (x.copy(),) if self._samples is None else (x.copy(), batch)
+        return self._function(*first, *self._args)
 
-    def initial(self, rng: np.random.Generator) -> Vector:
+    def initial(self, rng: np.random.Generator) -> Any:
         return self._start
 
 
 def as_objective(
-    target: Any, x0: Any, samples: int | None, bounds: Bounds | None, scale: Any, name: str = "objective"
+    target: Any,
+    x0: Any,
+    samples: int | None,
+    bounds: Bounds | None,
+    scale: Any,
+    name: str = "objective",
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    args: Sequence[Any] = (),
 ) -> Any:
     """Return a function as an Objective, and anything else as it is.
 
-    Raises ConfigError when a function has no x0, or another target samples, bounds or a scale; ObjectiveError as
-    FunctionObjective does.
+    Raises ConfigError when a function has no x0 and no parameters, or another target samples, bounds, a scale,
+    parameters or args; ObjectiveError as FunctionObjective does.
     """
     if isinstance(target, Objective) or not callable(target):
-        if samples is not None or bounds is not None or scale is not None:
-            raise ConfigError(["samples, bounds and scale are for functions; an Objective says them itself"])
+        if any(given is not None for given in (samples, bounds, scale, parameters)) or args != ():
+            raise ConfigError(
+                ["samples, bounds, scale, parameters and args are for functions; an Objective says them itself"]
+            )
         return target
-    if x0 is None:
-        raise ConfigError([f"{name} is a function, so x0, the point to start from, must be given"])
-    return FunctionObjective(target, x0, samples, bounds, scale)
+    if x0 is None and parameters is None:
+        raise ConfigError(
+            [f"{name} is a function, so x0, the point to start from, must be given, or parameters with their ranges"]
+        )
+    return FunctionObjective(target, x0, samples, bounds, scale, parameters=parameters, args=args)
 
 
-def _check_arguments(function: Callable[..., float], samples: int | None) -> None:
+def _checked_args(args: Any) -> tuple[Any, ...]:
+    if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+        raise ObjectiveError(f"args must be a tuple of further arguments of the function, got {args!r}")
+    return tuple(args)
+
+
+def _check_arguments(function: Callable[..., float], samples: int | None, args: tuple[Any, ...]) -> None:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return  # some functions written in C have no signature
     given = ("x",) if samples is None else ("x", "batch")
     try:
-        signature.bind(*given)
+        signature.bind(*given, *args)
     except TypeError as error:
         way_out = (
             "; a function f(x, batch) needs samples=N, the number of samples that batch chooses from"
             if samples is None
             else "; leave out samples for a function f(x)"
         )
-        wanted = ", ".join(given)
+        wanted = ", ".join([*given, *(f"args[{place}]" for place in range(len(args)))])
         raise ObjectiveError(f"the function must take ({wanted}), but it takes {signature}{way_out}") from error
+
+
+def _check_keywords(function: Callable[..., float], names: Sequence[str], args: tuple[Any, ...]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*args, **dict.fromkeys(names))
+    except TypeError as error:
+        wanted = ", ".join([*(f"args[{place}]" for place in range(len(args))), *(f"{name}=" for name in names)])
+        raise ObjectiveError(
+            f"the function must take its parameters by name, ({wanted}), but it takes {signature}"
+        ) from error

@@ -17,6 +17,7 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.machine.blas import one_thread
 from zofedht.common.machine.memory import lacking, least_bytes
 from zofedht.common.objective.base import Objective, Shard, checked_vector
+from zofedht.common.objective.named import of_coordinates
 from zofedht.common.objective.names import checked_names
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised, raised_by_objective
 from zofedht.common.random.streams import stream
@@ -129,7 +130,7 @@ def _holds_this_program(folder: str) -> bool:
 
 
 def checked_objective(made: Any, path: str) -> Objective:
-    """Return what the factory ``path`` made.
+    """Return what the factory ``path`` made, as a function of coordinates where it declares named parameters.
 
     Raises ObjectiveError unless that is an Objective with parameters, samples and a number of threads.
     """
@@ -137,22 +138,26 @@ def checked_objective(made: Any, path: str) -> Objective:
         raise ObjectiveError(
             f"the factory {path} must return an Objective (from zofedht import Objective), got {type(made).__name__}"
         )
-    dimension = getattr(made, "dim", None)
+    try:
+        objective = of_coordinates(made)
+    except ObjectiveError as error:
+        raise ObjectiveError(f"{path}: {error}") from error
+    dimension = getattr(objective, "dim", None)
     if isinstance(dimension, bool) or not isinstance(dimension, int | np.integer) or dimension < 1:
         raise ObjectiveError(f"{path}: dim must be a whole number of at least 1, got {dimension!r}")
     if text := lacking(least_bytes(int(dimension)), f"n = {int(dimension):,} parameters"):
         raise ObjectiveError(f"{path}: {text}; make dim smaller")
-    checked_names(made.names, int(dimension))
+    checked_names(objective.names, int(dimension))
     try:
-        samples = len(made)
+        samples = len(objective)
     except USER_ERRORS as error:
         raise ObjectiveError(f"{path}: len() of the objective {raised(error)}") from error
     if samples < 1:
         raise ObjectiveError(f"{path}: the shard must hold at least 1 sample, got {samples}")
-    threads = made.concurrency
+    threads = objective.concurrency
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or not 1 <= threads <= _MOST_THREADS:
         raise ObjectiveError(f"{path}: concurrency must be a whole number from 1 to {_MOST_THREADS}, got {threads!r}")
-    return made
+    return objective
 
 
 def starting_point(objective: Objective, seed: int) -> Vector | None:

@@ -8,8 +8,10 @@ import numpy as np
 
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import starting_point
+from zofedht.common.objective.named import space_of
 from zofedht.common.objective.names import checked_names
 from zofedht.common.objective.scaling import Units, in_search_units, in_user_units, units_of
+from zofedht.common.space.space import Space
 from zofedht.common.typing import Vector
 
 __all__ = ["Parameters", "parameters_of"]
@@ -17,11 +19,12 @@ __all__ = ["Parameters", "parameters_of"]
 
 @dataclass(frozen=True)
 class Parameters:
-    """start: (n,). names: n or empty. units: None without scale and bounds."""
+    """start: (n,). names: n or empty. units: None without scale and bounds. space: that of named parameters."""
 
     start: Vector
     names: tuple[str, ...] = ()
     units: Units | None = None
+    space: Space | None = None
 
     @property
     def dim(self) -> int:
@@ -33,6 +36,11 @@ class Parameters:
         """Scale and bounds; by default scale 1 and no bounds."""
         nothing = np.full(self.dim, np.inf)
         return self.units or Units(np.ones(self.dim), -nothing, nothing)
+
+    @property
+    def named(self) -> Space:
+        """The parameters by name; x0, x1 and so on where none are declared."""
+        return self.space or Space.of_names(self.labels)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -52,4 +60,5 @@ def parameters_of(objective: Objective, seed: int = 0) -> Parameters:
     own = starting_point(plain, seed)
     start = np.zeros(plain.dim) if own is None else own
     names = checked_names(plain.names, plain.dim)
-    return Parameters(start if units is None else np.clip(start, units.lower, units.upper), names, units)
+    start = start if units is None else np.clip(start, units.lower, units.upper)
+    return Parameters(start, names, units, space_of(plain) if plain.parameters is not None else None)

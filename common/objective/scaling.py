@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ import numpy as np
 
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, checked_vector
+from zofedht.common.space.space import Space
 from zofedht.common.typing import Indices, Matrix, Vector
 
 __all__ = ["Units", "digest_of", "given_start", "in_search_units", "in_user_units", "units_of"]
@@ -164,11 +165,15 @@ def in_user_units(objective: Objective) -> Objective:
     return objective.inner if isinstance(objective, _Searched) else objective
 
 
-def given_start(x0: Any, dimension: int, units: Units | None) -> Vector:
-    """Return the z, (n,) float64, of a starting point in the user's units.
+def given_start(x0: Any, dimension: int, units: Units | None, space: Space | None = None) -> Vector:
+    """Return the z, (n,) float64, of a starting point in the user's units, or of settings in a ``space``.
 
-    Raises ObjectiveError unless x0 is a vector of n finite numbers within the bounds.
+    Raises ObjectiveError unless x0 is a vector of n finite numbers within the bounds, or settings by name.
     """
+    if isinstance(x0, Mapping):
+        if space is None:
+            raise ObjectiveError("x0 must be a vector: the objective has no named parameters, so no settings by name")
+        x0 = space.coordinates(x0, space.middle)
     start = checked_vector("x0", x0, dimension)
     if units is None:
         return start
@@ -242,6 +247,11 @@ class _Searched(Objective):
 def _bounds(bounds: Any, dimension: int) -> tuple[Vector, Vector]:
     if bounds is None:
         return np.full(dimension, -np.inf), np.full(dimension, np.inf)
+    if hasattr(bounds, "lb") and hasattr(bounds, "ub"):  # scipy.optimize.Bounds
+        lower, upper = (end[0] if end.size == 1 else end for end in map(np.ravel, (bounds.lb, bounds.ub)))
+        return _vector("bounds", lower, dimension), _vector("bounds", upper, dimension)
+    if not isinstance(bounds, Iterable):
+        raise ObjectiveError(f"bounds must be pairs (lower, upper) or scipy.optimize.Bounds, got {bounds!r}")
     pairs = list(bounds)
     if len(pairs) == 2 and not any(isinstance(part, Sequence | np.ndarray) for part in pairs):
         pairs = [pairs] * dimension

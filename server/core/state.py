@@ -10,6 +10,8 @@ import numpy as np
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.objective.scaling import Units
 from zofedht.common.random.streams import stream
+from zofedht.common.space.kinds import Settings
+from zofedht.common.space.space import Space
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import NO_BASIS
 from zofedht.server.auto import AutoState, begin
@@ -43,6 +45,7 @@ class ServerState:
     learnt: Vector | None = None  # what a guide is made from, by the laws that learn one: (n,)
     moments: Moments = field(default_factory=Moments)  # what the server step remembers
     units: Units | None = None  # of a black box that has a scale or bounds: x, moves and Q are in these
+    named: str = ""  # the text of its space, where its parameters have names
     exposure: Exposure = field(default_factory=Exposure)  # what the accountant of privacy counts
     secret: str = ""  # what the server's own noise is drawn from, under central privacy; hexadecimal digits
     auto: AutoState = field(default_factory=AutoState)  # what the rules for step sizes and the weight remember
@@ -51,6 +54,16 @@ class ServerState:
     def user_x(self) -> Vector:
         """x in the user's units, (n,): what is exported."""
         return self.x if self.units is None else self.units.to_user(self.x)
+
+    @property
+    def space(self) -> Space | None:
+        """The named parameters that x stands for."""
+        return Space.of_text(self.named) if self.named else None
+
+    @property
+    def settings(self) -> Settings:
+        """The user's values of the parameters by name; empty where they have no names."""
+        return {} if (space := self.space) is None else space.settings(self.user_x)
 
     @property
     def rank(self) -> int:
@@ -71,10 +84,12 @@ def initial_vector(config: RunConfig, dimension: int, own: Vector | None) -> Vec
             return np.zeros(dimension)
 
 
-def initial_state(config: RunConfig, x: Vector, units: Units | None = None) -> ServerState:
+def initial_state(config: RunConfig, x: Vector, units: Units | None = None, space: Space | None = None) -> ServerState:
     """Return the state before round 0; x is projected onto the bounds where there are some.
 
     Raises ConfigError when the trajectory is longer than x.
     """
     config.check_dimension(x.shape[0])
-    return ServerState(round=0, x=x if units is None else units.project(x), units=units, auto=begin(config))
+    named = "" if space is None else space.text
+    x = x if units is None else units.project(x)
+    return ServerState(round=0, x=x, units=units, named=named, auto=begin(config))

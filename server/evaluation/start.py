@@ -8,17 +8,19 @@ from typing import NamedTuple
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.agreement import units_as_bytes, units_mismatch
 from zofedht.common.objective.scaling import Units
+from zofedht.common.space.space import Space, space_mismatch
 from zofedht.common.typing import Vector
 
 __all__ = ["Start", "agreed"]
 
 
 class Start(NamedTuple):
-    """n, and where it has them the objective's own starting point and the units that it is searched in."""
+    """n, and where it has them the objective's own starting point, its units and the names of its parameters."""
 
     dimension: int
     own: Vector | None = None
     units: Units | None = None
+    space: Space | None = None
 
 
 def agreed(starts: Mapping[str, Start]) -> Start:
@@ -36,4 +38,6 @@ def agreed(starts: Mapping[str, Start]) -> Start:
         mine, theirs = units_as_bytes(other.units), units_as_bytes(start.units)
         if unlike := units_mismatch(mine, theirs, f"the objective of client {name}", f"that of client {first}"):
             raise ObjectiveError(f"{unlike}: mend the one that is wrong and start again")
+        if unlike := space_mismatch(other.space, start.space, f"client {name}", f"client {first}"):
+            raise ObjectiveError(unlike)
     return start

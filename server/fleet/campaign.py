@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,8 +130,13 @@ class Campaign:
 
 
 def checked_points(points: Any, parameters: Parameters) -> Matrix:
-    """Return points as an array, (points, n). Raises FleetError unless all are finite and within the bounds."""
+    """Return points as an array, (points, n): settings as their coordinates, with integers and choices whole.
+
+    Raises FleetError or ObjectiveError unless all are finite and within the bounds.
+    """
     dimension, box = parameters.dim, parameters.box
+    if isinstance(points, Sequence):
+        points = [parameters.named.coordinates(point) if isinstance(point, Mapping) else point for point in points]
     try:
         rows = np.array(points, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -149,4 +154,4 @@ def checked_points(points: Any, parameters: Parameters) -> Matrix:
             ends = float(box.lower[column]), float(box.upper[column])
             rule = f"lies outside of its bounds {ends} (fleet.bounds are for the optimiser)"
         raise FleetError(f"{name} = {value!r} of point {row} {rule}")
-    return rows
+    return rows if parameters.space is None else parameters.space.snapped(rows)

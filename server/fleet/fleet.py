@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
 from zofedht.common.errors import BudgetError
 from zofedht.common.objective.base import Bounds
+from zofedht.common.space.kinds import Parameter, Setting
 from zofedht.server.fleet.campaign import Campaign, Rules
 from zofedht.server.fleet.folder import About
 from zofedht.server.fleet.function import SiteFunction
@@ -112,10 +113,11 @@ class Fleet(SiteFunction):
         cls,
         sites: Sequence[Target] | Mapping[str, Target],
         *,
-        x0: ArrayLike | None = None,
+        x0: ArrayLike | Mapping[str, Setting] | None = None,
         bounds: Bounds | None = None,
         names: Sequence[str] | None = None,
         scale: ArrayLike | None = None,
+        parameters: Mapping[str, Parameter] | None = None,
         folder: str | Path | None = None,
         budget: int = 0,
         on_error: str = "lost",
@@ -129,10 +131,12 @@ class Fleet(SiteFunction):
         ----------
         sites : sequence or mapping
             The sites, by name in a mapping; those of a sequence are called site-0, site-1 and so on.
-        x0 : (n,), optional
-            The point to start from. A function needs it; it replaces the start of an Objective.
-        bounds, names, scale : optional
-            Of functions, as in ``Objective``; an Objective declares its own.
+        x0 : (n,) or mapping, optional
+            The point to start from, of named parameters their values by name. A function without ``parameters`` needs
+            it; it replaces the start of an Objective.
+        bounds, names, scale, parameters : optional
+            Of functions, as in ``Objective``; an Objective declares its own. With ``parameters``, names with Real,
+            Integer or Choice, a function gets its parameters by keyword.
         threads : int
             How many sites are evaluated at once.
         folder, budget, on_error, max_retries, seed
@@ -140,7 +144,8 @@ class Fleet(SiteFunction):
         """
 
         def make(about: About | None) -> Sites:
-            return LocalSites(sites, x0=x0, bounds=bounds, scale=scale, names=names, seed=seed, threads=threads)
+            declared: dict[str, Any] = {"bounds": bounds, "scale": scale, "names": names, "parameters": parameters}
+            return LocalSites(sites, x0=x0, seed=seed, threads=threads, **declared)
 
         fleet = cls.__new__(cls)
         fleet._campaign = Campaign(make, folder, Rules(budget, on_error, max_retries))

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from zofedht.common.errors import CheckpointError, FleetError
+from zofedht.common.errors import CheckpointError, FleetError, ObjectiveError
 from zofedht.common.objective.agreement import units_as_bytes, units_mismatch
 from zofedht.common.objective.names import names_as_text, names_mismatch
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.scaling import Units
+from zofedht.common.space.space import Space, space_mismatch
 from zofedht.server.fleet.ledger import EVALUATIONS, Ledger, RowFile, read_rows
 from zofedht.server.records.files import cannot_write, make_folder, replace_file
 from zofedht.server.records.lock import FolderLock
@@ -42,6 +43,7 @@ class About:
             "sites": dict(self.samples),
             "start": mine.start.tolist(),
             "names": list(mine.names),
+            "parameters": None if mine.space is None else mine.space.rows,
             "scale": units and units.scale.tolist(),
             "lower": units and [None if math.isinf(value) else value for value in units.lower.tolist()],
             "upper": units and [None if math.isinf(value) else value for value in units.upper.tolist()],
@@ -59,7 +61,8 @@ class About:
             units = Units(*(np.array(part, dtype=np.float64) for part in (told["scale"], lower, upper)))
         start = np.array(told["start"], dtype=np.float64)
         samples = {str(name): int(count) for name, count in told["sites"].items()}
-        return cls(samples, Parameters(start, tuple(told["names"]), units))
+        space = None if told["parameters"] is None else Space.of_rows(told["parameters"])
+        return cls(samples, Parameters(start, tuple(told["names"]), units, space))
 
     def check_goes_on(self, folder: Path, now: About) -> None:
         """Raise FleetError unless the fleet that is there now may go on with what the folder holds of this one."""
@@ -80,7 +83,8 @@ class About:
                 )
         unlike = units_mismatch(units_as_bytes(now.parameters.units), units_as_bytes(self.parameters.units), here, held)
         names = names_as_text(now.parameters.names), names_as_text(self.parameters.names)
-        if unlike := unlike or names_mismatch(*names, here, held):
+        unlike = unlike or names_mismatch(*names, here, held)
+        if unlike := unlike or space_mismatch(now.parameters.space, self.parameters.space, here, held):
             raise FleetError(f"{unlike}; {other}")
 
 
@@ -106,7 +110,7 @@ class FleetFolder:
             return None
         try:
             return About.of(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ObjectiveError) as error:
             raise CheckpointError(f"{file} cannot be read ({error}); choose another folder") from error
 
     def begin(self, now: About) -> None:

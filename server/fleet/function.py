@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult
 
 from zofedht.common.errors import FleetError
+from zofedht.common.space.kinds import Setting, Settings
 from zofedht.common.typing import Matrix, Vector
 from zofedht.server.fleet.campaign import Campaign, checked_points
 from zofedht.server.fleet.candidates import Best
@@ -18,6 +19,9 @@ from zofedht.server.fleet.gathering import Gathering, gathered_map
 from zofedht.server.minimizers.minimize import minimize
 
 __all__ = ["SiteFunction"]
+
+Point = ArrayLike | Mapping[str, Setting]
+Points = ArrayLike | Sequence[Point]
 
 
 class SiteFunction:
@@ -56,6 +60,11 @@ class SiteFunction:
         """How large a change of each parameter matters, (n,)."""
         return self._campaign.parameters.box.scale.copy()
 
+    def settings(self, x: ArrayLike) -> Settings:
+        """Return the values of the parameters at x, (n,), by name."""
+        [point] = checked_points([x], self._campaign.parameters)
+        return self._campaign.parameters.named.settings(point)
+
     @property
     def evaluations(self) -> int:
         """Site evaluations that this program has asked for, replayed ones included."""
@@ -74,15 +83,15 @@ class SiteFunction:
         """The port that a fleet on a network listens on; 0 for a local one."""
         return int(getattr(self._campaign.sites, "port", 0))
 
-    def __call__(self, x: ArrayLike) -> float:
-        """Return the mean over the sites of F at x, (n,). Raises what ``many`` raises."""
+    def __call__(self, x: Point) -> float:
+        """Return the mean over the sites of F at x, (n,) or settings by name. Raises what ``many`` raises."""
         [point] = checked_points([x], self._campaign.parameters)
         if place := Gathering.current():
             return place[0].ask(place[1], point)
         return float(self.many([point])[0])
 
-    def many(self, points: ArrayLike) -> Vector:
-        """Return the mean over the sites at each row of ``points``, (points, n), asked for as one batch.
+    def many(self, points: Points) -> Vector:
+        """Return the mean over the sites at each of ``points``, (points, n) or a list of settings, as one batch.
 
         Each mean is over the sites that answered, NaN where none did.
 
@@ -97,7 +106,7 @@ class SiteFunction:
         """
         return self._campaign.ask(points)[1]
 
-    def table(self, points: ArrayLike, sites: Sequence[str] | None = None) -> Matrix:
+    def table(self, points: Points, sites: Sequence[str] | None = None) -> Matrix:
         """Return F of each site at each row of ``points``, (sites, points); NaN where it is lost.
 
         ``sites`` are some of ``fleet.sites``; all unless given. Raises what ``many`` raises.
@@ -111,7 +120,7 @@ class SiteFunction:
         """
         return gathered_map(self.many, function, arguments)
 
-    def compare(self, x: ArrayLike, x0: ArrayLike | None = None, *, repeats: int = 2) -> Comparison:
+    def compare(self, x: Point, x0: Point | None = None, *, repeats: int = 2) -> Comparison:
         """Ask all sites anew about x and x0, ``repeats`` times each in turn, and return how much better x is.
 
         ``x0`` is ``fleet.x0`` unless it is given. With two repeats or more the noise of the answers is known.
@@ -132,7 +141,7 @@ class SiteFunction:
 
     def minimize(
         self,
-        x0: ArrayLike | None = None,
+        x0: Point | None = None,
         *,
         method: str = "auto",
         maxfev: int = 0,
@@ -147,7 +156,7 @@ class SiteFunction:
 
         Parameters
         ----------
-        x0 : (n,), optional
+        x0 : (n,) or settings by name, optional
             Where to begin; ``fleet.x0`` unless given. The optimum should be about one ``scale`` away.
         method : {"auto", "cma-es", "lbfgs"}
             All are for n of at most 200.
@@ -161,9 +170,10 @@ class SiteFunction:
         Returns
         -------
         scipy.optimize.OptimizeResult
-            ``x`` and ``fun``, the mean of a full evaluation there: the best x that all sites have answered where
-            answers are equal when asked twice, else the mean of the search's distribution. ``success`` says that it
-            is below ``start_fun``; ``nfev`` counts site evaluations, ``nit`` generations or gradients.
+            ``x``, ``settings`` (its values by name) and ``fun``, the mean of a full evaluation there: the best x that
+            all sites have answered where answers are equal when asked twice, else the mean of the search's
+            distribution. ``success`` says that it is below ``start_fun``; ``nfev`` counts site evaluations, ``nit``
+            generations or gradients.
 
         Examples
         --------
@@ -175,4 +185,7 @@ class SiteFunction:
         (array([1., 1.]), True)
         """
         [start] = checked_points([self.x0 if x0 is None else x0], self._campaign.parameters)
-        return minimize(self._campaign, start, method=method, maxfev=maxfev, seed=seed, callback=callback)
+        result = minimize(self._campaign, start, method=method, maxfev=maxfev, seed=seed, callback=callback)
+        [result.x] = checked_points([result.x], self._campaign.parameters)
+        result.settings = self._campaign.parameters.named.settings(result.x)
+        return result

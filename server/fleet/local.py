@@ -18,6 +18,8 @@ from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.names import names_as_text, names_mismatch
 from zofedht.common.objective.parameters import Parameters, parameters_of
 from zofedht.common.objective.points import evaluate_points
+from zofedht.common.space.kinds import Parameter
+from zofedht.common.space.space import space_mismatch
 from zofedht.common.typing import Matrix, Vector
 from zofedht.server.core.selection import in_order
 from zofedht.server.fleet.sites import Heard
@@ -40,6 +42,7 @@ class LocalSites:
         bounds: Bounds | None = None,
         scale: Any = None,
         names: Sequence[str] | None = None,
+        parameters: Mapping[str, Parameter] | None = None,
         seed: int = 0,
         threads: int = 1,
     ) -> None:
@@ -48,7 +51,8 @@ class LocalSites:
             targets = {f"site-{index}": target for index, target in enumerate(targets)}
         if not targets:
             raise FleetError("a fleet must have at least one site, got none")
-        made = {str(name): _objective(str(name), each, x0, bounds, scale, names) for name, each in targets.items()}
+        of_functions = {"bounds": bounds, "scale": scale, "names": names, "parameters": parameters}
+        made = {str(name): _objective(str(name), each, x0, **of_functions) for name, each in targets.items()}
         self._objectives = {name: made[name] for name in in_order(list(made))}
         declared = {name: parameters_of(each, seed) for name, each in self._objectives.items()}
         self._parameters = agreed_parameters(declared)
@@ -102,31 +106,37 @@ def agreed_parameters(declared: Mapping[str, Parameters]) -> Parameters:
             )
         unlike = units_mismatch(units_as_bytes(parameters.units), units_as_bytes(expected.units), who, whom)
         unlike = unlike or names_mismatch(names_as_text(parameters.names), names_as_text(expected.names), who, whom)
+        unlike = unlike or space_mismatch(parameters.space, expected.space, who, whom)
         if unlike:
             raise FleetError(unlike)
     return expected
 
 
 def _start(x0: Any, parameters: Parameters) -> Vector:
-    start, box = np.array(x0, dtype=np.float64), parameters.box
+    if isinstance(x0, Mapping) and parameters.names:
+        return parameters.named.coordinates(x0, None if parameters.space is None else parameters.space.middle)
+    try:
+        start, box = np.array(x0, dtype=np.float64), parameters.box
+    except (TypeError, ValueError) as error:
+        raise FleetError(f"x0 must hold {parameters.dim} numbers within the bounds, got {x0!r}") from error
     if start.shape != (parameters.dim,) or not np.all((start >= box.lower) & (start <= box.upper)):  # NaN fails as well
         raise FleetError(f"x0 must hold {parameters.dim} numbers within the bounds, got {x0!r}")
     return start
 
 
 def _objective(
-    name: str, target: Target, x0: Any, bounds: Bounds | None, scale: Any, names: Sequence[str] | None
+    name: str, target: Target, x0: Any, *, bounds: Any, scale: Any, names: Sequence[str] | None, parameters: Any
 ) -> Objective:
     if isinstance(target, Objective):
-        if bounds is not None or scale is not None or names is not None:
+        if any(given is not None for given in (bounds, scale, names, parameters)):
             raise FleetError(
-                f"bounds, scale and names are for functions; the Objective of site {name} says them itself"
+                f"bounds, scale, names and parameters are for functions; the Objective of site {name} says them itself"
             )
         return checked_objective(target, f"site {name}")
     if not callable(target):
         raise FleetError(f"a site must be a function or an Objective, got {target!r} for site {name}")
-    if x0 is None:
-        raise FleetError(f"site {name} is a function, so x0, a point to start from, must be given")
-    made = FunctionObjective(target, x0, bounds=bounds, scale=scale)
+    if x0 is None and parameters is None:
+        raise FleetError(f"site {name} is a function, so x0, a point to start from, must be given, or parameters")
+    made = FunctionObjective(target, x0, bounds=bounds, scale=scale, parameters=parameters)
     made.names = names
     return checked_objective(made, f"site {name}")

@@ -16,6 +16,7 @@ import numpy as np
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import DataError
+from zofedht.common.space.kinds import Settings
 from zofedht.common.typing import Vector
 from zofedht.server.records.checkpoint import load_newest
 from zofedht.server.records.files import replace_file
@@ -35,6 +36,8 @@ class FinishedRun:
     config : RunConfig
     x : (n,)
         The final x in the user's units. For an interrupted run, the x of its newest checkpoint.
+    settings : dict
+        The values of named parameters at x; empty where they have no names.
     summary : dict
         summary.json; empty for an interrupted run.
     """
@@ -42,6 +45,7 @@ class FinishedRun:
     path: Path
     config: RunConfig
     x: Vector
+    settings: Settings
     summary: dict[str, Any]
 
     @functools.cached_property
@@ -84,10 +88,11 @@ def load_run(path: str | Path) -> FinishedRun:
     config = RunConfig.from_mapping(load_toml(folder.config_file))
     summary = folder.summary() if folder.summary_file.exists() else {}
     if not folder.checkpoints.is_dir():  # a copy without checkpoints
-        return FinishedRun(folder.path, config, _vector(folder.vector_file), summary)
+        settings = summary.get("settings") or {}
+        return FinishedRun(folder.path, config, _vector(folder.vector_file), settings, summary)
     state = load_newest(folder.checkpoints, config)
     done = summary.get("rounds") == state.round  # else the run was resumed and interrupted
-    return FinishedRun(folder.path, config, state.user_x, summary if done else {})
+    return FinishedRun(folder.path, config, state.user_x, state.settings, summary if done else {})
 
 
 def _vector(path: Path) -> Vector:
@@ -110,18 +115,22 @@ def _npz(run: FinishedRun) -> bytes:
 def _csv(run: FinishedRun) -> bytes:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["x"])
-    rows.writerows([value] for value in run.x.tolist())  # the shortest text of each float64
+    rows.writerow(["parameter", "value"] if run.settings else ["x"])
+    rows.writerows(run.settings.items())
+    if not run.settings:
+        rows.writerows([value] for value in run.x.tolist())  # the shortest text of each float64
     return text.getvalue().encode()
 
 
 def _json(run: FinishedRun) -> bytes:
     scores = {key: run.summary.get(key) for key in ("final_train_loss", "rounds", "evaluations", "x_sha256")}
-    return (json.dumps({"x": run.x.tolist()} | scores, allow_nan=False) + "\n").encode()
+    settings = {"settings": run.settings} if run.settings else {}
+    return (json.dumps({"x": run.x.tolist()} | settings | scores, allow_nan=False) + "\n").encode()
 
 
 EXPORTS: dict[str, Callable[[FinishedRun], bytes]] = {".npz": _npz, ".csv": _csv, ".json": _json}
-"""Ending of the file -> content: the array ``x``; a column ``x``; an object with ``x`` and its scores."""
+"""Ending of the file -> content: the array ``x``; a column ``x``, or the names of parameters and their values; an
+object with ``x``, the settings and scores."""
 
 
 def export(run: FinishedRun, out: Path) -> None:

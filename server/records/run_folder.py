@@ -239,6 +239,7 @@ class RunFolder:
             "at_bounds": _at_bounds(state),
             "slope_rounding": resolution(config.slope_range) / 2 if config.secure_aggregation else 0.0,
             "privacy": Account(config).about(state.exposure),
+            "settings": state.settings,
             "x_sha256": sha256_of_x(state.user_x),
             "engine": self._engine(),
             "config": config.to_mapping(),

@@ -220,8 +220,8 @@ def test_out_gets_the_files_of_the_run(tmp_path: Path, capsys: pytest.CaptureFix
         (([],), {}, "a list with at least one of these"),
         ((bowl, [0.0] * 3), {"num_clients": 4}, "num_clients must be 1, the number of objectives, got 4"),
         ((bowl, [0.0] * 3), {"stepsize": 4}, "unknown key 'stepsize'; did you mean 'step-size'"),
-        ((quadratics(),), {"bounds": (0, 1)}, "samples, bounds and scale are for functions"),
-        ((None,), {"scale": 2.0}, "samples, bounds and scale are for functions"),
+        ((quadratics(),), {"bounds": (0, 1)}, "samples, bounds, scale, parameters and args are for functions"),
+        ((None,), {"scale": 2.0}, "samples, bounds, scale, parameters and args are for functions"),
     ],
 )
 def test_wrong_arguments_are_named(arguments: tuple[Any, ...], options: dict[str, Any], sentence: str) -> None:
