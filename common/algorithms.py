@@ -21,7 +21,7 @@ class Algorithm:
     """One row: where directions come from, what data a step sees, and the values of keys that nobody gives."""
 
     name: str
-    law: Literal["isotropic", "trajectory", "shrunk", "either", "cone", "diagonal"]
+    law: str  # of directions, one of LAWS
     data: Literal["minibatch", "shard"]
     summary: str
     source: str = ""  # where its defaults are from
@@ -41,8 +41,13 @@ class Algorithm:
 
     @property
     def learns_guide(self) -> bool:
-        """Whether the server makes a new guide of every move."""
-        return self.law in ("cone", "diagonal")
+        """Whether the server makes a new guide of every round."""
+        return self.law in ("cone", "diagonal", "weighted-pool")
+
+    @property
+    def pools(self) -> bool:
+        """Whether directions are candidates of a pool, whose sums tell x."""
+        return self.law in ("pool", "weighted-pool")
 
 
 def _isotropic(name: str, summary: str, source: str, **defaults: Any) -> Algorithm:
@@ -51,6 +56,8 @@ def _isotropic(name: str, summary: str, source: str, **defaults: Any) -> Algorit
 
 
 _ALONG_SHARED = {"directions": "shared", "uplink": "slopes", "downlink": "slopes"}
+
+_BY_SUMS = {"radius": 5e-4, "uplink": "slopes", "downlink": "slopes"}
 
 ALGORITHMS = {
     row.name: row
@@ -139,6 +146,23 @@ ALGORITHMS = {
                 "slope": "forward", "slopes_per_step": 10, "radius": 1e-3, "local_steps": 1,
                 "directions": "shared", "uplink": "slopes", "guide_decay": 0.95,
             },
+        ),
+        Algorithm(
+            "fedkseed",
+            "pool",
+            "minibatch",
+            "central slopes along candidates of a pool, summed by candidate",
+            "Qin et al. 2024",
+            defaults=_BY_SUMS,
+        ),
+        Algorithm(
+            "fedkseed-pro",
+            "weighted-pool",
+            "minibatch",
+            "fedkseed that draws candidates of large slopes more often",
+            "Qin et al. 2024 (FedKSeed-Pro)",
+            uplinks=("slopes",),
+            defaults=_BY_SUMS,
         ),
         _isotropic(
             "zo-sign",

@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zofedht.common.directions.law import DirectionLaw, law_of, slot_directions
+from zofedht.common.directions.law import BLOCK_BYTES, DirectionLaw, law_of, slot_directions
+from zofedht.common.directions.pool import pooled
 from zofedht.common.objective.scaling import Units
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, TrailStep
 
-__all__ = ["SKETCH_SUMS", "Replay", "agrees", "draw_digest", "landed", "past_round", "replay", "sketch"]
+__all__ = ["SKETCH_SUMS", "Replay", "agrees", "draw_digest", "landed", "past_round", "pool_move", "replay", "sketch"]
 
 SKETCH_SUMS = 4
 """Numbers of a sketch: sums over so many stretches of the coordinates."""
@@ -58,6 +59,17 @@ def replay(broadcast: Broadcast, basis: Matrix | None, lengths: Vector) -> Repla
             sums[taken] = _sketch_sums(block)
             done += block.shape[0]
     return Replay(move, sums)
+
+
+def pool_move(law: DirectionLaw, seed: int, sums: Vector, kernel: str = "auto") -> Vector:
+    """Return -sum_j a_j z_j, (n,), of the sums a, (S,), over the candidates z of a pool."""
+    move, done = np.zeros(law.dimension), 0
+    most = max(1, BLOCK_BYTES // (8 * law.dimension))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for block in pooled(np.arange(len(sums)), len(sums), law.dimension, seed, law.probe, kernel, most):
+            _take_steps(move, block, sums[done : done + len(block)])
+            done += len(block)
+    return move
 
 
 def past_round(broadcast: Broadcast, round_: int, step: TrailStep, x: Vector) -> Broadcast:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from zofedht.common.directions.law import law_of
 from zofedht.common.directions.trajectory import basis_of
 from zofedht.common.machine.blas import one_thread
 from zofedht.common.objective.scaling import Units
-from zofedht.common.replay import landed, past_round, replay
+from zofedht.common.replay import landed, past_round, pool_move, replay
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import NO_BASIS, Broadcast, vector_digest
 
@@ -24,6 +25,8 @@ class Replica:
         self._round = 0
         self._x: Vector | None = None
         self._digest = ""
+        self._origin: Vector | None = None  # from which the sums of a pool lead to x
+        self._origin_digest = ""
         self._window: list[Vector] = []  # the latest moves, as far as they were seen
         self._bases: dict[int, Matrix] = {}  # by version
 
@@ -36,6 +39,8 @@ class Replica:
             return broadcast  # a server that always sends x
         if broadcast.basis is not None:
             self._keep_basis(broadcast.basis_version, broadcast.basis)
+        if broadcast.sums is not None:
+            return self._by_sums(broadcast, units_of)
         if broadcast.trail is None:
             if broadcast.x_digest != self._digest:
                 self._window = []
@@ -46,6 +51,24 @@ class Replica:
         assert self._x is not None  # it has the digest
         self._round = broadcast.round
         return replace(broadcast, x=self._x, trail=None)
+
+    def _by_sums(self, broadcast: Broadcast, units_of: Callable[[Broadcast], Units | None]) -> Broadcast | None:
+        """Return the broadcast with the x to which the sums of a pool lead from the x that is held or was sent."""
+        assert broadcast.sums is not None
+        if broadcast.size == 0:
+            self._origin, self._origin_digest = broadcast.x, vector_digest(broadcast.x)
+        if self._origin is None or self._origin_digest != broadcast.origin_digest:
+            return None
+        if broadcast.x_digest != self._digest or self._x is None:
+            with one_thread():
+                seed, origin, spec = broadcast.address.seed, self._origin, broadcast.spec
+                move = pool_move(law_of(spec, len(origin)), seed, broadcast.sums, spec.kernel)
+                self._x, _ = landed(origin, move, units_of(replace(broadcast, x=origin)))
+            self._digest = vector_digest(self._x)
+            if self._digest != broadcast.x_digest:
+                self._x, self._digest = None, ""
+                return None
+        return replace(broadcast, x=self._x, sums=None, origin_digest="", size=0)
 
     def basis(self, version: int) -> Matrix | None:
         """Return Q of a version, or None where it was neither given nor followed from the moves."""

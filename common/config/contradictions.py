@@ -23,7 +23,8 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
             f"clients-per-round must be at most num-clients = {config.num_clients} when drawn without replacement,"
             f' got {config.clients_per_round} (sampling = "with-replacement" lifts this)',
         )
-    if config.downlink == "slopes" and (config.uplink, config.directions) != ("slopes", "shared"):
+    follows = (config.uplink, config.directions) == ("slopes", "shared")
+    if config.downlink == "slopes" and not follows and not config.row.pools:
         yield Problem(
             "downlink",
             "downlink must be x unless uplink is slopes and directions are shared, got 'slopes' with uplink ="
@@ -41,6 +42,12 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
             "server-step must be mean, with server-rate = 1, where downlink is slopes, got"
             f" {config.server_step} with {config.server_rate:g}: clients follow x by the mean slopes of each round"
             " alone (downlink = x sends x itself)",
+        )
+    if config.row.pools and (config.server_step, config.server_rate) != ("mean", 1.0):
+        yield Problem(
+            "server-step",
+            f"server-step must be mean, with server-rate = 1, with {config.algorithm}, got {config.server_step} with"
+            f" {config.server_rate:g}: x is what the sums of the pool make of it",
         )
     if config.uplink not in config.row.uplinks:
         allowed = " or ".join(config.row.uplinks)

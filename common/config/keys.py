@@ -187,6 +187,13 @@ class Keys:
         kind=float,
         otherwise=0.1,
     )
+    pool_size: int = _key(
+        1024,
+        "candidate directions of a pool (fedkseed)",
+        symbol="S",
+        unit="directions",
+        rule=at_least(1, 2**20),
+    )
     slope: str = _key(
         UNSAID,
         "ends of a probe: w + mu v and w - mu v (central), or w + mu v and w (forward); gradient: no probe, but the"
@@ -363,8 +370,8 @@ class Keys:
     )
     downlink: str = _key(
         UNSAID,
-        "what a client is sent: x, or the trail from the x that it holds (needs shared directions and slopes up);"
-        " default: the algorithm's, else x",
+        "what a client is sent: x, or slopes: the trail from the x that it holds (needs shared directions and slopes"
+        " up), or the sums of a pool; default: the algorithm's, else x",
         rule=one_of((UNSAID, *DOWNLINKS)),
         otherwise="x",
     )

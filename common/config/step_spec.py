@@ -37,6 +37,7 @@ class StepSpec:
     tells_stiff: bool = dataclasses.field(default=False, metadata={"rule": between(0, 1)})
     law: str = dataclasses.field(default="isotropic", metadata={"rule": one_of(LAWS)})  # of the directions
     cone_angle: float = _as("cone_angle", default=1.35)
+    pool_size: int = _as("pool_size", default=1024)  # S, of laws that have a pool
     radius: float = _as("radius")  # mu
     local_steps: int = _as("local_steps")  # K
     batch_size: int = _as("batch_size")  # b; 0: the whole shard

@@ -15,6 +15,7 @@ from statistics import NormalDist
 import numpy as np
 
 from zofedht.common.config.step_spec import StepSpec
+from zofedht.common.directions.pool import drawn_candidates, pooled
 from zofedht.common.directions.probes import LAWS
 from zofedht.common.random.source import Source
 from zofedht.common.random.streams import Address
@@ -45,6 +46,7 @@ class DirectionLaw:
         have n as mean square length, and E[v v^T] = a s Q Q^T + (1-a) s/(s-1) (I - Q Q^T).
     cone: v = sqrt(n) cos(t) m + sin(t) v1 around m = Q, one column. Its mean is not 0;
         E[v v^T] = n cos(t)^2 m m^T + sin(t)^2 I.
+    pool, weighted-pool: one of S fixed vectors, drawn by chance (``pool``); Q holds the chances as a column, (S, 1).
     diagonal: v = v1 / sqrt(h), where Q is h as a column, not of unit length. E[v v^T] = diag(1/h).
     """
 
@@ -56,11 +58,12 @@ class DirectionLaw:
     shrink: float = 1.0  # f
     law: str = "isotropic"
     cone_angle: float = 1.35  # t
+    pool_size: int = 1024  # S
 
     @property
     def follows_basis(self) -> bool:
         """Whether the guide matters."""
-        bent = self.subspace_weight > 0.0 or self.shrink < 1.0 or self.law in ("cone", "diagonal")
+        bent = self.subspace_weight > 0.0 or self.shrink < 1.0 or self.law in ("cone", "diagonal", "weighted-pool")
         return self.basis is not None and self.basis.shape[1] > 0 and bent
 
     @property
@@ -123,10 +126,14 @@ def slot_directions(
 
     A block holds a multiple of ``together`` directions, those of whole steps.
     """
+    most = max(1, (block_bytes or BLOCK_BYTES) // (8 * law.dimension * together)) * together
+    if law.law in ("pool", "weighted-pool"):
+        candidates = drawn_candidates(law.pool_size, law.basis, count, address)
+        yield from pooled(candidates, law.pool_size, law.dimension, address.seed, law.probe, kernel, most)
+        return
     source = Source(address.directions.stream("directions"), kernel)
     # Making a source costs as much as a step: none is made where nothing will be drawn from it.
     coefficients = Source(address.directions.stream("subspace"), kernel) if law.draws_inside else source
     chance = Source(address.directions.stream("chance"), kernel) if law.law == "either" and law.draws_inside else None
-    most = max(1, (block_bytes or BLOCK_BYTES) // (8 * law.dimension * together)) * together
     for start in range(0, count, most):
         yield law.block(source, coefficients, min(most, count - start), chance)

@@ -29,7 +29,8 @@ Purpose = Literal[
     "candidates",  # normal numbers of a generation of CMA-ES
     "sites",  # the order in which sites take their turns
     "restart",  # where a search begins anew
-    "chance",  # whether a direction lies inside span(Q) or across it
+    "chance",  # whether a direction lies inside span(Q) or across it, and which candidate of a pool it is
+    "pool",  # candidate directions
 ]
 _CODES = {purpose: code for code, purpose in enumerate(get_args(Purpose), start=1)}
 """The number that a purpose is in a name."""

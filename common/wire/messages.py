@@ -124,6 +124,8 @@ class Broadcast:
     refresh: int = wired(at_least(0, 10**4), default=0)  # every so many rounds
     # From the x that it keeps to this one, of which only the size is sent.
     trail: tuple[TrailStep, ...] | None = wired(shape=lambda it: (-1, 4 + it["spec"].slopes), default=None)
+    sums: Vector | None = wired(shape=lambda it: (it["spec"].pool_size,), default=None)  # of a pool, which lead from x
+    origin_digest: str = ""  # of the x from which the sums lead to this one, and which is not sent where it is held
     size: int = wired(at_least(0), key="dimension", default=0)  # n, where x is empty
     # An earlier x, with which x is compared on the samples of the first step: (n,)
     anchor: Vector | None = wired(shape=lambda it: (it["size"] or it["x"].shape[0],), default=None)
@@ -132,7 +134,12 @@ class Broadcast:
     basis_rank: int = wired(at_least(0), default=0)  # tau', columns of Q
     # Q: (n, tau'), only to those who do not hold it
     basis: Matrix | None = wired(
-        shape=lambda it: (it["size"] or it["x"].shape[0], it["basis_rank"]), dtype="", default=None
+        shape=lambda it: (
+            it["spec"].pool_size if it["spec"].law == "weighted-pool" else it["size"] or it["x"].shape[0],
+            it["basis_rank"],
+        ),
+        dtype="",
+        default=None,
     )
 
     @property
@@ -164,8 +171,11 @@ class Broadcast:
         """Raise MessageError unless the fields fit together."""
         if not self.asks_steps:
             return
-        if (self.trail is None) != (self.size == 0) or (self.trail is None) == (self.x.size == 0):
-            raise MessageError("a broadcast must hold x, or a trail and the dimension in the place of x")
+        led = self.trail is not None or (self.sums is not None and self.size > 0)
+        if led == (self.size == 0) or led == (self.x.size > 0):
+            raise MessageError("a broadcast must hold x, or the dimension and a trail or sums in the place of x")
+        if (self.sums is not None) != bool(self.origin_digest) or (self.trail is not None and self.sums is not None):
+            raise MessageError("sums must come with an origin-digest, and without a trail")
         if bool(self.memory) != bool(self.refresh):
             raise MessageError(f"memory must come with refresh, got {self.memory} and {self.refresh}")
         if self.needs_basis != bool(self.basis_digest):

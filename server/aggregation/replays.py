@@ -30,6 +30,7 @@ class Contribution:
     weight: float
     move: Vector
     lengths: Vector | None = None  # mean of eta c, which the move was replayed from
+    slot: int = -1  # one of those whose directions these are
 
 
 class Replays:
@@ -60,7 +61,9 @@ class Replays:
         """Return what the mean is taken of, in the order of slots."""
         groups = _groups(usable, asked, weighting)
         replays = self._replay(groups, asked, basis)
-        ordered = [(address, Contribution(g.weight, replays[address].move, g.lengths)) for address, g in groups.items()]
+        ordered = [
+            (address, Contribution(g.weight, replays[address].move, g.lengths, g.slot)) for address, g in groups.items()
+        ]
         ordered += [
             (u.slot, Contribution(slot_weight(u, weighting), u.move))
             for u in usable

@@ -257,8 +257,9 @@ class Coordinator:
         self._holdings.meet(member, broadcast)
 
     def _send(self, broadcast: Broadcast, *, with_basis: bool = False) -> Broadcast:
-        host = self._attempt.hosts[broadcast.slot]
-        sent = self._holdings.complete(broadcast, host, self.state.basis, with_basis=with_basis)
+        host, basis = self._attempt.hosts[broadcast.slot], self.state.basis
+        origin = None if self.state.pool is None else self.state.pool.origin
+        sent = self._holdings.complete(broadcast, host, basis, origin=origin, with_basis=with_basis)
         self._attempt.sent[broadcast.slot] = sent
         if not self._metered:
             self._traffic.of(sent.client).sent(broadcast_bytes(sent))

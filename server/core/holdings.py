@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from zofedht.common.typing import Matrix, Vector
-from zofedht.common.wire.messages import MISSING, Broadcast, Member, Update
+from zofedht.common.wire.messages import MISSING, Broadcast, Member, Update, vector_digest
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.fallbacks import Fallbacks
 from zofedht.server.core.trail import Trail
@@ -26,6 +26,7 @@ class Holdings:
         self._sends_slopes = downlink == "slopes"
         self._memory, self._refresh = memory, refresh if memory else 0
         self._bases: dict[str, str] = {}  # host -> digest of the basis that it confirmed
+        self._origins: dict[str, str] = {}  # host -> digest of the x from which sums lead on
         self._forgetful: set[str] = set()  # hosts that keep no x
         self._trail = Trail()
         self.fallbacks = Fallbacks()
@@ -38,14 +39,30 @@ class Holdings:
             place = broadcast.round, broadcast.slot, member.name
             self.fallbacks.add(member.host, Failure(*place, "other-directions", member.moves_only))
 
-    def complete(self, broadcast: Broadcast, host: str, basis: Matrix | None, *, with_basis: bool = False) -> Broadcast:
+    def complete(
+        self,
+        broadcast: Broadcast,
+        host: str,
+        basis: Matrix | None,
+        *,
+        origin: Vector | None = None,
+        with_basis: bool = False,
+    ) -> Broadcast:
         """Return the broadcast, which has x, as the host must be sent it.
 
+        The sums of a pool go in the place of x to a host that holds the ``origin``, else with the origin.
         Q, which is ``basis``, goes to a host that neither holds nor derives it, and ``with_basis`` to any. The trail
         goes in the place of x to a host that holds the x of a round from which the trail leads to this one.
         """
         derives = False
-        if self._sends_slopes and host not in self._forgetful and host not in self.fallbacks:
+        follows = self._sends_slopes and host not in self._forgetful and host not in self.fallbacks
+        if broadcast.sums is not None and not follows:
+            broadcast = replace(broadcast, sums=None, origin_digest="")
+        elif broadcast.sums is not None and origin is not None:
+            broadcast = replace(broadcast, x_digest=vector_digest(broadcast.x), x=origin)
+            if self._origins.get(host) == broadcast.origin_digest:
+                broadcast = replace(broadcast, x=np.empty(0), size=broadcast.dimension)
+        elif follows:
             broadcast = replace(broadcast, x_digest=self._trail.digest(broadcast.x))
             broadcast = replace(broadcast, memory=self._memory, refresh=self._refresh)
             steps = self._trail.steps_for(host, broadcast)
@@ -62,7 +79,9 @@ class Holdings:
         if update.status == "ok":
             if sent.needs_basis:
                 self._bases[host] = sent.basis_digest
-            if sent.x_digest:
+            if sent.sums is not None:
+                self._origins[host] = sent.origin_digest
+            elif sent.x_digest:
                 self._trail.confirm(host, sent, had_x=sent.trail is None)
         elif update.status in MISSING:  # an engine without re-sends sends them next time
             self.forget(update, host)
@@ -71,6 +90,7 @@ class Holdings:
         """Note that a host has lost Q, or x and Q, as the update says."""
         self._bases.pop(host, None)
         if update.status == "x-missing":
+            self._origins.pop(host, None)
             self._trail.forget(host)
 
     def moved(self, asked: Broadcast, lengths: Vector | None, following: Vector) -> None:

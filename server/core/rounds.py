@@ -15,7 +15,16 @@ from zofedht.common.errors import ZofedhtError
 from zofedht.common.random.streams import Address
 from zofedht.common.replay import landed
 from zofedht.common.typing import Vector
-from zofedht.common.wire.messages import NO_BASIS, OWN_ROWS, Broadcast, Member, Update, basis_digest, rounded
+from zofedht.common.wire.messages import (
+    NO_BASIS,
+    OWN_ROWS,
+    Broadcast,
+    Member,
+    Update,
+    basis_digest,
+    rounded,
+    vector_digest,
+)
 from zofedht.server import auto
 from zofedht.server.aggregation.combine import Outlier, combine
 from zofedht.server.aggregation.means import mean_move
@@ -23,6 +32,7 @@ from zofedht.server.aggregation.replays import Replays
 from zofedht.server.aggregation.screening import Failure, Skipped, diverged, screen, skipped_steps
 from zofedht.server.auto import Intervention
 from zofedht.server.core.guide import asks_stiff, with_guide, with_learnt_guide, with_stiff_guide
+from zofedht.server.core.pool import Pool, advanced, learnt_chances, x_of
 from zofedht.server.core.selection import select
 from zofedht.server.core.server_step import Moments, server_step
 from zofedht.server.core.state import ServerState
@@ -84,6 +94,8 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         basis_version=state.basis_version if follows else NO_BASIS,
         basis_digest=basis_digest(state.basis) if follows else "",
         basis_rank=state.rank if follows else 0,
+        sums=None if state.pool is None or config.downlink == "x" else state.pool.sums,
+        origin_digest="" if state.pool is None or config.downlink == "x" else vector_digest(state.pool.origin),
         anchor=None if anchor is None else rounded(anchor, config.wire_dtype),
     )
 
@@ -150,6 +162,10 @@ def _told(
     contributions = combined.contributions
     mean = mean_move([(one.weight, one.move) for one in contributions]) if contributions else None
     x, move, moments = _moved(state, mean, config)  # line 21: x_{r+1} and Delta_r
+    pool = state.pool
+    if pool is not None and mean is not None:
+        pool = advanced(pool, contributions, asked, state.basis)
+        x = x_of(pool, config, state.units)
     if not (np.all(np.isfinite(x)) and moments.finite):
         text = "the mean of the moves overflows; lower step-size"
         overflown = [Failure(u.round, u.slot, u.client, "not-finite", text) for u in usable]
@@ -162,10 +178,14 @@ def _told(
         auto=learnt.state,
         lengths=combined.medians,
         moments=moments,
+        pool=pool if learnt.x is None or pool is None else Pool.at(learnt.x, config.pool_size),
     )
     following, changes = _remember(following, move if learnt.travels else None, config, replies)
     if mean is not None and learnt.travels:
         following = with_learnt_guide(following, mean, next(iter(asked.values())).spec, config)
+    if following.pool is not None and config.row.learns_guide:
+        known, chances = learnt_chances(following.pool, counted, asked, state.basis)
+        following = with_guide(replace(following, pool=known), chances, config)
     if asks_stiff(state, config):
         following = with_stiff_guide(following, usable, config)
     _check_next(following, config)

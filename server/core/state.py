@@ -15,6 +15,7 @@ from zofedht.common.space.space import Space
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import NO_BASIS
 from zofedht.server.auto import AutoState, begin
+from zofedht.server.core.pool import Pool
 from zofedht.server.core.server_step import Moments
 from zofedht.server.privacy import Exposure
 
@@ -43,6 +44,7 @@ class ServerState:
     totals: Totals = field(default_factory=Totals)
     lengths: tuple[float, ...] = ()  # median lengths of moves in the latest rounds, in units of the step size
     learnt: Vector | None = None  # what a guide is made from, by the laws that learn one: (n,)
+    pool: Pool | None = None  # what x is made from, where directions are candidates of a pool
     moments: Moments = field(default_factory=Moments)  # what the server step remembers
     units: Units | None = None  # of a black box that has a scale or bounds: x, moves and Q are in these
     named: str = ""  # the text of its space, where its parameters have names
@@ -92,4 +94,5 @@ def initial_state(config: RunConfig, x: Vector, units: Units | None = None, spac
     config.check_dimension(x.shape[0])
     named = "" if space is None else space.text
     x = x if units is None else units.project(x)
-    return ServerState(round=0, x=x, units=units, named=named, auto=begin(config))
+    pool = Pool.at(x, config.pool_size) if config.row.pools else None
+    return ServerState(round=0, x=x, units=units, named=named, auto=begin(config), pool=pool)
