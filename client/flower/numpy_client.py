@@ -19,7 +19,8 @@ from zofedht.common.objective.loading import full_evaluation, starting_point
 from zofedht.common.objective.parameters import parameters_of
 from zofedht.common.objective.points import evaluate_points
 from zofedht.common.objective.scaling import units_of
-from zofedht.common.wire.codec import decode, encode, encode_no_metrics
+from zofedht.common.wire.bundle import bundled, encode_updates, unbundled
+from zofedht.common.wire.codec import Config, Encoded, decode, encode_no_metrics
 from zofedht.common.wire.messages import Broadcast, Question, Update
 from zofedht.common.wire.points import (
     asks_for_parameters,
@@ -70,20 +71,31 @@ class ZofedhtClient(NumPyClient):
         return [start] if units is None else [start, units.scale, units.lower, units.upper]
 
     def fit(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[NDArrays, int, dict[str, Scalar]]:
-        """Do one slot of work."""
-        update = self._worker.work(decode(Broadcast, config, parameters))
-        self._worked(update)
-        arrays, metrics = encode(update)
-        return cast(NDArrays, arrays), update.examples, metrics
+        """Do one slot of work, or all slots of this node, one after another."""
+        updates = []
+        for asked in unbundled(config, parameters):
+            updates.append(self._worker.work(decode(Broadcast, asked.scalars, asked.arrays)))
+            self._worked(updates[-1])
+        arrays, metrics = encode_updates(updates)
+        return cast(NDArrays, arrays), sum(update.examples for update in updates), metrics
 
     def _worked(self, update: Update) -> None:
         """Look at an answer before it is sent."""
 
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
-        """Evaluate x on the whole shard; the answer is the reason where that fails or x is in other units.
+        """Evaluate x on the whole shard, or on those of all clients of this node.
+
+        The answer is the reason where that fails or x is in other units.
 
         A ``Fleet`` asks here for F at points of its own, or for the parameters.
         """
+        asked = [part.scalars for part in unbundled(config, [])]
+        if len(asked) == 1:
+            return self._evaluate_one(parameters, config)
+        answers = [Encoded([], self._evaluate_one(parameters, one)[2]) for one in asked]
+        return math.nan, 0, bundled(answers).scalars
+
+    def _evaluate_one(self, parameters: NDArrays, config: Config) -> tuple[float, int, Config]:
         question = decode(Question, config)
         if asks_for_points(config) or asks_for_parameters(config):
             return math.nan, 0, self._fleet_answer(question, config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 __all__ = ["Meter", "Traffic"]
 
@@ -23,6 +24,12 @@ class Traffic:
         with self._lock:
             before = self._counts.get(client, (0, 0))
             self._counts[client] = before[0] + up, before[1] + down
+
+    def share(self, clients: Sequence[str], *, up: int = 0, down: int = 0) -> None:
+        """Count a message that is for several clients: an equal share for each, and the rest for the first ones."""
+        count = len(clients)
+        for index, client in enumerate(clients):
+            self.add(client, up=(up + count - 1 - index) // count, down=(down + count - 1 - index) // count)
 
     def take(self) -> dict[str, tuple[int, int]]:
         """Return the bytes (up, down) of each client since the last time."""

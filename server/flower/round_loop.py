@@ -10,23 +10,25 @@ from __future__ import annotations
 import math
 import queue
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from operator import itemgetter
 
 import numpy as np
-from flwr.common import Code, EvaluateRes, FitRes, GetParametersIns
+from flwr.common import Code, EvaluateIns, EvaluateRes, FitRes, GetParametersIns, Parameters, Scalar
 from flwr.common import ndarrays_to_parameters as pack
 from flwr.server import History, Server
 from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import MessageError, RoundError
+from zofedht.common.errors import MessageError, RoundError, ZofedhtError
 from zofedht.common.objective.scaling import Units
 from zofedht.common.plain_text import printable
 from zofedht.common.shards import members_of
 from zofedht.common.typing import Vector
-from zofedht.common.wire.codec import decode_metrics
+from zofedht.common.wire.bundle import bundled, unbundled
+from zofedht.common.wire.codec import Encoded, decode_metrics
 from zofedht.common.wire.message_size import fit_ins_size, fit_res_size
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.common.wire.npy import MOST_OF_A_START, decode_vectors
@@ -40,13 +42,22 @@ from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evalua
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
 from zofedht.server.flower.proxies import evaluate_later, fit_later
-from zofedht.server.flower.strategy import Asked, ZofedhtStrategy, client_reply, lost, over_nodes, question
+from zofedht.server.flower.strategy import (
+    Asked,
+    ZofedhtStrategy,
+    by_node,
+    client_replies,
+    lost,
+    over_nodes,
+    question,
+)
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["FlowerRounds"]
 
 _SPARE_THREADS = 16  # a slot that was drawn again may start while the lost one still blocks its thread
 _GRACE = 1.0  # seconds in which a proxy whose time is up tells so itself, and knows that its client is late
+_Question = tuple[ClientProxy, dict[str, Scalar]]  # a logical client's node, and what asks it for an evaluation
 _POLL = 0.05  # seconds between looks for a node
 
 
@@ -144,17 +155,17 @@ class FlowerRounds(Server):
         self._wait_for_homes()
         round_ = self.strategy.coordinator.state.round + 1  # Flower counts from 1
         deadline = time.monotonic() + self._config.round_timeout
-        pending: dict[Future[FitRes], Asked] = {}
+        pending: dict[Future[FitRes], Sequence[Asked]] = {}
         began: dict[Future[FitRes], float] = {}
         arrived: queue.SimpleQueue[Future[FitRes]] = queue.SimpleQueue()
         proxies: dict[str, ClientProxy] = {}
 
-        def send(slots: Sequence[Asked]) -> bool:
-            for asked in slots:
+        def send(slots: Sequence[Asked], *, together: bool = True) -> bool:
+            for bundle in by_node(slots, _proxy) if together else [[asked] for asked in slots]:
                 sent = time.monotonic()
-                future = self._fit(asked, max(0.01, deadline - sent), round_)
-                pending[future], began[future] = asked, sent
-                proxies[asked.broadcast.client] = asked.proxy
+                future = self._fit(bundle, max(0.01, deadline - sent), round_)
+                pending[future], began[future] = bundle, sent
+                proxies.update({asked.broadcast.client: asked.proxy for asked in bundle})
                 future.add_done_callback(arrived.put)
             return bool(slots)
 
@@ -166,20 +177,26 @@ class FlowerRounds(Server):
                 future = arrived.get(timeout=max(0.0, deadline - time.monotonic()) + _GRACE)
             except queue.Empty:  # what still waits is lost, and there is no time to draw again
                 late = TimeoutError(f"no answer within round-timeout = {self._config.round_timeout:g} seconds")
-                failures.extend(lost(asked.broadcast, late) for asked in pending.values())
+                failures.extend(lost(asked.broadcast, late) for bundle in pending.values() for asked in bundle)
                 break
-            asked = pending.pop(future)
-            self.strategy.coordinator.timed(asked.broadcast.slot, time.monotonic() - began[future])
+            bundle = pending.pop(future)
+            now = time.monotonic()
+            in_time = now < deadline
+            for asked in bundle:
+                self.strategy.coordinator.timed(asked.broadcast.slot, (now - began[future]) / len(bundle))
             try:
-                update = self._update(asked.broadcast, future.result())
+                answers = self._updates([asked.broadcast for asked in bundle], future.result())
             except Exception as error:
-                failures.append(lost(asked.broadcast, error))
+                if len(bundle) > 1 and in_time:  # one of them may have ended the process of all
+                    send(bundle, together=False)
+                    continue
+                failures.extend(lost(asked.broadcast, error) for asked in bundle)
                 # A malformed reply counts as the client's answer. A slot without an answer is drawn again.
-                if not isinstance(error, MessageError) and time.monotonic() < deadline:
-                    send(self.strategy.redraw(asked.broadcast.slot))
+                if not isinstance(error, MessageError) and in_time:
+                    send([again for asked in bundle for again in self.strategy.redraw(asked.broadcast.slot)])
                 continue
-            updates.append(update)
-            send(self.strategy.resend(asked, update))
+            updates += answers
+            send([again for pair in zip(bundle, answers, strict=True) for again in self.strategy.resend(*pair)])
         self.strategy.coordinator.tell(updates, failures)
 
     def evaluate(self, x: Vector) -> FullEvaluation:
@@ -191,10 +208,10 @@ class FlowerRounds(Server):
             return FullEvaluation(self._central(x))
         if not self._config.clients_tell_losses:
             return FullEvaluation({"train_loss": math.nan})
-        deadline = math.inf
+        deadline, together = math.inf, True
 
         def ask(done: Collection[str]) -> dict[str, Answer]:
-            nonlocal deadline
+            nonlocal deadline, together
             if done and time.monotonic() >= deadline:
                 return {}
             try:
@@ -203,13 +220,13 @@ class FlowerRounds(Server):
                 return {}  # what the rounds have reached is not lost because nobody is there to look at it
             if not done:
                 deadline = time.monotonic() + self._config.round_timeout
-            instructions = self.strategy.configure_evaluate(0, pack([x]), self._client_manager)
-            futures = {
-                str(ins.config["client"]): evaluate_later(proxy, ins, deadline, self._pool)
-                for proxy, ins in instructions
-                if ins.config["client"] not in done
-            }
-            return {name: _answer(future) for name, future in futures.items()}
+            questions = [asked for asked in self.strategy.questions() if asked[1]["client"] not in done]
+            groups = by_node(questions, itemgetter(0)) if together else [[asked] for asked in questions]
+            together = False  # in another try, who ends the process of all evaluates alone
+            parameters = pack([x])
+            futures = [(group, self._evaluate(group, parameters, deadline)) for group in groups]
+            answers = {name: answer for group, future in futures for name, answer in _answers(group, future)}
+            return {str(asked["client"]): answers[str(asked["client"])] for _, asked in questions}
 
         config = self._config
         return evaluate_clients(ask, self._seen, max_retries=config.max_retries, on_error=config.on_error)
@@ -218,31 +235,37 @@ class FlowerRounds(Server):
         """Evaluate x on the test set, where the server has it."""
         return self._central.test(x) if self._central else {}
 
-    def _fit(self, asked: Asked, timeout: float, round_: int) -> Future[FitRes]:
-        ins = self.strategy.fit_ins(asked.broadcast)
+    def _evaluate(self, group: Sequence[_Question], parameters: Parameters, deadline: float) -> Future[EvaluateRes]:
+        asked = bundled([Encoded([], config) for _, config in group]).scalars
+        return evaluate_later(group[0][0], EvaluateIns(parameters, asked), deadline, self._pool)
+
+    def _fit(self, bundle: Sequence[Asked], timeout: float, round_: int) -> Future[FitRes]:
+        ins = self.strategy.fit_ins([asked.broadcast for asked in bundle])
         if self._counts:
-            self._traffic.of(asked.broadcast.client).sent(fit_ins_size(map(len, ins.parameters.tensors), ins.config))
-        return fit_later(asked.proxy, ins, timeout, round_, self._pool)
+            size = fit_ins_size(map(len, ins.parameters.tensors), ins.config)
+            self._traffic.share([asked.broadcast.client for asked in bundle], down=size)
+        return fit_later(bundle[0].proxy, ins, timeout, round_, self._pool)
 
-    def _update(self, broadcast: Broadcast, result: FitRes) -> Update:
-        """Return the answer to a slot, read once.
+    def _updates(self, broadcasts: Sequence[Broadcast], result: FitRes) -> list[Update]:
+        """Return the answers to the slots of a message, read once.
 
-        Raises RoundError where the client answers with an error, MessageError where the answer is no Update, or one for
-        another slot or in another name than was asked.
+        Raises RoundError where the client answers with an error, MessageError where the answer has no Update for each
+        slot, or one for another slot or in another name than was asked.
         """
         if self._counts:
             tensors, status = map(len, result.parameters.tensors), result.status
             size = fit_res_size(tensors, result.num_examples, result.metrics, status.code.value, status.message)
-            self._traffic.of(broadcast.client).received(size)
+            self._traffic.share([broadcast.client for broadcast in broadcasts], up=size)
         if result.status.code != Code.OK:
             raise RoundError(printable(result.status.message) or "the client answered with an error", cause="refused")
-        update = client_reply(result)
-        if (update.slot, update.client) != (broadcast.slot, broadcast.client):
-            raise MessageError(
-                f"answered for slot {update.slot} of client {update.client[:64]!r},"
-                f" asked was slot {broadcast.slot} of client {broadcast.client!r}"
-            )
-        return update
+        updates = client_replies(result, len(broadcasts))
+        for update, broadcast in zip(updates, broadcasts, strict=True):
+            if (update.slot, update.client) != (broadcast.slot, broadcast.client):
+                raise MessageError(
+                    f"answered for slot {update.slot} of client {update.client[:64]!r},"
+                    f" asked was slot {broadcast.slot} of client {broadcast.client!r}"
+                )
+        return updates
 
     def _start_of(self, proxy: ClientProxy, member: Member) -> Start:
         ins = GetParametersIns(config=question(self._config, member, self._dimension))
@@ -262,13 +285,28 @@ class FlowerRounds(Server):
         return homes
 
 
-def _answer(future: Future[EvaluateRes]) -> Answer:
+def _proxy(asked: Asked) -> ClientProxy:
+    return asked.proxy
+
+
+def _answers(group: Sequence[_Question], future: Future[EvaluateRes]) -> list[tuple[str, Answer]]:
+    names = [str(asked["client"]) for _, asked in group]
     try:
         result = future.result()
         if result.status.code != Code.OK:
             raise RoundError(printable(result.status.message) or "the client answered with an error", cause="refused")
-        return decode_metrics(result.metrics)
+        told = [result.metrics] if len(group) == 1 else [part.scalars for part in unbundled(result.metrics, [])]
+        if len(told) != len(group):
+            raise MessageError(f"answered for {len(told)} clients, asked were {len(group)}")
     except Exception as error:  # Flower's reader raises what it meets
+        return [(name, error) for name in names]
+    return [(name, _metrics(metrics)) for name, metrics in zip(names, told, strict=True)]
+
+
+def _metrics(told: Mapping[str, Scalar]) -> Answer:
+    try:
+        return decode_metrics(told)
+    except ZofedhtError as error:
         return error
 
 

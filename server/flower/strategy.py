@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
 from flwr.common import ndarrays_to_parameters as pack
@@ -22,16 +22,19 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import MessageError, cause_of
 from zofedht.common.plain_text import printable
 from zofedht.common.typing import Vector
-from zofedht.common.wire.codec import decode, encode, packed
+from zofedht.common.wire.bundle import bundled, decode_updates
+from zofedht.common.wire.codec import Encoded, encode, packed
 from zofedht.common.wire.messages import Broadcast, Member, Question, Update
 from zofedht.common.wire.npy import decode_vectors
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.selection import in_order, in_turn
 from zofedht.server.evaluation.full_evaluation import Metrics
+from zofedht.server.flower.proxies import PromptProxy
 
-__all__ = ["Asked", "ZofedhtStrategy", "client_reply", "lost", "over_nodes", "question"]
+__all__ = ["Asked", "ZofedhtStrategy", "by_node", "client_replies", "lost", "over_nodes", "question"]
 
+_Item = TypeVar("_Item")
 _NOTHING = pack([])
 _MOST_REASON = 500  # characters of why a slot was lost: mostly the server's own words
 
@@ -57,7 +60,7 @@ class ZofedhtStrategy(Strategy):
         self._homes = homes
         self._evaluate = evaluate
         self._basis: tuple[str, bytes] = ("", b"")  # digest and bytes of Q, serialised once
-        self._x: tuple[Vector, Parameters] | None = None  # x_r and its serialised form
+        self._x: tuple[Vector, Vector, Parameters] | None = None  # x_r, as it is sent, and that serialised
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters:
         """Return x of the coordinator's state: x_0, or where a resumed run stands."""
@@ -82,25 +85,26 @@ class ZofedhtStrategy(Strategy):
         broadcast = self.coordinator.redraw(slot, list(homes))
         return [] if broadcast is None else self._asked([broadcast], homes)
 
-    def fit_ins(self, broadcast: Broadcast) -> FitIns:
-        """Return a broadcast as Flower's message; x and Q are serialised once for all slots of a round."""
+    def fit_ins(self, broadcasts: Sequence[Broadcast]) -> FitIns:
+        """Return the slots of a node as Flower's message; x and Q are serialised once for all slots of a round."""
+        arrays, config = bundled([self._encoded(broadcast) for broadcast in broadcasts])
+        return FitIns(self._x[2] if arrays and self._x else _NOTHING, config)
+
+    def _encoded(self, broadcast: Broadcast) -> Encoded:
         arrays, config = encode(replace(broadcast, basis=None))
-        parameters = _NOTHING
-        if broadcast.trail is None and broadcast.asks_steps:
-            if self._x is None or self._x[0] is not broadcast.x:
-                self._x = (broadcast.x, pack(arrays))
-            parameters = self._x[1]
+        if arrays and (self._x is None or self._x[0] is not broadcast.x):
+            self._x = (broadcast.x, arrays[0], pack(arrays))
         if broadcast.basis is not None:
             if self._basis[0] != broadcast.basis_digest:
                 self._basis = (broadcast.basis_digest, packed(broadcast.basis, broadcast.dtype))
             config["basis"] = self._basis[1]
-        return FitIns(parameters, config)
+        return Encoded([self._x[1]] if arrays and self._x else [], config)
 
     def configure_fit(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
         """Return this attempt's FitIns, a slot each."""
-        return [(asked.proxy, self.fit_ins(asked.broadcast)) for asked in self.ask()]
+        return [(asked.proxy, self.fit_ins([asked.broadcast])) for asked in self.ask()]
 
     def aggregate_fit(
         self,
@@ -118,7 +122,7 @@ class ZofedhtStrategy(Strategy):
         updates, failed = [], [Failure(round_, -1, "unknown", "no-answer", str(failure)) for failure in failures]
         for proxy, result in results:
             try:
-                updates.append(client_reply(result))
+                updates += client_replies(result)
             except MessageError as error:
                 failed.append(Failure(round_, -1, proxy.cid, error.cause, str(error)))
         record = self.coordinator.tell(updates, failed)
@@ -135,11 +139,14 @@ class ZofedhtStrategy(Strategy):
         """Return one EvaluateIns for each logical client, or none where the server can evaluate by itself."""
         if self._evaluate is not None:
             return []
-        homes = self._homes()
-        state = self.coordinator.state
+        return [(proxy, EvaluateIns(parameters, asked)) for proxy, asked in self.questions()]
+
+    def questions(self) -> list[tuple[ClientProxy, dict[str, Scalar]]]:
+        """Return, for each logical client that is there, its node and what asks it for an evaluation of x."""
+        homes, state = self._homes(), self.coordinator.state
         dimension, units = state.x.shape[0], "" if state.units is None else state.units.digest
         return [
-            (homes[member], EvaluateIns(parameters, question(self.coordinator.config, member, dimension, units)))
+            (homes[member], question(self.coordinator.config, member, dimension, units))
             for member in in_turn(list(homes))
         ]
 
@@ -192,14 +199,26 @@ def over_nodes(members: Sequence[Member], nodes: Mapping[str, ClientProxy]) -> d
     return homes
 
 
-def client_reply(result: FitRes) -> Update:
-    """Read an Update from a FitRes.
+def by_node(items: Sequence[_Item], proxy_of: Callable[[_Item], ClientProxy]) -> list[list[_Item]]:
+    """Return the items in groups, of which each goes as one message: Flower starts a process for each message.
 
-    Raises MessageError when it is not one; nothing is allocated for what an array claims, and no pickle is read.
+    A client that has a connection of its own answers each item as soon as it is done.
     """
-    arrays = decode_vectors(result.parameters.tensors, "the move", dtypes=WIRE_DTYPES)
-    update = decode(Update, result.metrics, arrays, examples=result.num_examples)
-    return replace(update, reason=printable(update.reason))
+    groups: dict[str, list[_Item]] = {}
+    for index, item in enumerate(items):
+        proxy = proxy_of(item)
+        groups.setdefault(f"item {index}" if isinstance(proxy, PromptProxy) else f"node {proxy.cid}", []).append(item)
+    return list(groups.values())
+
+
+def client_replies(result: FitRes, slots: int = 1) -> list[Update]:
+    """Read the Updates of a FitRes, one for each of so many slots.
+
+    Raises MessageError when it holds anything else. Nothing is allocated for what an array claims, no pickle is read.
+    """
+    arrays = decode_vectors(result.parameters.tensors, "the move", most=slots, dtypes=WIRE_DTYPES)
+    updates = decode_updates(result.metrics, arrays, result.num_examples, slots)
+    return [replace(update, reason=printable(update.reason)) for update in updates]
 
 
 def lost(broadcast: Broadcast, error: BaseException) -> Failure:

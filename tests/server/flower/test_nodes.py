@@ -11,6 +11,7 @@ from tests.helpers import black_box, small
 from tests.server.flower.loopback import Loopback, fit, nodes
 from zofedht.common.errors import RoundError
 from zofedht.common.shards import members_of
+from zofedht.common.wire.bundle import unbundled
 from zofedht.common.wire.codec import decode
 from zofedht.common.wire.messages import Member, Question
 from zofedht.server.flower.strategy import over_nodes
@@ -66,7 +67,7 @@ def test_a_question_names_client_partition_and_n(tmp_path: Path, monkeypatch: py
     (node,) = nodes(1, kind=Asked)
     assert isinstance(node, Asked)
     fit(config, [node], dimension=known)
-    asked = [(what, decode(Question, scalars)) for what, scalars in node.asked]
+    asked = [(what, decode(Question, part.scalars)) for what, scalars in node.asked for part in unbundled(scalars, [])]
     everybody = [(member.name, member.shard_index) for member in members_of(config)]
     starts = [("start", *member, known) for member in everybody]
     evaluations = [("evaluation", *member, 6) for member in everybody]
@@ -80,7 +81,8 @@ class Lying(Loopback):
 
     def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
         answer = super().fit(ins, timeout, group_id)
-        answer.metrics |= {"slot": (int(str(ins.config["slot"])) + 1) % 4, "status": "basis-missing"}
+        slots = {key: value for key, value in ins.config.items() if key.endswith("slot")}
+        answer.metrics |= {key: (int(str(slot)) + 1) % 4 for key, slot in slots.items()} | {"status": "basis-missing"}
         answer.parameters = Parameters([], "")
         return answer
 

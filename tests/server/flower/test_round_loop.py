@@ -10,6 +10,8 @@ import pytest
 from flwr.common import (
     EvaluateIns,
     EvaluateRes,
+    FitIns,
+    FitRes,
     GetParametersIns,
     GetParametersRes,
 )
@@ -78,7 +80,7 @@ def test_losses_equal_in_process(tmp_path: Path):
     fit(CONFIG, nodes(3), folder=over_flower)
     run_in_process(CONFIG, folder=here)
     rows = [read_history(folder.history_file) for folder in (over_flower, here)]
-    drop = {"seconds", "bytes_down"}  # Q goes to each node in the one, to each client in the other
+    drop = {"seconds", "bytes_down", "bytes_up"}  # a message for each node in the one, for each slot in the other
     assert [{k: v for k, v in row.items() if k not in drop} for row in rows[0]] == [
         {k: v for k, v in row.items() if k not in drop} for row in rows[1]
     ]
@@ -98,7 +100,7 @@ def test_a_run_begun_in_process_goes_on_over_flower(tmp_path: Path):
 def test_q_goes_once_to_each_node():
     proxies = nodes(1)
     fit(CONFIG, proxies)
-    assert [with_basis(proxies, r) for r in range(7)] == [0, 0, 3, 0, 3, 0, 3]  # three slots, one node
+    assert [with_basis(proxies, r) for r in range(7)] == [0, 0, 1, 0, 1, 0, 1]
 
 
 def test_a_lost_basis_is_resent_within_the_round(tmp_path: Path):
@@ -107,9 +109,33 @@ def test_a_lost_basis_is_resent_within_the_round(tmp_path: Path):
     folder = RunFolder(tmp_path / "run")
     folder.begin(CONFIG, "simulation")
     assert sha256_of_x(fit(CONFIG, proxies, folder=folder).state.x) == in_process(CONFIG)
-    assert [with_basis(proxies, r) for r in range(7)] == [0, 0, 3, 3, 3, 3, 3]
+    asked = [sum(any(ins.config["round"] == r for ins in proxy.fits) for proxy in proxies) for r in range(7)]
+    assert [with_basis(proxies, r) for r in range(7)] == [0, 0, *asked[2:]]
     rows = read_history(folder.history_file)
     assert all((row["replies"], row["attempts"], row["failures"]) == (3, 1, []) for row in rows)
+
+
+def test_all_slots_of_a_node_are_one_message():
+    proxies = nodes(2)
+    config = CONFIG.replace(num_clients=12, clients_per_round=12, sampling="without-replacement")
+    assert digest(config, proxies) == in_process(config)
+    assert [len(proxy.fits) for proxy in proxies] == [config.rounds] * 2
+
+
+def test_a_slot_that_ends_its_process_costs_no_other_slot(tmp_path: Path):
+    class Mortal(Loopback):
+        def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
+            if "2" in [value for key, value in ins.config.items() if key.endswith("client")]:
+                raise ConnectionResetError("the process has ended")
+            return super().fit(ins, timeout, group_id)
+
+    folder = RunFolder(tmp_path / "run")
+    config = CONFIG.replace(**EVERYBODY, num_clients=4, min_replies=1)
+    folder.begin(config, "simulation")
+    fit(config, nodes(2, kind=Mortal), folder=folder)
+    rows = read_history(folder.history_file)
+    assert [row["replies"] for row in rows] == [4] * config.rounds  # another client has taken the slot over
+    assert {failure["client"] for row in rows for failure in row["failures"]} == {"2"}
 
 
 def test_without_a_node_the_wait_is_bounded():

@@ -29,7 +29,7 @@ from zofedht.common.wire.messages import Hello, Update
 from zofedht.common.wire.pieces import pieces_of
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import initial_state
-from zofedht.server.flower.strategy import client_reply
+from zofedht.server.flower.strategy import client_replies
 
 JOIN = "/flwr.proto.FlowerService/Join"
 GOOD = ndarrays_to_parameters([np.arange(8.0)]).tensors[0]
@@ -46,7 +46,7 @@ def test_any_reply_is_an_update_or_a_message_error(tensors: list[bytes], example
     honest = encode(Update(0, 0, "c0", examples=8, evaluations=4, loss=0.5, move=np.zeros(8))).scalars
     reply = FitRes(Status(Code.OK, ""), Parameters(tensors, "numpy.ndarray"), examples, honest | changes)
     try:
-        update = client_reply(reply)
+        update = client_replies(reply)[0]
     except MessageError:
         return
     assert update.move is None or (update.move.dtype == np.float64 and update.move.ndim == 1)
@@ -247,10 +247,10 @@ ALERT = "red \x1b[31m alert\nround 9 is over" + "x" * 999
 def test_text_of_a_client_is_short_and_printable():
     honest = encode(Update(0, 0, "c0", "failed", "raised", None, "fell")).scalars
     reply = FitRes(Status(Code.OK, ""), Parameters([], "numpy.ndarray"), 8, honest | {"reason": ALERT})
-    assert client_reply(reply).reason.startswith(r"red \x1b[31m alert\nround 9 is over")
+    assert client_replies(reply)[0].reason.startswith(r"red \x1b[31m alert\nround 9 is over")
     with pytest.raises(ObjectiveError) as caught:
         decode_metrics({"cause": "raised", "reason": ALERT})
-    for text in (client_reply(reply).reason, str(caught.value)):
+    for text in (client_replies(reply)[0].reason, str(caught.value)):
         assert text.isprintable()
         assert len(text) <= 200
 
@@ -279,7 +279,7 @@ def test_an_answer_with_changed_bytes_costs_a_slot_and_little_memory(uplink: str
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     tracemalloc.start()
     try:
-        update = client_reply(serde.fit_res_from_proto(ClientMessage.FromString(bytes(raw)).fit_res))
+        update = client_replies(serde.fit_res_from_proto(ClientMessage.FromString(bytes(raw)).fit_res))[0]
     except Exception:  # of protobuf, Flower or ours: a lost slot
         update = None
     finally:
