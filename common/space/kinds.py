@@ -63,6 +63,11 @@ class Real:
             )
 
     @property
+    def is_discrete(self) -> bool:
+        """Whether F is constant around a coordinate."""
+        return False
+
+    @property
     def middle(self) -> float:
         """The middle of the range, of the logarithm where ``log``; without both bounds the nearest number to 0."""
         low, high = self.box[0]
@@ -127,6 +132,11 @@ class Integer:
                 f"Integer with log=True must have 0 < lower < upper, got ({self.lower}, {self.upper}) (the logarithm of"
                 " 0 has no end)"
             )
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether F is constant around a coordinate."""
+        return True
 
     @property
     def middle(self) -> int:
@@ -194,6 +204,11 @@ class Choice:
         if twice := repeated(found):
             raise ObjectiveError(f"Choice must have different options, got {twice[0]!r} more than once")
         object.__setattr__(self, "options", found)
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether F is constant around a coordinate."""
+        return True
 
     @property
     def middle(self) -> Setting:

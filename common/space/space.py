@@ -136,6 +136,11 @@ class Space:
         return tuple(found)
 
     @property
+    def is_discrete(self) -> bool:
+        """Whether there are integers or choices."""
+        return any(kind.is_discrete for _, kind in self.parameters)
+
+    @property
     def middle(self) -> Settings:
         """The middle of each range, of the logarithm where that is searched; of a choice the first option."""
         return {name: parameter.middle for name, parameter in self.parameters}

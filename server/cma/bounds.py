@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from zofedht.common.typing import Matrix, Vector
+from zofedht.server.cma.cells import Cells
+from zofedht.server.cma.evolution import Distribution
 
 __all__ = ["Box"]
 
@@ -19,10 +21,23 @@ _MARGIN = 0.1  # in search units, in which a change of 1 matters; at most half o
 
 @dataclass(frozen=True)
 class Box:
-    """lower, upper: (n,), infinite where there is no bound."""
+    """lower, upper: (n,), infinite where there is no bound. cells: of integers and choices, which have ends instead."""
 
     lower: Vector
     upper: Vector
+    cells: Cells | None = None
+
+    @property
+    def _open(self) -> Box:
+        """The box of the other parameters."""
+        lower, upper = self.lower.copy(), self.upper.copy()
+        if self.cells is not None:
+            lower[self.cells.places], upper[self.cells.places] = -np.inf, np.inf
+        return Box(lower, upper)
+
+    def kept_open(self, distribution: Distribution, population: int) -> Distribution:
+        """Return the distribution with room for other values of integers and choices."""
+        return distribution if self.cells is None else self.cells.kept_open(distribution, population)
 
     @property
     def margin(self) -> Vector:
@@ -32,6 +47,8 @@ class Box:
 
     def inside(self, y: Matrix) -> Matrix:
         """Return x of any y, (n,) or one a row: always within the bounds."""
+        if self.cells is not None:
+            return np.clip(self.cells.snapped(self._open.inside(y)), self.lower, self.upper)
         margin = self.margin
         safe = np.where(margin > 0.0, margin, 1.0)  # a parameter whose bounds meet is fixed: clip sees to it
         low, high = np.isfinite(self.lower), np.isfinite(self.upper)
@@ -49,6 +66,8 @@ class Box:
 
     def outside(self, x: Vector) -> Vector:
         """Return the y nearest to x that leads to x."""
+        if self.cells is not None:
+            return self.cells.balanced(self._open.outside(x))
         margin = self.margin
         up = np.where(np.isfinite(self.lower), x - self.lower, np.inf)
         down = np.where(np.isfinite(self.upper), self.upper - x, np.inf)

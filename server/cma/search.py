@@ -14,6 +14,7 @@ import numpy as np
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Indices, Matrix, Vector
 from zofedht.server.cma.bounds import Box
+from zofedht.server.cma.cells import Cells
 from zofedht.server.cma.evolution import Distribution, first_population, fresh, moved, points_of
 from zofedht.server.cma.learning_rates import Rates, braked
 from zofedht.server.cma.sites import LEAST, Turns, Watch
@@ -28,7 +29,7 @@ _NARROW = 1e-11
 
 @dataclass(frozen=True)
 class Problem:
-    """start, lower, upper: (n,), in search units. sites: N."""
+    """start, lower, upper: (n,), in search units. sites: N. cells: where there are integers and choices."""
 
     start: Vector
     lower: Vector
@@ -36,11 +37,12 @@ class Problem:
     sites: int
     seed: int = 0
     sigma: float = _SIGMA
+    cells: Cells | None = None
 
     @property
     def box(self) -> Box:
         """The bounds."""
-        return Box(self.lower, self.upper)
+        return Box(self.lower, self.upper, self.cells)
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def tell(problem: Problem, state: State, tables: Sequence[Matrix]) -> State:
         rates = Rates.fresh(problem.start.shape[0])
     if rates is not None:
         distribution, rates = braked(state.distribution, distribution, rates)
+    distribution = problem.box.kept_open(distribution, state.population)
     low = (float(np.min(reading.values)),) if reading.sites == problem.sites and watch.quiet else ()
     following = replace(following, distribution=distribution, rates=rates, watch=watch, lows=state.lows + low)
     return _restarted(problem, following) if _done(problem, following) else following
@@ -144,7 +147,9 @@ def _done(problem: Problem, state: State) -> bool:
     """Whether this valley is found as far as numbers go; under noise a search never is."""
     if not state.watch.quiet:
         return False
-    if float(np.max(state.distribution.spread)) < _NARROW:
+    discrete = () if problem.cells is None else problem.cells.places
+    spread = np.delete(state.distribution.spread, discrete)
+    if spread.size and float(np.max(spread)) < _NARROW:
         return True
     window = 10 + math.ceil(30.0 * problem.start.shape[0] / state.population)
     if len(state.lows) <= window:

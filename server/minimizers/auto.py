@@ -1,5 +1,6 @@
 """Which minimizer: a rule that looks at the answers, and says what it saw.
 
+0. Integers or choices among the parameters: CMA-ES.
 1. Answers at the start differ when they are asked twice: CMA-ES.
 2. Central slopes along 3 directions at radii 1e-3 and 1e-5 differ by more than 5%, or are 0: CMA-ES.
 3. Else F is quiet and smooth as far as these questions tell: CMA-ES while it asks fewer than .3 of the sites (not at
@@ -40,6 +41,8 @@ class Auto:
         self.evolution = Evolution(door, problem)
         self.quiet = False
         self.looked, self.saw = False, "the budget is too small to look for smoothness"
+        if problem.cells is not None:
+            self.looked, self.saw = True, "integers or choices among the parameters"
         self.gradients = 0
 
     @property
@@ -49,7 +52,7 @@ class Auto:
 
     def run(self) -> None:
         """Search until the limit. Raises SpentError or StoppedError."""
-        if not self._smooth():
+        if self._problem.cells is not None or not self._smooth():
             self.evolution.run()  # to the end
         problem, door = self._problem, self._door
         if problem.sites > _FEW:

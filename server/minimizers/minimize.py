@@ -10,6 +10,7 @@ from scipy.optimize import OptimizeResult
 
 from zofedht.common.errors import FleetError
 from zofedht.common.typing import Vector
+from zofedht.server.cma.cells import cells_of
 from zofedht.server.cma.search import Problem
 from zofedht.server.minimizers.auto import Auto
 from zofedht.server.minimizers.cma_es import Evolution
@@ -40,7 +41,10 @@ def minimize(
         upper=box.upper / box.scale,
         sites=len(evaluator.names),
         seed=seed,
+        cells=cells_of(evaluator.parameters.space, box.scale),
     )
+    if method == "lbfgs" and problem.cells is not None:
+        raise FleetError("lbfgs needs slopes, and integers and choices have none; take cma-es or auto")
     limit = _limit(evaluator, maxfev)
     door = Door(evaluator, start, limit, callback)
     first = float(np.mean(door.first))

@@ -116,3 +116,41 @@ def test_settings_for_a_vector_are_refused() -> None:
 def test_a_stored_run_knows_its_settings(tmp_path: Path) -> None:
     result = run(smooth, parameters=SMOOTH, rounds=3, out=tmp_path / "run")
     assert load_run(tmp_path / "run").settings == result.settings
+
+
+@pytest.mark.parametrize("method", ["auto", "cma-es"])
+def test_a_fleet_finds_the_optimum_of_all_kinds(method: str) -> None:
+    with Fleet.local([energy], parameters=PUMP) as fleet:
+        result = fleet.minimize(maxfev=800, method=method)
+    assert result.settings["valve"] == pytest.approx(0.3, abs=0.01)
+    assert result.settings["pause"] == pytest.approx(1.0, rel=0.1)
+    assert (result.settings["teeth"], result.settings["mode"]) == (30, "b")
+    assert result.fun == energy(**result.settings)
+    if method == "auto":
+        assert "integers or choices" in result.message
+
+
+@pytest.mark.parametrize("at", [1e-3, 2e-5, 0.7])
+def test_an_optimum_of_a_logarithm_is_found_within_a_percent(at: float) -> None:
+    """Of a function that is as steep in the value itself as in its logarithm: 500 evaluations suffice."""
+    for function in (lambda p: math.log(p / at) ** 2, lambda p: abs(p / at - 1.0)):
+        with Fleet.local([function], parameters={"p": Real(1e-6, 1, log=True)}, x0={"p": 0.3}) as fleet:
+            result = fleet.minimize(maxfev=500)
+        assert result.settings["p"] == pytest.approx(at, rel=0.01)
+
+
+def test_a_killed_search_of_integers_ends_the_same(tmp_path: Path) -> None:
+    def search(folder: Path, evaluations: int) -> Any:
+        with Fleet.local([energy, energy], parameters=PUMP, folder=folder) as fleet:
+            return fleet.minimize(maxfev=evaluations, method="cma-es")
+
+    whole = search(tmp_path / "whole", 400)
+    search(tmp_path / "parts", 150)
+    resumed = search(tmp_path / "parts", 400)
+    assert np.array_equal(resumed.x, whole.x)
+    assert resumed.settings == whole.settings
+
+
+def test_lbfgs_refuses_integers() -> None:
+    with Fleet.local([energy], parameters=PUMP) as fleet, pytest.raises(Exception, match="lbfgs needs slopes"):
+        fleet.minimize(maxfev=100, method="lbfgs")
