@@ -28,6 +28,13 @@ class Algorithm:
     uplinks: tuple[str, ...] = UPLINKS
     warm_up: float = 0.0  # part of the rounds, unless the key of this name says otherwise
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)  # by field name of the config
+    asks: Literal["steps", "points"] = "steps"  # what a slot is to do: take local steps, or evaluate F at points
+    most_parameters: int = 0  # n at most; 0: any number
+
+    @property
+    def asks_points(self) -> bool:
+        """Whether slots evaluate F at the server's points, and the server alone searches."""
+        return self.asks == "points"
 
     @property
     def shrinks(self) -> bool:
@@ -200,6 +207,15 @@ ALGORITHMS = {
             "zofedavg-sgd with adagrad on the server",
             "Reddi et al. 2021, algorithm 2",
             server_step="adagrad", server_momentum=0.0,
+        ),
+        Algorithm(
+            "cma-es",
+            "isotropic",
+            "minibatch",
+            "evaluations at the candidates of CMA-ES, of as many clients as their spread calls for",
+            "Hansen 2016; Nomura et al. 2023 under noise",
+            asks="points",
+            most_parameters=200,
         ),
     )
 }  # fmt: skip

@@ -146,7 +146,7 @@ def conduct(
 
 def _check_room(config: RunConfig, dimension: int) -> None:
     """Raise ConfigError where the moves of a round and the trajectory do not fit into memory."""
-    moves = config.clients_per_round if config.uplink == "move" else 0
+    moves = config.clients_per_round if config.uplink == "move" and not config.asks_points else 0
     kept = 2 * config.memory if config.row.follows_trajectory else 0  # with Q
     what = f"n = {dimension:,} parameters with clients-per-round = {config.clients_per_round:,}"
     if kept:

@@ -10,6 +10,7 @@ from typing import Any
 
 from scipy.optimize import OptimizeResult
 
+from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.checks.finding import Case
 from zofedht.common.checks.radius import flat_advice, noise_advice
 from zofedht.common.checks.readings import noise_of
@@ -159,18 +160,24 @@ def run(
                 raise
             return _result(state, history, {}, str(error), success=False, local_steps=steps)
     message, success = _verdict(chosen, done)
-    if chosen.objective or objectives is not None:
+    if (chosen.objective or objectives is not None) and not chosen.asks_points:
         message, drowned = _with_advice(message, engine.case_at(start), done)
         success = success and not drowned
-    message = "; ".join([message, *_lost_notes(history), *evaluation_notes(done.first, done.last)])
+    message = "; ".join(
+        [
+            message,
+            *_lost_notes(history, "values were lost" if chosen.asks_points else "steps were skipped"),
+            *evaluation_notes(done.first, done.last),
+        ]
+    )
     return _result(done.state, history, done.final, message, success=success, local_steps=steps)
 
 
-def _lost_notes(history: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a note about slots that were lost and steps that were skipped, if any."""
+def _lost_notes(history: Sequence[dict[str, Any]], what: str) -> list[str]:
+    """Return a note about slots that were lost and steps or values that were, if any."""
     lost = count_lost(history, 0)
     counts = [f"{lost['slots']} of {lost['of_slots']} slots were lost"] if lost["slots"] else []
-    counts += [f"{lost['steps']} steps were skipped"] if lost["steps"] else []
+    counts += [f"{lost['steps']} {what}"] if lost["steps"] else []
     return [f"{' and '.join(counts)}, most often: {lost['reason']}"] if counts else []
 
 
@@ -204,6 +211,8 @@ def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
             f"the search for a step (step_size = auto) took the whole run, {rounds} round{'s' if rounds > 1 else ''};"
             f" give the run {'a larger budget' if spent else 'more rounds'}, or step_size as a number"
         ), False
+    if config.asks_points and not after < before:  # NaN too
+        return f"the loss went from {before:g} to {after:g}: no candidate of {rounds} rounds was better", False
     if after == before:
         return (
             f"the loss is still {before:g}: no step led lower; where the function is flat as far as the radius"
@@ -261,14 +270,17 @@ def _config(
     if isinstance(objective, str):
         given["objective"] = objective
     if objectives is not None:
-        if given.get("step-size", config.step_size) == UNSAID:
+        row = ALGORITHMS.get(str(given.get("algorithm", config.algorithm)))
+        steps = row is None or not row.asks_points  # an unknown name is refused below
+        if steps and given.get("step-size", config.step_size) == UNSAID:
             given["step-size"] = AUTO  # as for an objective that the config names
         count = len(objectives)
         if given.get("num-clients", count) != count:
             raise ConfigError([f"num_clients must be {count}, the number of objectives, got {given['num-clients']}"])
         given["num-clients"] = count
-        given.setdefault("clients-per-round", min(count, config.clients_per_round))
-        if default and isinstance(given["clients-per-round"], int) and given["clients-per-round"] <= count:
+        if steps:
+            given.setdefault("clients-per-round", min(count, config.clients_per_round))
+        if default and steps and isinstance(given["clients-per-round"], int) and given["clients-per-round"] <= count:
             given.setdefault("sampling", "without-replacement")  # where all clients take part, each does so once
         given.setdefault("evaluate-every", 0)  # evaluations are expensive: the probes give the loss of a round
     return RunConfig.from_mapping(config.to_mapping() | given)

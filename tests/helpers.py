@@ -45,6 +45,12 @@ def small(**changes: Any) -> RunConfig:
     return RunConfig.from_mapping(SMALL | {dashed(name): value for name, value in changes.items()})
 
 
+def searches(**changes: Any) -> RunConfig:
+    """Return a config of twelve generations of evaluations, with some fields changed."""
+    keys = {"algorithm": "cma-es", "num-clients": 4, "rounds": 12, "batch-size": 3, "seed": 11, "checkpoint-every": 5}
+    return RunConfig.from_mapping(keys | {dashed(name): value for name, value in changes.items()})
+
+
 def quadratics(clients: int = 4, dimension: int = 12, rows: int = 6) -> list[Objective]:
     """Return one quadratic a client, with different centres and different numbers of rows."""
     rng = np.random.default_rng(5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict
 
@@ -19,6 +20,7 @@ from zofedht.common.errors import Cause, DataError, ObjectiveError, ZofedhtError
 from zofedht.common.machine.blas import one_thread
 from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
+from zofedht.common.objective.points import Answer, evaluate_points
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.objective.stiff import stiff_directions
 from zofedht.common.privacy.private_draws import PrivateDraws
@@ -119,6 +121,8 @@ class Worker:
             draws = self._draws(broadcast, len(objective))
         except ZofedhtError as error:
             return _answer(broadcast, "failed", "unusable", self._error_text(error))
+        if broadcast.points is not None:
+            return self._values(broadcast, objective)
         try:
             # Slopes that are not finite are reported by name.
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
@@ -165,6 +169,35 @@ class Worker:
             return self._masks.masked(broadcast, update)
         except ZofedhtError as error:
             return _answer(broadcast, "failed", error.cause, self._error_text(error))
+
+    def _values(self, broadcast: Broadcast, objective: Objective) -> Update:
+        """Return F at the points, each time on all samples of a batch: candidates are compared on the same samples."""
+        assert broadcast.points is not None
+        units = units_of(objective)
+        points = broadcast.points if units is None else units.to_user(broadcast.points)
+        shard, batch = len(objective), broadcast.spec.samples_of_points(len(objective))
+        rng = broadcast.address.stream("minibatch")
+        answers: list[Answer] = []
+        for _ in range(broadcast.repeats):
+            samples = slice(None) if batch == shard else rng.choice(shard, size=batch, replace=False)
+            answers += evaluate_points(objective, points, samples, error_text=self._error_text)
+        lost = [place for place, answer in enumerate(answers) if answer.cause]
+        first = answers[lost[0]] if lost else None
+        if first is not None and broadcast.spec.on_error == "stop":
+            return _answer(broadcast, "stopped", first.cause or "raised", first.reason)
+        values = np.array([answer.value for answer in answers])
+        return Update(
+            round=broadcast.round,
+            slot=broadcast.slot,
+            client=broadcast.client,
+            values=values,
+            examples=shard,
+            evaluations=broadcast.evaluations(shard),
+            loss=float(np.mean(values[~np.isnan(values)])) if len(lost) < len(values) else math.nan,
+            cause=None if first is None else first.cause,
+            reason="" if first is None else first.reason,
+            skipped=len(lost),
+        )
 
     def _draws(self, broadcast: Broadcast, shard: int) -> PrivateDraws | None:
         """Return the private draws of a slot, or None where its slopes are sent as they are.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.checks.check import check_objective, failed
 from zofedht.common.checks.finding import Finding, PlannedRun
 from zofedht.common.config.run_config import RunConfig, dashed
@@ -109,7 +110,9 @@ def check(
         raise ConfigError([f"objective must be a function, an Objective or 'module:factory', got {target!r}"])
     else:
         name = getattr(objective, "__name__", type(objective).__name__)
-        given = {"num-clients": 1, "clients-per-round": 1} | given
+        row = ALGORITHMS.get(str(given.get("algorithm")))
+        slots = {} if row is not None and row.asks_points else {"clients-per-round": 1}
+        given = {"num-clients": 1} | slots | given
     chosen = RunConfig.from_mapping((config or RunConfig()).to_mapping() | given)
     return CheckReport(name, tuple(_findings(target, x0, shard, chosen)))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from zofedht.common.config.checking import Problem
-from zofedht.common.config.keys import Scalar
+from zofedht.common.config.keys import Keys, Scalar, dashed
 from zofedht.common.rules import MOST_DRAWN
 
 if TYPE_CHECKING:
@@ -14,9 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["contradictions"]
 
+_DEFAULTS = {dashed(field.name): field.default for field in fields(Keys)}
+
 
 def contradictions(config: RunConfig) -> Iterator[Problem]:
     """Yield a problem for each rule between keys that the config breaks."""
+    if config.asks_points:
+        yield from _of_points(config)
+        return
     if config.sampling == "without-replacement" and config.clients_per_round > config.num_clients:
         yield Problem(
             "clients-per-round",
@@ -65,10 +71,7 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
             f" {spec.local_steps:,} (batch-size = 0 takes the whole shard in each step)",
         )
     if config.rounds == 0 and config.budget == 0:
-        yield Problem(
-            "rounds",
-            "rounds must be at least 1 when there is no budget, got 0 (or set budget to a number of evaluations)",
-        )
+        yield _endless()
     if config.slope_scale == "spread" and config.slopes_per_step < 2:
         yield Problem(
             "slopes-per-step",
@@ -103,6 +106,38 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
         yield from _of_auto_steps(config)
     if config.weight_is_auto:
         yield from _of_auto_weight(config)
+
+
+_OF_STEPS = (
+    "covariance", "subspace-weight", "shrink", "memory", "refresh", "cone-angle", "guide-decay", "guide-floor", "slope",
+    "slopes-per-step", "slope-scale", "probe", "radius", "step-size", "step-schedule", "warm-up", "local-steps",
+    "clients-per-round", "sampling", "weighting", "aggregation", "tolerate", "server-step", "server-rate",
+    "server-momentum", "server-decay", "server-floor", "kernel", "uplink", "directions", "downlink", "wire-dtype",
+    "pool-size", "privacy", "epsilon", "least-samples", "secure-aggregation", "share-threshold",
+)  # fmt: skip
+"""Keys that say how local steps are taken, sent and averaged."""
+
+
+def _of_points(config: RunConfig) -> Iterator[Problem]:
+    """Yield a problem for each key that was set and is about steps, which the algorithm takes none of."""
+    said = config.to_mapping()
+    for key in _OF_STEPS:
+        default = _DEFAULTS[key]
+        if said[key] != default:
+            yield Problem(
+                key,
+                f"{key} must not be set for algorithm {config.algorithm}, which asks clients for evaluations and for no"
+                f" steps, got {said[key]!r} (leave it out, or choose another algorithm)",
+            )
+    if config.rounds == 0 and config.budget == 0:
+        yield _endless()
+
+
+def _endless() -> Problem:
+    return Problem(
+        "rounds",
+        "rounds must be at least 1 when there is no budget, got 0 (or set budget to a number of evaluations)",
+    )
 
 
 def _of_secure_aggregation(config: RunConfig) -> Iterator[Problem]:

@@ -267,7 +267,7 @@ class Keys:
     )
     batch_size: int = _key(
         64,
-        "samples of a step, drawn with replacement; 0: the whole shard",
+        "samples of a step, drawn with replacement, or of a client's generation (cma-es), without; 0: the whole shard",
         symbol="b",
         unit="samples",
         rule=at_least(0),
@@ -339,7 +339,15 @@ class Keys:
         kind=float,
         otherwise=1e-3,
     )
-    rounds: int = _key(100, "rounds to run; 0: until the budget is spent", symbol="R", unit="rounds", rule=at_least(0))
+    rounds: int = _key(
+        UNSAID,
+        "rounds to run; 0: until the budget is spent; default: 100, or 0 for cma-es with a budget",
+        symbol="R",
+        unit="rounds",
+        rule=default_or(at_least(0)),
+        kind=int,
+        otherwise=lambda config: 0 if config.asks_points and config.budget else 100,
+    )
     budget: int = _key(
         0,
         "starts no round once this many evaluations are spent; 0: no limit",
@@ -431,7 +439,8 @@ class Keys:
     # robustness
     on_error: str = _key(
         "drop-slot",
-        "what a failed evaluation costs: its slot, its step (slope 0, w stays), or the run",
+        "what a failed evaluation costs: its slot, its step (slope 0, w stays), or the run; for cma-es drop-slot and"
+        " skip-step both cost its answer",
         rule=one_of(ON_ERROR),
     )
     min_replies: int = _key(1, "usable replies that a round needs", unit="replies", rule=at_least(1))

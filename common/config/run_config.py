@@ -125,7 +125,14 @@ class RunConfig(Keys):
         return self.replace(memory=dimension)
 
     def check_dimension(self, dimension: int) -> None:
-        """Raise ConfigError when the trajectory is longer than there are parameters: the config was not fitted."""
+        """Raise ConfigError where the algorithm is for fewer parameters, or the config was not fitted to them."""
+        if 0 < self.row.most_parameters < dimension:
+            raise ConfigError(
+                [
+                    f"algorithm must be for n = {dimension:,} parameters, and {self.algorithm} is for at most"
+                    f" {self.row.most_parameters} (zofedht is for any number)"
+                ]
+            )
         if self.row.follows_trajectory and self.memory > dimension:
             raise ConfigError([f"memory must be at most n = {dimension}, the number of parameters, got {self.memory}"])
 
@@ -133,6 +140,16 @@ class RunConfig(Keys):
     def row(self) -> Algorithm:
         """The algorithm's row of the table."""
         return ALGORITHMS[self.algorithm]
+
+    @property
+    def asks_points(self) -> bool:
+        """Whether slots evaluate F at points, in the place of local steps."""
+        return self.algorithm in ALGORITHMS and self.row.asks_points
+
+    @property
+    def most_slots(self) -> int:
+        """The slots of a round, at most: all clients where the algorithm says how many it needs."""
+        return self.num_clients if self.asks_points else self.clients_per_round
 
     @property
     def weight(self) -> float:
@@ -167,7 +184,7 @@ class RunConfig(Keys):
 
         Nobody knows the scale of such a function.
         """
-        return self.step_size == AUTO or (self.step_size == UNSAID and bool(self.objective))
+        return self.step_size == AUTO or (self.step_size == UNSAID and bool(self.objective) and not self.asks_points)
 
     @property
     def first_step(self) -> float:

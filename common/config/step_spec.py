@@ -65,6 +65,10 @@ class StepSpec:
             return min(self.batch_size or shard, shard)
         return shard if shard == 1 else self.batch_size or shard
 
+    def samples_of_points(self, shard: int) -> int:
+        """Return on how many samples F is evaluated at a point: they are drawn without replacement."""
+        return min(self.batch_size or shard, shard)
+
     def evaluations(self, shard: int) -> int:
         """Return the evaluations of a slot, as the algorithm asks for them: all points of a step on all its samples.
 

@@ -1,4 +1,4 @@
-"""F of one site at several points, each on the whole shard: a value, or the cause of its absence."""
+"""F of one site at several points, all on the same samples: a value, or the cause of its absence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zofedht.common.machine.blas import one_thread
 from zofedht.common.objective.base import Objective, checked_loss
 from zofedht.common.objective.scaling import in_user_units, units_of
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
-from zofedht.common.typing import Matrix, Vector
+from zofedht.common.typing import Indices, Matrix, Vector
 
 __all__ = ["Answer", "evaluate_points"]
 
@@ -44,11 +44,12 @@ class Answer:
 def evaluate_points(
     objective: Objective,
     points: Matrix,
+    samples: Indices | slice = _SHARD,
     *,
     most_seconds: float = math.inf,
     error_text: Callable[[ObjectiveError], str] = str,
 ) -> list[Answer]:
-    """Return F on the whole shard at the points, in their order.
+    """Return F at the points, in their order.
 
     ``concurrency`` points are evaluated at once; an objective with its own ``values`` gets all points in one call.
 
@@ -57,6 +58,8 @@ def evaluate_points(
     objective : Objective
     points : (points, n)
         In the user's units.
+    samples : (b,) integers or slice
+        Those that F is evaluated on; the whole shard unless given.
     most_seconds : float
         After this time no evaluation begins, and the answers are those of the first points, at least one.
     error_text : callable
@@ -75,8 +78,8 @@ def evaluate_points(
     _check(objective, points)
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         if type(plain).values is not Objective.values and len(points) > 1:
-            return _together(plain, points, error_text)
-        return _apart(plain, points, most_seconds, error_text)
+            return _together(plain, points, samples, error_text)
+        return _apart(plain, points, samples, most_seconds, error_text)
 
 
 def _check(objective: Objective, points: Matrix) -> None:
@@ -90,7 +93,11 @@ def _check(objective: Objective, points: Matrix) -> None:
 
 
 def _apart(
-    objective: Objective, points: Matrix, most_seconds: float, error_text: Callable[[ObjectiveError], str]
+    objective: Objective,
+    points: Matrix,
+    samples: Indices | slice,
+    most_seconds: float,
+    error_text: Callable[[ObjectiveError], str],
 ) -> list[Answer]:
     """Evaluate each point by itself."""
     answers: list[Answer] = []
@@ -99,12 +106,13 @@ def _apart(
         while len(answers) < len(points):
             group = points[len(answers) : len(answers) + width]
             if pool is None:
-                answers += [_one(objective, point, error_text) for point in group]
+                answers += [_one(objective, point, samples, error_text) for point in group]
             else:
                 # A thread has its own settings for overflow and the like unless it is given ours.
                 contexts = [contextvars.copy_context() for _ in group]
                 jobs = [
-                    pool.submit(c.run, _one, objective, x, error_text) for c, x in zip(contexts, group, strict=True)
+                    pool.submit(c.run, _one, objective, x, samples, error_text)
+                    for c, x in zip(contexts, group, strict=True)
                 ]
                 answers += [job.result() for job in jobs]
             if perf_counter() - began > most_seconds:
@@ -112,22 +120,26 @@ def _apart(
     return answers
 
 
-def _one(objective: Objective, point: Vector, error_text: Callable[[ObjectiveError], str]) -> Answer:
+def _one(
+    objective: Objective, point: Vector, samples: Indices | slice, error_text: Callable[[ObjectiveError], str]
+) -> Answer:
     began = perf_counter()
     try:
-        value = objective.value(point.copy(), _SHARD)
+        value = objective.value(point.copy(), samples)
     except USER_ERRORS as error:
         return Answer.lost("raised", error_text(raised_by_objective(error)), perf_counter() - began)
     return _judged(value, perf_counter() - began, error_text)
 
 
-def _together(objective: Objective, points: Matrix, error_text: Callable[[ObjectiveError], str]) -> list[Answer]:
+def _together(
+    objective: Objective, points: Matrix, samples: Indices | slice, error_text: Callable[[ObjectiveError], str]
+) -> list[Answer]:
     """Evaluate all points in one call; where that raises, one by one, so that the others are not lost with one."""
     began = perf_counter()
     try:
-        values = objective.values(points.copy(), _SHARD)
+        values = objective.values(points.copy(), samples)
     except USER_ERRORS:
-        return _apart(objective, points, math.inf, error_text)
+        return _apart(objective, points, samples, math.inf, error_text)
     seconds = (perf_counter() - began) / len(points)
     if not isinstance(values, np.ndarray) or values.shape != (len(points),):
         got = f"an array of shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__

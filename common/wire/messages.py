@@ -22,6 +22,7 @@ from zofedht.common.wire.fields import wired
 
 __all__ = [
     "MISSING",
+    "MOST_POINTS",
     "NO_BASIS",
     "OWN_ROWS",
     "PROTOCOL",
@@ -72,6 +73,9 @@ def vector_digest(x: Vector) -> str:
 
 PROTOCOL = 1
 """Raised when the messages change so that released clients and servers cannot understand each other."""
+
+MOST_POINTS = 1024
+"""Points of one message."""
 
 OWN_ROWS = -1
 """The shard of a client that brings its own rows, or has not been dealt any yet."""
@@ -129,6 +133,9 @@ class Broadcast:
     size: int = wired(at_least(0), key="dimension", default=0)  # n, where x is empty
     # An earlier x, with which x is compared on the samples of the first step: (n,)
     anchor: Vector | None = wired(shape=lambda it: (it["size"] or it["x"].shape[0],), default=None)
+    # Where F is to be evaluated, in the place of steps: (points, n), in the units of x,
+    points: Matrix | None = wired(shape=lambda it: (-1, it["size"] or max(1, it["x"].shape[0])), default=None)
+    repeats: int = wired(between(1, 2), default=1)  # how often, each time on samples of its own
     basis_version: int = wired(at_least(NO_BASIS), default=NO_BASIS, sent=True)  # refresh round of Q
     basis_digest: str = ""  # of Q
     basis_rank: int = wired(at_least(0), default=0)  # tau', columns of Q
@@ -167,9 +174,28 @@ class Broadcast:
         """Whether the client is to take steps, and not only its part in an agreement on masks."""
         return self.stage in ("", "masked")
 
+    @property
+    def answers(self) -> int:
+        """The values of F that are asked for."""
+        return 0 if self.points is None else len(self.points) * self.repeats
+
+    def evaluations(self, shard: int) -> int:
+        """Return the evaluations on single samples that are asked for, of a shard of so many."""
+        if self.points is None:
+            return self.spec.evaluations(shard)
+        return self.answers * self.spec.samples_of_points(shard)
+
     def check(self) -> None:
         """Raise MessageError unless the fields fit together."""
         if not self.asks_steps:
+            return
+        if self.points is not None:
+            if self.x.size == 0:
+                raise MessageError("a broadcast must hold x beside the points")
+            if not 1 <= len(self.points) <= MOST_POINTS or not np.all(np.isfinite(self.points)):
+                raise MessageError(f"points must be 1 to {MOST_POINTS} vectors of finite numbers")
+            if self.spec.slopes != self.answers:  # by which a device's owner bounds a slot
+                raise MessageError(f"local-steps must be the {self.answers} values asked for, got {self.spec.slopes}")
             return
         led = self.trail is not None or (self.sums is not None and self.size > 0)
         if led == (self.size == 0) or led == (self.x.size > 0):
@@ -243,6 +269,7 @@ class Update:
     step: int | None = wired(at_least(0), default=None)  # in which local step that was
     reason: str = wired(default="", sent=True)  # and the same as a sentence, for people
     move: Vector | None = wired(layout="array", dtype="", default=None)  # w_K - x_r: (n,)
+    values: Vector | None = wired(shape=lambda _: (-1,), default=None)  # of F at the points, NaN where it failed
     slopes: Vector | None = wired(shape=lambda _: (-1,), default=None)  # c_1..c_K, in the place of the move: (K,)
     dtype: str = wired(one_of(WIRE_DTYPES), default="float64")  # that the move was rounded to
     draw_digest: str = ""  # digest of directions that everybody can draw, where a move is sent
@@ -260,15 +287,15 @@ class Update:
     gap: float = wired(default=0.0)  # F(x_r) - F(anchor)
     stage: str = wired(one_of(STAGES), default="")  # of secure aggregation
     payload: bytes = b""  # what is told in this stage, in the place of a move or slopes
-    skipped: int = wired(at_least(0), default=0)  # steps that failed under on-error = skip-step: their slope is 0
+    skipped: int = wired(at_least(0), default=0)  # steps or values that failed; the slope of such a step is 0
 
     def check(self) -> None:
-        """Raise MessageError unless a slot that is done has a move or slopes, and no other has any."""
-        held = [name for name in ("move", "slopes", "sketch") if getattr(self, name) is not None]
+        """Raise MessageError unless a slot that is done has a move, slopes or values, and no other has any."""
+        held = [name for name in ("move", "slopes", "sketch", "values") if getattr(self, name) is not None]
         if self.stage and (held or self.status != "ok" or not self.payload):
             raise MessageError(f"a stage of secure aggregation must be answered by its payload alone, got {held}")
         if self.stage:
             return
-        if held not in ([["move"], ["slopes", "sketch"]] if self.status == "ok" else [[]]):
-            got = " and ".join(held) or "neither"
-            raise MessageError(f"an answer must hold a move, or slopes and a sketch, where it is ok, got {got}")
+        if held not in ([["move"], ["slopes", "sketch"], ["values"]] if self.status == "ok" else [[]]):
+            got = " and ".join(held) or "none of these"
+            raise MessageError(f"an answer must hold a move, slopes and a sketch, or values, where it is ok, got {got}")

@@ -18,6 +18,7 @@ from zofedht.common.objective.points import Answer
 from zofedht.common.objective.scaling import Units
 from zofedht.common.plain_text import MOST_TEXT, printable
 from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.messages import MOST_POINTS
 
 __all__ = [
     "MOST_POINTS",
@@ -32,9 +33,6 @@ __all__ = [
     "encode_points",
     "parameters_question",
 ]
-
-MOST_POINTS = 1024
-"""Points of one message."""
 
 MOST_REASON = MOST_TEXT
 """Characters of a reason."""

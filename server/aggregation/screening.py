@@ -77,6 +77,11 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
         return "stale", f"answered by client {update.client}, asked was client {broadcast.client}"
     if update.status != "ok":
         return update.cause or "refused", update.reason or update.status
+    if (update.values is not None) != (broadcast.points is not None):
+        sent = "values" if update.values is not None else "none"
+        return "malformed", f"asked for {broadcast.answers} values of F, it sent {sent}"
+    if update.values is not None:
+        return _values_complaint(update, update.values, broadcast)
     if (update.slopes is not None) != (broadcast.spec.uplink == "slopes"):
         sent = "slopes" if update.slopes is not None else "a move"
         return "malformed", f"asked for its {broadcast.spec.uplink}, it sent {sent}"
@@ -96,9 +101,22 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
     spec = broadcast.spec
     if update.skipped >= spec.local_steps or (update.skipped and not spec.skips_steps):
         return "malformed", f"skipped {update.skipped} of {spec.local_steps} steps with on-error = {spec.on_error}"
-    if update.evaluations != (expected := spec.evaluations(update.examples)):
+    return _count_complaint(update, broadcast)
+
+
+def _count_complaint(update: Update, broadcast: Broadcast) -> tuple[Cause, str] | None:
+    if update.evaluations != (expected := broadcast.evaluations(update.examples)):
         return "malformed", f"evaluations must be {expected}, as many as were asked for, got {update.evaluations}"
     return None
+
+
+def _values_complaint(update: Update, values: Vector, broadcast: Broadcast) -> tuple[Cause, str] | None:
+    lost = int(np.sum(np.isnan(values)))
+    if values.shape != (broadcast.answers,) or np.any(np.isinf(values)):
+        return "malformed", f"values must be {broadcast.answers} numbers, finite or NaN, got shape {values.shape}"
+    if update.examples < 1 or update.skipped != lost:
+        return "malformed", f"{lost} values are lost of {update.examples} samples, it says {update.skipped}"
+    return _count_complaint(update, broadcast)
 
 
 def _stiff_complaint(stiff: Matrix, broadcast: Broadcast) -> tuple[Cause, str] | None:

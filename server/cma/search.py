@@ -20,11 +20,12 @@ from zofedht.server.cma.learning_rates import Rates, braked
 from zofedht.server.cma.sites import LEAST, Turns, Watch
 from zofedht.server.cma.tables import read
 
-__all__ = ["Generation", "Problem", "State", "ask", "begin", "middle", "tell"]
+__all__ = ["Found", "Generation", "Problem", "State", "answer", "ask", "begin", "middle", "tell"]
 
 _SIGMA = 0.5
 _EVERY = 10  # generations from one that is asked twice to the next
 _NARROW = 1e-11
+_MOST = 512  # candidates of a generation: asked twice, they are one message of a fleet
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,14 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Found:
+    """A point in search units, (n,), and its mean over all sites."""
+
+    x: Vector
+    mean: float
+
+
+@dataclass(frozen=True)
 class State:
     """Where the search is; generations are counted over restarts. The distribution is one of ``box.inside``'s y."""
 
@@ -57,6 +66,9 @@ class State:
     generation: int = 0
     restarts: int = 0
     lows: tuple[float, ...] = ()  # the lowest mean of each generation that all sites have answered
+    best: Found | None = None  # of this valley's candidates, as long as all sites are asked
+    left: Vector | None = None  # the middle of a valley that was left; its mean is asked for next
+    valley: Found | None = None  # the best of the valleys that were left
 
 
 @dataclass(frozen=True)
@@ -77,10 +89,11 @@ def begin(problem: Problem) -> State:
 
 def ask(problem: Problem, state: State) -> Generation:
     """Return what is to be asked now."""
+    if state.left is not None:
+        return Generation(tuple(range(problem.sites)), state.left[None], False)
     sites, _ = state.turns.next(problem.seed, problem.sites, state.watch.sites(problem.sites))
-    points = points_of(state.distribution, _normal(problem, state))
     twice = state.generation % _EVERY == 0 and not state.watch.quiet
-    return Generation(sites, problem.box.inside(points), twice)
+    return Generation(sites, problem.box.inside(_candidates(problem, state)), twice)
 
 
 def middle(problem: Problem, state: State) -> Vector:
@@ -88,8 +101,22 @@ def middle(problem: Problem, state: State) -> Vector:
     return problem.box.inside(state.distribution.mean)
 
 
+def answer(problem: Problem, state: State) -> Vector:
+    """Return where the search would end now, (n,).
+
+    Without noise it is the best point that all sites have answered, if any: one of this valley, or the middle of
+    another. Under noise the lowest of many means is low by luck, so it is the mean of the distribution.
+    """
+    known = [found for found in (state.best, state.valley) if found is not None]
+    if not (state.watch.quiet and known):
+        return middle(problem, state)
+    return min(known, key=_mean).x
+
+
 def tell(problem: Problem, state: State, tables: Sequence[Matrix]) -> State:
     """Return the state after the answers: one table, (sites, lambda), or two where it was asked twice."""
+    if state.left is not None:
+        return replace(state, left=None, valley=_lower(state.valley, state.left[None], tables[0]))
     _, turns = state.turns.next(problem.seed, problem.sites, state.watch.sites(problem.sites))
     state = replace(state, turns=turns)
     watch = state.watch
@@ -97,7 +124,9 @@ def tell(problem: Problem, state: State, tables: Sequence[Matrix]) -> State:
         watch = replace(watch, noise=_noise(tables, watch.noise))
     table = tables[0] if len(tables) == 1 else _mean_of(tables)
     reading, kept = read(table)
-    following = replace(state, generation=state.generation + 1, watch=watch)
+    whole = len(table) == problem.sites
+    best = _lower(state.best, problem.box.inside(_candidates(problem, state)), table) if whole else None
+    following = replace(state, generation=state.generation + 1, watch=watch, best=best)
     if not kept.size:
         return following
     watch = watch.after(reading, problem.sites, len(tables))
@@ -119,13 +148,40 @@ def _normal(problem: Problem, state: State) -> Matrix:
     return rng.standard_normal((state.population, problem.start.shape[0]))
 
 
-def _noise(tables: Sequence[Matrix], before: float | None) -> float | None:
-    """Return the variance of one answer; 0.0 where all are equal."""
-    differences = tables[0] - tables[1]
-    differences = differences[~np.isnan(differences)]
-    if not differences.size:
+def _candidates(problem: Problem, state: State) -> Matrix:
+    return points_of(state.distribution, _normal(problem, state))
+
+
+def _mean(found: Found) -> float:
+    return found.mean
+
+
+def _lower(before: Found | None, points: Matrix, table: Matrix) -> Found | None:
+    """Return the point with the lowest mean of a table of all sites, or the one before; what is lost is no mean."""
+    means = np.mean(table, axis=0)
+    if np.all(np.isnan(means)):
         return before
-    now = 0.5 * float(np.mean(differences * differences))
+    place = int(np.nanargmin(means))
+    now = Found(points[place], float(means[place]))
+    return now if before is None or now.mean < before.mean else before
+
+
+def _noise(tables: Sequence[Matrix], before: float | None) -> float | None:
+    """Return the variance of one answer; 0.0 where all are equal.
+
+    What all candidates of a site have in common, as the level of a minibatch, sets no two of them apart.
+    """
+    differences = tables[0] - tables[1]
+    there = ~np.isnan(differences)
+    if not there.any():
+        return before
+    now = 0.0
+    if np.any(differences[there] != 0.0):
+        rows = there.sum(axis=1)
+        level = np.where(there, differences, 0.0).sum(axis=1) / np.maximum(rows, 1)
+        centred = np.where(there, differences - level[:, None], 0.0)
+        freedom = int(np.sum(np.maximum(rows - 1, 0)))
+        now = max(0.5 * float(np.sum(centred * centred)) / max(freedom, 1), np.finfo(np.float64).tiny)
     return now if before is None else 0.7 * before + 0.3 * now
 
 
@@ -168,8 +224,11 @@ def _restarted(problem: Problem, state: State) -> State:
     return replace(
         state,
         distribution=fresh(problem.box.outside(np.where(boxed, anywhere, near)), problem.sigma),
-        population=2 * state.population,
+        population=min(2 * state.population, _MOST),
         rates=None,
         restarts=restarts,
         lows=(),
+        best=None,
+        left=middle(problem, state),
+        valley=state.best if state.valley is None else min(state.valley, state.best or state.valley, key=_mean),
     )

@@ -107,7 +107,8 @@ class Coordinator:
             return None  # the sum of a round goes on without a client that is gone
         lost = self._attempt.lose(slot)
         free = [one for one in members if self._account.allows_slot(self.state.exposure, one.name)]
-        others = [member for member in free if member.name not in lost]
+        busy = [one.client for one in self._attempt.asked.values()] if self.config.asks_points else []  # it is a turn
+        others = [member for member in free if member.name not in (*lost, *busy)]
         if len(lost) > self.config.max_retries:
             return None
         chosen = redraw(

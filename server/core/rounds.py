@@ -32,6 +32,7 @@ from zofedht.server.aggregation.replays import Replays
 from zofedht.server.aggregation.screening import Failure, Skipped, diverged, screen, skipped_steps
 from zofedht.server.auto import Intervention
 from zofedht.server.core.guide import asks_stiff, with_guide, with_learnt_guide, with_stiff_guide
+from zofedht.server.core.points import ask_points, mean_value, tell_values
 from zofedht.server.core.pool import Pool, advanced, learnt_chances, x_of
 from zofedht.server.core.selection import select
 from zofedht.server.core.server_step import Moments, server_step
@@ -62,6 +63,8 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
 
     Q_r, which lines 5 and 6 make at the beginning of a round, was made by ``tell`` at the end of the round before.
     """
+    if config.asks_points:
+        return ask_points(state, config, members)
     now = _now(state, config)
     chosen = select(  # line 3: W_r
         members,
@@ -125,6 +128,8 @@ def tell(
     auto, slots that diverged are replies, from which it learns. ``replays`` are those of this attempt, where its
     slopes were checked before.
     """
+    if config.asks_points:
+        return _told_values(state, updates, asked, config)
     replays = replays or Replays()
     usable, failures = _screened(state, updates, asked, config, replays)  # line 19: the slots in their order
     while True:
@@ -140,6 +145,16 @@ def tell(
             text = f"its numbers cannot be used ({type(error).__name__}: {error}); a smaller step-size may cure this"
             failures = [*failures, Failure(worst.round, worst.slot, worst.client, "unusable", text)]
             usable = [update for update in usable if update is not worst]
+
+
+def _told_values(
+    state: ServerState, updates: Sequence[Update], asked: Mapping[int, Broadcast], config: RunConfig
+) -> tuple[ServerState | None, Outcome]:
+    usable, failures = screen(updates, asked)
+    if len(usable) < min(config.min_replies, len(asked)):
+        return None, Outcome(len(usable), tuple(failures))
+    outcome = Outcome(len(usable), tuple(failures), loss=mean_value(usable), skipped=skipped_steps(usable))
+    return tell_values(state, usable), outcome
 
 
 def _told(

@@ -17,6 +17,7 @@ from zofedht.common.wire.messages import NO_BASIS
 from zofedht.server.auto import AutoState, begin
 from zofedht.server.core.pool import Pool
 from zofedht.server.core.server_step import Moments
+from zofedht.server.minimizers.search import Problem, Search, begin_search
 from zofedht.server.privacy import Exposure
 
 __all__ = ["ServerState", "Totals", "initial_state", "initial_vector"]
@@ -45,6 +46,7 @@ class ServerState:
     lengths: tuple[float, ...] = ()  # median lengths of moves in the latest rounds, in units of the step size
     learnt: Vector | None = None  # what a guide is made from, by the laws that learn one: (n,)
     pool: Pool | None = None  # what x is made from, where directions are candidates of a pool
+    search: Search | None = None  # of points, where the algorithm asks for evaluations
     moments: Moments = field(default_factory=Moments)  # what the server step remembers
     units: Units | None = None  # of a black box that has a scale or bounds: x, moves and Q are in these
     named: str = ""  # the text of its space, where its parameters have names
@@ -95,4 +97,11 @@ def initial_state(config: RunConfig, x: Vector, units: Units | None = None, spac
     named = "" if space is None else space.text
     x = x if units is None else units.project(x)
     pool = Pool.at(x, config.pool_size) if config.row.pools else None
-    return ServerState(round=0, x=x, units=units, named=named, auto=begin(config), pool=pool)
+    search = _search(config, x, units) if config.asks_points else None
+    return ServerState(round=0, x=x, units=units, named=named, auto=begin(config), pool=pool, search=search)
+
+
+def _search(config: RunConfig, x: Vector, units: Units | None) -> Search:
+    nothing = np.full(len(x), np.inf)
+    lower, upper = (-nothing, nothing) if units is None else (units.lower / units.scale, units.upper / units.scale)
+    return begin_search(Problem(x, lower, upper, config.num_clients, config.seed))

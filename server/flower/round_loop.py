@@ -101,7 +101,7 @@ class FlowerRounds(Server):
         self._counts = traffic is None
         self._central = central_evaluator(config)
         self._seen: dict[str, None] = {}  # clients that were there at some time, in the order that they came in
-        self._pool = ThreadPoolExecutor(config.clients_per_round + _SPARE_THREADS, thread_name_prefix="slot")
+        self._pool = ThreadPoolExecutor(config.most_slots + _SPARE_THREADS, thread_name_prefix="slot")
 
     def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
         """Run to the end of the config; Flower calls this. The history is in the result folder."""

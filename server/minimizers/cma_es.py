@@ -40,11 +40,8 @@ class Evolution:
         repeats = 1 + asked.twice
         told = self._door.table(np.tile(asked.points, (repeats, 1)), asked.sites)
         tables = np.split(told, repeats, axis=1)
-        if len(asked.sites) == self._door.sites:
-            for mean, point in zip(np.mean(tables[0], axis=0), self._door.to_user(asked.points), strict=True):
-                self._door.keep(float(mean), point)
         with one_thread():
             self.state = tell(self._problem, before, tables)
-        if self.state.restarts > before.restarts:
-            x = self._door.to_user(middle(self._problem, before))
-            self._door.keep(self._door.full(x), x)
+        for found in (self.state.best, self.state.valley):
+            if found is not None:
+                self._door.keep(found.mean, self._door.to_user(found.x))

@@ -23,13 +23,15 @@ def count_lost(rows: Iterable[Mapping[str, Any]], local_steps: int) -> dict[str,
 
     ``slots`` were lost ``of_slots``, a slot that was asked again counted again. ``causes`` counts them by cause,
     ``failed_evaluations`` those with an evaluation that raised or gave no number. ``steps`` of the other slots were
-    skipped ``of_steps``. ``reason`` is the sentence that came up most, or empty. A stale reply is no slot.
+    skipped ``of_steps``; where slots evaluate F at points, these are values that were lost.
+    ``reason`` is the sentence that came up most, or empty. A stale reply is no slot.
     """
-    steps = replies = 0
+    steps = of_steps = replies = 0
     causes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for row in rows:
         replies += row["replies"]
+        of_steps += row["replies"] * (row.get("points") or local_steps)
         lost = [failure for failure in row["failures"] if failure["cause"] != "stale"]
         causes.update(failure["cause"] for failure in lost)
         reasons.update(failure["reason"] for failure in lost)
@@ -43,6 +45,6 @@ def count_lost(rows: Iterable[Mapping[str, Any]], local_steps: int) -> dict[str,
         "causes": dict(causes),
         "failed_evaluations": sum(causes[cause] for cause in EVALUATION_FAILED),
         "steps": steps,
-        "of_steps": replies * local_steps,
+        "of_steps": of_steps,
         "reason": reason if len(reason) <= _LONGEST else f"{reason[: _LONGEST - 3]}...",
     }

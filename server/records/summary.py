@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.records.run_folder import RunFolder
 
@@ -77,7 +78,10 @@ def _advice(summary: Mapping[str, Any]) -> list[str]:
         return []
     if before is None or (after is not None and after <= before):  # JSON has no NaN: it is None
         return []
-    if RunConfig.from_mapping(summary["config"]).step_is_auto:
+    config = RunConfig.from_mapping(summary["config"])
+    if config.asks_points:
+        return ["                it rose: no candidate was better; more rounds, or a larger batch-size, may help"]
+    if config.step_is_auto:
         return [
             "                it rose: a larger radius where evaluations are noisy, or step-size as a number, may help"
         ]
@@ -113,12 +117,14 @@ def _outliers(clients: Mapping[str, Mapping[str, float]], config: Mapping[str, A
 
 def _lost(lost: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     """Return the lost slots and steps, the most frequent reason, and a hint."""
-    counts = [(lost[what], lost[f"of_{what}"], what) for what in ("slots", "steps")]
+    points = ALGORITHMS[config["algorithm"]].asks_points
+    words = {"slots": "slots", "steps": "values" if points else "steps"}
+    counts = [(lost[key], lost[f"of_{key}"], what) for key, what in words.items()]
     shown = [f"{some:,} of {asked:,} {what}" for some, asked, what in counts if some]
     if not shown:
         return []
     lines = [f"lost            {' and '.join(shown)}; most often: {lost['reason']}"]
-    if lost["failed_evaluations"] >= _WORTH_A_HINT and config["on-error"] == "drop-slot":
+    if lost["failed_evaluations"] >= _WORTH_A_HINT and not points and config["on-error"] == "drop-slot":
         lines.append(
             f"                one failed evaluation costs its slot of {config['local-steps']} steps;"
             " with on-error=skip-step it costs its step alone"

@@ -161,3 +161,38 @@ def test_an_update_ignores_earlier_work() -> None:
     np.testing.assert_array_equal(worker.work(_WITH_BASIS).move, first.move)  # type: ignore[arg-type]
     other_slot = worker.work(changed(_WITH_BASIS, slot=4))
     assert np.all(other_slot.move != first.move)
+
+
+_POINTS = changed(_PLAIN, points=np.eye(3, _N), repeats=2, local_steps=6)
+
+
+def test_values_are_told_on_the_same_samples() -> None:
+    told = _worker().work(_POINTS)
+    samples = Address(1, 12, 3).stream("minibatch").choice(len(_OBJECTIVE), size=8, replace=False)
+    assert told.values is not None
+    np.testing.assert_array_equal(told.values[:3], _OBJECTIVE.values(_POINTS.points, samples))
+    assert not np.array_equal(told.values[:3], told.values[3:])
+    assert (told.status, told.evaluations, told.examples, told.skipped) == ("ok", 48, len(_OBJECTIVE), 0)
+    whole = _worker().work(changed(_POINTS, batch_size=0))
+    assert whole.values is not None
+    np.testing.assert_array_equal(whole.values[:3], whole.values[3:])
+
+
+def test_a_value_that_fails_is_lost_alone_or_stops() -> None:
+    def hot() -> float:
+        raise TimeoutError("the plant is offline")
+
+    asked = changed(_POINTS, x=np.zeros(3), points=np.eye(3))
+    told = _worker(Breaks(4, hot)).work(asked)
+    assert told.values is not None
+    assert np.isnan(told.values).tolist() == [False] * 4 + [True] * 2
+    assert (told.status, told.skipped, told.cause) == ("ok", 2, "raised")
+    stopped = _worker(Breaks(4, hot)).work(changed(asked, on_error="stop"))
+    assert (stopped.status, stopped.cause, stopped.values) == ("stopped", "raised", None)
+    assert "the plant is offline" in stopped.reason
+
+
+def test_the_owner_bounds_the_values_of_a_slot() -> None:
+    seen: list[int] = []
+    Worker(lambda broadcast: _OBJECTIVE, permit=lambda asked, shard: seen.append(asked.slopes)).work(_POINTS)
+    assert seen == [6]

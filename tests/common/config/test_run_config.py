@@ -48,7 +48,7 @@ def test_all_problems_are_told_at_once() -> None:
     )
     assert problems == (
         "unknown key 'subspace-wieght'; did you mean 'subspace-weight'?",
-        "rounds must be a whole number, got 'many'",
+        "rounds must be a whole number or default, got 'many'",
         "radius must be greater than 0, got -1.0",
         "partition must be one of iid, sorted, sorted-binary, thirds, dirichlet, got 'sortd' (did you mean 'sorted'?)",
         "min-replies must be at most clients-per-round = 2, got 3",
@@ -80,7 +80,7 @@ def test_an_unknown_key_comes_with_the_nearest_name(key: str, meant: str | None)
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(RunConfig)])
 def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
-    whole = dict.fromkeys(("local_steps", "slopes_per_step", "warm_up", "memory", "refresh"), " or default")
+    whole = dict.fromkeys(("local_steps", "rounds", "slopes_per_step", "warm_up", "memory", "refresh"), " or default")
     names = "radius cone_angle guide_decay guide_floor server_rate server_momentum server_decay server_floor"
     parts = dict.fromkeys(names.split(), " or default")
     words = ({"step_size": " or auto or default", "subspace_weight": " or auto or default"} | parts | whole).get(

@@ -146,7 +146,7 @@ def test_assignments_are_checked_like_other_values() -> None:
     with pytest.raises(ConfigError) as caught:
         RunConfig.from_mapping(parse_assignments(["rounds=many", "radius=nan", "mlp-bias=yes", "seed=1.5"]))
     assert caught.value.problems == (
-        "rounds must be a whole number, got 'many'",
+        "rounds must be a whole number or default, got 'many'",
         "radius must be a finite number or default, got nan",
         "mlp-bias must be true or false, got 'yes'",
         "seed must be a whole number, got 1.5",

@@ -22,9 +22,10 @@ from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import MessageError, ObjectiveError
 from zofedht.common.random.streams import Address
 from zofedht.common.rules import MOST_DRAWN, at_least, one_of
-from zofedht.common.wire.codec import check_metrics, decode, decode_metrics, encode, encode_no_metrics
+from zofedht.common.wire.codec import check_metrics, decode, decode_metrics, encode, encode_no_metrics, packed
 from zofedht.common.wire.fields import fields_of, wired
 from zofedht.common.wire.messages import (
+    MOST_POINTS,
     NO_BASIS,
     OWN_ROWS,
     Broadcast,
@@ -64,6 +65,8 @@ _SINGLE = replace(_ALONG, x=_F32, dtype="float32", basis=_Q32, basis_digest=basi
 _SINGLE_MOVE = replace(_DONE, move=_F32, dtype="float32")
 _RAN_AWAY = replace(_DONE, loss=math.inf, start_loss=-math.inf)
 _EMPTY_TRAIL = replace(_TRAIL, trail=(), basis=_Q, basis_version=10, basis_rank=3, basis_digest=basis_digest(_Q))
+_POINTS = changed(_ISOTROPIC, points=np.array([_X, -_X]), repeats=2, local_steps=4)
+_VALUES = replace(_DONE, move=None, draw_digest="", values=np.array([0.1, math.nan, -0.0, 5e-324]), skipped=1)
 _FAILED = Update(round=11, slot=2, client="3", status="failed", cause="not-finite", step=4, reason="NaN")
 _BASIS_MISSING = Update(11, 2, "3", "basis-missing", "not-held", reason="basis 10 is not held")
 _QUESTION = Question("3", 5, 2**63 - 1, '{"seed": 1}', 785)
@@ -74,8 +77,8 @@ _HELLO = Hello(
 )  # fmt: skip
 
 MESSAGES = [
-    *(_ISOTROPIC, _ALONG, _WITH_BASIS, _EMPTY_BASIS, _SHARED, _SINGLE, _TRAIL, _EMPTY_TRAIL),
-    *(_DONE, _SLOPES, _SINGLE_MOVE, _RAN_AWAY, _FAILED, _BASIS_MISSING),
+    *(_ISOTROPIC, _ALONG, _WITH_BASIS, _EMPTY_BASIS, _SHARED, _SINGLE, _TRAIL, _EMPTY_TRAIL, _POINTS),
+    *(_DONE, _SLOPES, _VALUES, _SINGLE_MOVE, _RAN_AWAY, _FAILED, _BASIS_MISSING),
     *(_QUESTION, Question("", OWN_ROWS, 0, "{}"), Question("3", 5, 1, "{}", 2, "ab")),
     *(replace(_HELLO, source=source) for source in ("partition", "data", "objective")),
     *(replace(_HELLO, dimension=2, units=units) for units in (b"", bytes(32), bytes(48))),
@@ -179,6 +182,15 @@ def test_every_whole_number_that_is_sent_has_a_bound() -> None:
 def test_the_basis_is_sent_row_by_row(layout: np.ndarray) -> None:
     assert basis_digest(layout) == basis_digest(_Q)
     np.testing.assert_array_equal(read(replace(_WITH_BASIS, basis=layout)).basis, _Q)
+
+
+@pytest.mark.parametrize(
+    "points", [np.full((2, 7), math.nan), np.zeros((0, 7)), np.zeros((MOST_POINTS + 1, 7)), np.zeros((3, 7))]
+)
+def test_points_that_cannot_be_evaluated_are_refused(points: np.ndarray) -> None:
+    """Nor is a slot of more values than its spec says, by which a device's owner bounds it."""
+    with pytest.raises(MessageError, match=f"points must be 1 to {MOST_POINTS}|local-steps must be the 6 values"):
+        read(_POINTS, {"points": packed(points)})
 
 
 def test_digest_tells_bases_apart_and_is_empty_without_one() -> None:
@@ -334,6 +346,9 @@ def test_anything_but_one_float64_vector_is_refused(message: Any, name: str, arr
         (_FAILED, {"arrays": [_X]}),
         (_SLOPES, {"arrays": [_X]}),
         (_SLOPES, {"without": "sketch"}),
+        (_VALUES, {"arrays": [_X]}),
+        (_VALUES, {"without": "values"}),
+        (_POINTS, {"arrays": []}),
         (_DONE, {"arrays": []}),
         (_TRAIL, {"arrays": [_X]}),
         (_TRAIL, {"without": "dimension"}),

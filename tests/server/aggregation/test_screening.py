@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers import broadcast, reply
+from tests.helpers import broadcast, changed, reply
 from zofedht.server.aggregation.screening import screen
 
 ASKED = {slot: broadcast(slot, client) for slot, client in enumerate(["2", "0", "2"])}
@@ -54,6 +54,29 @@ def test_an_unusable_reply_fails_with_a_cause(changes: dict[str, Any], cause: st
     (failure,) = failures
     assert (failure.round, failure.slot, failure.client, failure.cause) == (bad.round, bad.slot, bad.client, cause)
     assert re.search(reason, failure.reason)
+
+
+POINTS = changed(ASKED[0], points=np.zeros((2, 3)), repeats=2, local_steps=4, batch_size=5)
+VALUES = reply(POINTS, None, values=np.array([1.0, np.nan, 2.0, 3.0]), skipped=1, examples=9, evaluations=20)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"values": np.ones(3)}, r"values must be 4 numbers, finite or NaN, got shape \(3,\)"),
+        ({"values": np.array([1.0, np.inf, 2.0, np.nan])}, "values must be 4 numbers, finite or NaN"),
+        ({"skipped": 0}, "1 values are lost of 9 samples, it says 0"),
+        ({"examples": 0}, "1 values are lost of 0 samples"),
+        ({"evaluations": 4}, "evaluations must be 20"),
+        ({"values": None, "move": np.zeros(3)}, "asked for 4 values of F, it sent none"),
+    ],
+)
+def test_values_that_were_not_asked_for_are_malformed(changes: dict[str, Any], reason: str):
+    assert screen([VALUES], {0: POINTS}) == ([VALUES], [])
+    usable, [failure] = screen([replace(VALUES, **changes)], {0: POINTS})
+    assert (usable, failure.cause) == ([], "malformed")
+    assert re.search(reason, failure.reason)
+    assert screen([VALUES], {0: ASKED[0]})[0] == []
 
 
 @pytest.mark.parametrize(

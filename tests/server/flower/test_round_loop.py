@@ -16,7 +16,7 @@ from flwr.common import (
     GetParametersRes,
 )
 
-from tests.helpers import black_box, small
+from tests.helpers import black_box, searches, small
 from tests.server.flower.loopback import Loopback, fit, nodes
 from zofedht.client.steps.worker import BasisStore
 from zofedht.common.config.run_config import RunConfig
@@ -65,6 +65,19 @@ def test_x_equals_in_process_for_any_nodes(count: int, seed: int):
 def test_every_algorithm_and_model_ends_in_the_same_x(changes: dict[str, Any]):
     config = CONFIG.replace(**changes)
     assert digest(config, nodes(2)) == in_process(config)
+
+
+@pytest.mark.parametrize("dataset", [{"train_rows": 240}, {"objective": "bounded"}], ids=str)
+def test_a_search_ends_in_the_same_x(dataset: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    if "objective" in dataset:
+        dataset = {"objective": f"{black_box(tmp_path, monkeypatch)}:Bounded"}
+    config = searches(**dataset)
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(config, "simulation")
+    assert sha256_of_x(fit(config, nodes(3), folder=folder).state.x) == in_process(config)
+    rows = read_history(folder.history_file)
+    assert {row["replies"] for row in rows} >= {2}
+    assert not any(row["failures"] or row["skipped"] for row in rows)
 
 
 def test_the_order_in_which_nodes_join_does_not_matter():

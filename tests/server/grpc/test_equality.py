@@ -81,6 +81,24 @@ def test_the_server_needs_no_black_box(site: Site, monkeypatch: pytest.MonkeyPat
     assert site.summary()["final_train_loss"] < site.summary()["initial_train_loss"]
 
 
+def test_a_search_equals_in_process(site: Site, monkeypatch: pytest.MonkeyPatch):
+    folder = site.folder / "device"
+    folder.mkdir()
+    (folder / "valve_to_search.py").write_text(VALVE)
+    keys = {"algorithm": "cma-es", "objective": "valve_to_search:Bounded", "batch_size": 3}
+    left_out = dict.fromkeys(("clients_per_round", "sampling", "memory", "kernel", "local_steps", "step_size"))
+    server = site.server(**keys, **left_out)
+    options = ["--objective", "valve_to_search:Bounded", "--partition"]
+    all_end_well(server, [site.client(f"c{i}", *options, f"{i}/3", folder=folder) for i in range(3)])
+    assert site.failures() == []
+    monkeypatch.syspath_prepend(folder)
+    taken = {key.replace("-", "_"): value for key, value in SMALL.items()} | keys
+    result = run_in_process(RunConfig().replace(**{key: taken[key] for key in taken if key not in left_out}))
+    assert site.summary()["x_sha256"] == sha256_of_x(result.x)
+    assert site.summary()["bytes_down"] == pytest.approx(result.state.totals.bytes_down, rel=0.05)
+    assert site.summary()["final_train_loss"] < site.summary()["initial_train_loss"]
+
+
 def test_exports_are_in_the_clients_units(site: Site, monkeypatch: pytest.MonkeyPatch):
     keys = {"objective": "valve_with_bounds:Bounded", "step_size": 0.05, "memory": 9}  # more than its 6 parameters
     folder = site.folder / "device"

@@ -20,7 +20,7 @@ from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
 
-ROWS = sorted(ALGORITHMS)
+ROWS = sorted(name for name, row in ALGORITHMS.items() if not row.asks_points)
 ALONG_SLOPES = [name for name in ROWS if "slopes" in ALGORITHMS[name].uplinks]
 SHORT = {"num-clients": 4, "clients-per-round": 3, "rounds": 7, "batch-size": 3, "step-size": 0.01, "seed": 11}
 """All that is not the row's."""

@@ -1,0 +1,81 @@
+"""Rounds of evaluations: some clients are asked for F at the same points, and the search learns from their answers.
+
+A slot is one client of a generation, which is one round. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import RoundError
+from zofedht.common.random.streams import Address
+from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.server.core.selection import in_turn
+from zofedht.server.core.state import ServerState
+from zofedht.server.minimizers.search import answer, ask, tell
+
+__all__ = ["ask_points", "mean_value", "tell_values"]
+
+
+def ask_points(state: ServerState, config: RunConfig, members: Sequence[Member]) -> list[Broadcast]:
+    """Return the round's broadcasts, one for each client whose turn it is. Raises RoundError where nobody is there."""
+    assert state.search is not None
+    asked = ask(state.search)
+    common = Broadcast(
+        address=Address(config.seed, state.round, 0),
+        spec=config.step_spec(step_size=0.0, local_steps=len(asked.points) * (1 + asked.twice)),
+        client="",
+        shard_index=0,
+        task=config.task,
+        units="" if state.units is None else state.units.digest,
+        x=state.x,
+        points=asked.points,
+        repeats=1 + asked.twice,
+    )
+    chosen = _whose_turn(asked.sites, members, state.round)
+    return [
+        replace(
+            common,
+            address=replace(common.address, slot=slot),
+            client=member.name,
+            shard_index=member.shard_index,
+        )
+        for slot, member in enumerate(chosen)
+    ]
+
+
+def tell_values(state: ServerState, usable: Sequence[Update]) -> ServerState:
+    """Return the state after the round; a client that is missing in ``usable`` has lost its answers."""
+    assert state.search is not None
+    asked = ask(state.search)
+    tables = np.full((1 + asked.twice, len(asked.sites), len(asked.points)), np.nan)
+    for update in usable:
+        assert update.values is not None
+        tables[:, update.slot] = update.values.reshape(1 + asked.twice, -1)
+    search = tell(state.search, list(tables))
+    evaluations = state.totals.evaluations + sum(update.evaluations for update in usable)
+    totals = replace(state.totals, evaluations=evaluations)
+    return replace(state, round=state.round + 1, x=answer(search), search=search, totals=totals)
+
+
+def mean_value(usable: Sequence[Update]) -> float:
+    """Return the mean of all values of F that were told; NaN where there are none."""
+    values = [update.loss for update in usable if not np.isnan(update.loss)]
+    return float(np.mean(values)) if values else np.nan
+
+
+def _whose_turn(sites: Sequence[int], members: Sequence[Member], round_: int) -> list[Member]:
+    """Return the clients with these numbers, each once; where a client is not there, the next one is in its place."""
+    if not members:
+        raise RoundError(f"round {round_ + 1} has no client to draw from")
+    waiting = in_turn(members)
+    chosen: list[Member] = []
+    for site in sites:
+        places = (waiting[(site + step) % len(waiting)] for step in range(len(waiting)))
+        free = next((member for member in places if member not in chosen), None)
+        chosen += [] if free is None else [free]
+    return chosen
