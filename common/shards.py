@@ -10,7 +10,7 @@ import numpy as np
 
 from zofedht.common.choices import CLIENTS_HOLD_DATA, parse_transforms
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.data.loading import DataSpec, load_dataset, load_own_rows, load_rows, own_dataset
+from zofedht.common.data.loading import DataSpec, load_described, load_own_rows, load_rows, own_dataset
 from zofedht.common.data.partition import split
 from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.errors import DataError, MessageError
@@ -23,6 +23,7 @@ from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.messages import Member
 
 __all__ = [
+    "about_data",
     "check_count",
     "config_of_task",
     "held_out_objective",
@@ -123,6 +124,11 @@ def check_count(config: RunConfig, count: int) -> None:
         _deal(tried, rows.labels, rows.target)
 
 
+def about_data(config: RunConfig) -> tuple[str, ...]:
+    """Return lines about the rows that the server has: what was read, and what was taken as what."""
+    return _latest(config.task).about
+
+
 def shard_sizes(config: RunConfig) -> list[int]:
     """Return the number of rows in each shard of the server's data set. Raises DataError where it has none."""
     return [int(size) for size in np.diff(_latest(config.task).bounds)]
@@ -168,7 +174,7 @@ class _Task:
                 f"dataset = {CLIENTS_HOLD_DATA} has rows only where clients join with --data;"
                 " use it with `zofedht-server serve`"
             )
-        train, self.test = load_dataset(_spec(config))
+        train, self.test, self.about = load_described(_spec(config))
         shards = _deal(config, train.labels, train.target)
         self.bounds = np.concatenate([[0], np.cumsum([len(shard) for shard in shards])])
         self.train = train.take(np.concatenate(shards))

@@ -120,7 +120,10 @@ def _resume(args: argparse.Namespace) -> int:
             engine = "in-process"  # the rows are the server's, and all engines give the same numbers
         if engine == "python":
             raise ConfigError(
-                [f"the objective of {folder.path} lives in Python; go on there with run(objective, x0=load_run(DIR).x)"]
+                [
+                    f"the objective or the rows of {folder.path} live in Python; go on there with run(objective,"
+                    " x0=load_run(DIR).x)"
+                ]
             )
         print(f"continuing {folder.path} after round {state.round}", file=sys.stderr)
         folder.check_source(source_digest(config), changed=args.data_changed)

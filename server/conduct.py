@@ -105,7 +105,7 @@ def conduct(
     ZofedhtError
         When the start cannot be evaluated, or the rounds fail.
     """
-    dimension, own, units, space = engine.start()
+    dimension, own, units, space, about = engine.start()
     fitted = config.fitted(dimension)  # the folder keeps the given config
     _check_room(fitted, dimension)
     if state is None:
@@ -120,7 +120,8 @@ def conduct(
         if folder:
             coordinator.observers.extend(folder.start(config, state, initial))
         coordinator.observers.extend(observers)
-        notes = [f"{change.what} = {change.before} becomes {change.after}: {change.why}" for change in changes]
+        notes = list(about)
+        notes += [f"{change.what} = {change.before} becomes {change.after}: {change.why}" for change in changes]
         if initial.missing:
             who = who_is_missing(initial.missing)
             notes.append(

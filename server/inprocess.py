@@ -19,7 +19,7 @@ from zofedht.common.objective.loading import full_evaluation, starting_point
 from zofedht.common.objective.named import space_of
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.privacy.private_draws import simulated_secret
-from zofedht.common.shards import members_of, objective_of
+from zofedht.common.shards import about_data, members_of, objective_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.server.conduct import Result, conduct
@@ -58,7 +58,7 @@ class InProcessEngine:
         several = self._members if self._clients_differ else self._members[:1]
         made = {member.name: self._objective(member.shard_index) for member in several}
         starts = {name: Start(one.dim, units=units_of(one), space=space_of(one)) for name, one in made.items()}
-        return agreed(starts)._replace(own=own)
+        return agreed(starts)._replace(own=own, about=about_data(self._config) if self._central else ())
 
     def case_at(self, x: Vector) -> Case:
         """Return the first client's objective at x as the checks take it."""

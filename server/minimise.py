@@ -17,12 +17,14 @@ from zofedht.common.checks.readings import noise_of
 from zofedht.common.choices import AUTO, UNSAID
 from zofedht.common.config.checking import plain
 from zofedht.common.config.run_config import RunConfig, dashed
+from zofedht.common.data.loading import are_rows, keep_rows
 from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
 from zofedht.common.objective.base import Bounds, Objective
 from zofedht.common.objective.function import as_objective
 from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.scaling import given_start
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
+from zofedht.common.shards import rules_of
 from zofedht.common.space.kinds import Parameter, Settings
 from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
@@ -104,6 +106,7 @@ def run(
     **options
         Run config keys with underscores, such as ``rounds=200`` and ``step_size=0.1``. By default the step size of a
         black box is "auto", num_clients is the length of the sequence, and clients are drawn without replacement.
+        ``dataset`` may be a pandas DataFrame, whose columns are taken by name, or a pair (X, y).
 
     Returns
     -------
@@ -134,7 +137,7 @@ def run(
     objectives = _objectives(objective, x0, samples, bounds, scale, parameters)
     chosen = _config(config, options, objective, objectives)
     engine = _Engine(chosen, objectives)
-    dimension, own, units, space = engine.start()
+    dimension, own, units, space, _ = engine.start()
     fitted = chosen.fitted(dimension)
     start = initial_vector(fitted, dimension, own)
     if x0 is not None:
@@ -152,7 +155,8 @@ def run(
 
     with nullcontext() if out is None else RunFolder(Path(out).expanduser()) as folder:
         if folder:
-            folder.begin(chosen, "in-process" if objectives is None else "python")
+            lives_here = objectives is not None or are_rows(options.get("dataset"))
+            folder.begin(chosen, "python" if lives_here else "in-process")
         try:
             done = conduct(chosen, engine, folder=folder, state=state, observers=[watch], show_progress=show_progress)
         except (RoundError, ObjectiveError) as error:
@@ -283,7 +287,11 @@ def _config(
         if default and steps and isinstance(given["clients-per-round"], int) and given["clients-per-round"] <= count:
             given.setdefault("sampling", "without-replacement")  # where all clients take part, each does so once
         given.setdefault("evaluate-every", 0)  # evaluations are expensive: the probes give the loss of a round
-    return RunConfig.from_mapping(config.to_mapping() | given)
+    rows = given.get("dataset")
+    if not are_rows(rows):
+        return RunConfig.from_mapping(config.to_mapping() | given)
+    config = RunConfig.from_mapping(config.to_mapping() | given | {"dataset": "DataFrame"})
+    return config.replace(dataset=keep_rows(rows, rules_of(config)))
 
 
 def _result(

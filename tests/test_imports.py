@@ -54,7 +54,7 @@ ARROWS = {
         "random": "machine errors rules typing",
         "space": "errors typing",
         "objective": "machine errors random space typing",
-        "data": "machine choices errors random typing",
+        "data": "machine choices errors random source_digest typing",
         "models": "data errors machine objective typing",
         "directions": "machine config objective random typing",
         "wire": "choices privacy config errors objective plain_text random rules typing",

@@ -17,10 +17,11 @@ from zofedht.client.join.bounds import OwnBounds
 from zofedht.client.steps.secret_file import secret_of_file
 from zofedht.client.steps.warm_up import warm_up
 from zofedht.client.steps.worker import BasisStore, no_secret
+from zofedht.common.choices import parse_transforms
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.columns import folded
 from zofedht.common.data.labels import labels_text
-from zofedht.common.data.loading import about_rows
+from zofedht.common.data.loading import about_rows, uneven_columns
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.errors import DataError, MessageError, ZofedhtError
@@ -87,7 +88,7 @@ class ResidentClient(ZofedhtClient):
         self._made: tuple[str, Objective] | None = None
         self._rows: tuple[tuple[FileRules, int], RawRows] | None = None
         self._seen = _Seen()
-        self._about = ""  # the latest line about the rows
+        self._about: tuple[str, ...] = ()  # the latest lines about the rows
         self._warm: set[str] = set()  # preparations that were made
         self._shown = 0.0
         self._error = ""  # the latest, in full: only this device's log has it
@@ -247,9 +248,11 @@ class ResidentClient(ZofedhtClient):
         how = rules_of(config), dimension
         rows = self._rows[1] if self._rows and self._rows[0] == how else own_rows(config, self._options.data, dimension)
         self._rows = (how, rows) if keep else None
-        if (about := about_rows(rows)) != self._about:
-            self._about = about
-            self._report(about)
+        about = about_rows(rows), *uneven_columns(rows, parse_transforms(config.preprocess))
+        for line in about:
+            if line not in self._about:
+                self._report(line)
+        self._about = about
         names = tuple(folded(name) for name in rows.names)
         # Of the file as it is written: settled rules must not change the digest.
         digest = self._seen.digest or digest_of(Path(self._options.data))

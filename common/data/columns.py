@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from zofedht.common.choices import AUTO
-from zofedht.common.data.reading import RawRows, unusable
+from zofedht.common.data.reading import FileRules, RawRows, unusable
 from zofedht.common.typing import Matrix
 
-__all__ = ["LABEL_COLUMNS", "IndexColumns", "chosen_columns", "find_label", "folded", "leave_out_index", "listed"]
+__all__ = [
+    "LABEL_COLUMNS",
+    "IndexColumns",
+    "chosen_columns",
+    "find_label",
+    "folded",
+    "leave_out_index",
+    "listed",
+    "parted",
+    "used_columns",
+]
 
 LABEL_COLUMNS = ("label", "target", "y")
 """Names of the label column; an earlier name wins, since tables of points have a feature `y`."""
@@ -42,7 +52,7 @@ def listed(names: Sequence[str]) -> str:
     return line.getvalue()
 
 
-def leave_out_index(path: Path, columns: IndexColumns) -> tuple[Matrix, tuple[str, ...], tuple[str, ...]]:
+def leave_out_index(path: Path | str, columns: IndexColumns) -> tuple[Matrix, tuple[str, ...], tuple[str, ...]]:
     """Return table and names without pandas' nameless index, and a note where there was one.
 
     Raises DataError for another column without a name.
@@ -59,7 +69,7 @@ def leave_out_index(path: Path, columns: IndexColumns) -> tuple[Matrix, tuple[st
     return table[:, 1:], names[1:], ("the first column has no name and counts rows: left out as an index",)
 
 
-def find_label(path: Path, names: Sequence[str], width: int, wanted: str) -> int:
+def find_label(path: Path | str, names: Sequence[str], width: int, wanted: str) -> int:
     """Return the place of the label column, from 0.
 
     ``wanted`` is the key ``label-column``: a name, a number from 1, or "auto". Raises DataError where there is no such
@@ -83,7 +93,7 @@ def find_label(path: Path, names: Sequence[str], width: int, wanted: str) -> int
     return next((found.index(name) for name in LABEL_COLUMNS if name in found), width - 1)
 
 
-def chosen_columns(part: RawRows, features: str, path: Path) -> RawRows:
+def chosen_columns(part: RawRows, features: str, path: Path | str) -> RawRows:
     """Return the rows with the columns that the key ``features`` names, in its order.
 
     Columns without names stay as they are. Raises DataError for a name that the file lacks or has twice.
@@ -105,3 +115,42 @@ def chosen_columns(part: RawRows, features: str, path: Path) -> RawRows:
     if order == list(range(len(found))):
         return part
     return part._replace(features=part.features[:, order], names=tuple(part.names[place] for place in order))
+
+
+def used_columns(path: Path | str, names: Sequence[str], width: int, rules: FileRules) -> list[int]:
+    """Return the places of the columns to read: all, or those that the config names and the label."""
+    everything = list(range(width))
+    if rules.features == AUTO or rules.features.isdecimal() or not names:
+        return everything
+    wanted = {folded(name) for name in next(csv.reader([rules.features], skipinitialspace=True))}
+    label = find_label(path, names, width, rules.label_column)
+    return [place for place in everything if place == label or folded(names[place]) in wanted]
+
+
+def parted(path: Path | str, table: Matrix, names: tuple[str, ...], rules: FileRules) -> RawRows:
+    """Return features and labels of a table whose columns have these names, or none, and what was taken as what.
+
+    Raises DataError where no column, or more than one, may be the label.
+    """
+    table, names, dropped = leave_out_index(path, IndexColumns(table, names))
+    if table.shape[1] < 2:
+        rule, got = "have a label column and at least one feature", f"{table.shape[1]} column"
+        raise unusable(path, rule, got, "separate the cells by commas, semicolons, tabs or bars")
+    place = find_label(path, names, table.shape[1], rules.label_column)
+    features = table[:, :-1] if place == table.shape[1] - 1 else np.delete(table, place, axis=1)
+    notes = list(dropped)
+    if not names:
+        notes.append(f"no header: column {place + 1} of {table.shape[1]} is the label")
+    else:
+        notes += _counting(features, names[:place] + names[place + 1 :])
+    label = names[place] if names else f"column {place + 1}"
+    return RawRows(
+        features, table[:, place].copy(), names[:place] + names[place + 1 :], label=label, notes=tuple(notes)
+    )
+
+
+def _counting(features: Matrix, names: Sequence[str]) -> Iterator[str]:
+    """Yield a note for a first column that counts the rows: a model learns the order of the file from it."""
+    rows = len(features)
+    if rows > 2 and len(names) > 1 and np.array_equal(features[:, 0], features[0, 0] + np.arange(rows)):
+        yield f"column '{names[0]}' counts the rows and is taken as a feature; leave an index out"

@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from zofedht.common.choices import AUTO
-from zofedht.common.data.columns import IndexColumns, find_label, folded, leave_out_index
+from zofedht.common.data.columns import folded, parted, used_columns
 from zofedht.common.data.reading import FileRules, RawRows, check_finite, opened, unusable
 from zofedht.common.typing import Matrix
 
@@ -69,35 +69,10 @@ def read_csv(path: Path, rules: FileRules | None = None) -> RawRows:
         raise unusable(path, "be a table of numbers as text in UTF-8", got, way_out) from None
     check_finite(table, path)
     names = tuple(layout.names[place] for place in kept) if layout.names else ()
-    part = _parted(path, table, names, rules)
+    part = parted(path, table, names, rules)
     if not layout.names:
         _refuse_header_of_numbers(part, path, rules)
     return part
-
-
-def _parted(path: Path, table: Matrix, names: tuple[str, ...], rules: FileRules) -> RawRows:
-    table, names, dropped = leave_out_index(path, IndexColumns(table, names))
-    if table.shape[1] < 2:
-        rule, got = "have a label column and at least one feature", f"{table.shape[1]} column"
-        raise unusable(path, rule, got, "separate the cells by commas, semicolons, tabs or bars")
-    place = find_label(path, names, table.shape[1], rules.label_column)
-    features = table[:, :-1] if place == table.shape[1] - 1 else np.delete(table, place, axis=1)
-    notes = list(dropped)
-    if not names:
-        notes.append(f"no header: column {place + 1} of {table.shape[1]} is the label")
-    else:
-        notes += _counting(features, names[:place] + names[place + 1 :])
-    label = names[place] if names else f"column {place + 1}"
-    return RawRows(
-        features, table[:, place].copy(), names[:place] + names[place + 1 :], label=label, notes=tuple(notes)
-    )
-
-
-def _counting(features: Matrix, names: Sequence[str]) -> Iterator[str]:
-    """Yield a note for a first column that counts the rows: a model learns the order of the file from it."""
-    rows = len(features)
-    if rows > 2 and len(names) > 1 and np.array_equal(features[:, 0], features[0, 0] + np.arange(rows)):
-        yield f"column '{names[0]}' counts the rows and is taken as a feature; leave an index out"
 
 
 def _refuse_header_of_numbers(part: RawRows, path: Path, rules: FileRules) -> None:
@@ -220,19 +195,9 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell and cell.lower() not in _MISSING
 
 
-def _used(path: Path, layout: _Layout, rules: FileRules) -> list[int]:
-    """Return the places of the columns to read: all, or those that the config names."""
-    everything = list(range(layout.width))
-    if rules.features == AUTO or rules.features.isdecimal() or not layout.names:
-        return everything
-    wanted = {folded(name) for name in next(csv.reader([rules.features], skipinitialspace=True))}
-    label = find_label(path, layout.names, layout.width, rules.label_column)
-    return [place for place in everything if place == label or folded(layout.names[place]) in wanted]
-
-
 def _table(path: Path, layout: _Layout, rules: FileRules) -> tuple[Matrix, list[int]]:
     """Return the cells as numbers, and the places of their columns in the file."""
-    used = _used(path, layout, rules)
+    used = used_columns(path, layout.names, layout.width, rules)
     try:
         with opened(path) as file, io.TextIOWrapper(file, layout.encoding, newline="") as lines:
             rows = islice(lines, layout.skipped, None)

@@ -18,9 +18,10 @@ from zofedht.common.data.csv_files import read_csv
 from zofedht.common.data.idx_files import LABELS_MARK, PIXELS_MARK, read_idx
 from zofedht.common.data.reading import COMPRESSIONS, FileRules, RawRows, check_finite, compact_csr, opened, unusable
 from zofedht.common.data.svmlight_files import read_svmlight
+from zofedht.common.data.tables import read_parquet
 from zofedht.common.errors import DataError
 
-__all__ = ["FORMATS", "read_file"]
+__all__ = ["FORMATS", "check_rows", "read_file"]
 
 _DENSE_KEYS = (("X", "y"), ("x", "y"), ("features", "labels"), ("data", "target"))
 _SPARSE_KEYS = ("data", "indices", "indptr", "shape")
@@ -53,11 +54,11 @@ def read_file(path: str | Path, n_features: int | None = None, rules: FileRules 
     if n_features is None and rules.features.isdecimal():
         n_features = int(rules.features)
     part = _reader(path)(path, n_features, rules)
-    _check(part, path, n_features)
+    check_rows(part, path, n_features)
     return chosen_columns(part, rules.features, path)
 
 
-def _check(part: RawRows, path: Path, n_features: int | None) -> None:
+def check_rows(part: RawRows, path: Path | str, n_features: int | None = None) -> None:
     """Raise DataError unless the two arrays are rows of finite real numbers with one label each."""
     features, labels = part.features, part.labels
     for name, array in (("features", features), ("labels", labels)):
@@ -134,14 +135,18 @@ FORMATS: dict[str, _Reader] = {
     ".libsvm": _svmlight,
     ".binary": _svmlight,  # the LIBSVM collection calls its two-class files so
     ".txt": _svmlight,
+    ".parquet": lambda path, n_features, rules: read_parquet(path, rules),
     PIXELS_MARK: lambda path, n_features, rules: read_idx(path),
 }
-"""End of the file's name -> reader; all but .npz may be followed by a suffix of COMPRESSIONS."""
+"""End of the file's name -> reader; all but .npz and .parquet may be followed by a suffix of COMPRESSIONS."""
 
 _SUPPORTED = (
-    ".npz; .csv, .tsv, .svm, .svmlight, .libsvm, .binary, .txt (svmlight), each also with .gz or .bz2;"
+    ".npz; .parquet; .csv, .tsv, .svm, .svmlight, .libsvm, .binary, .txt (svmlight), each also with .gz or .bz2;"
     " *-images-idx3-ubyte[.gz]"
 )
+
+
+_PACKED = (".npz", ".parquet")  # compressed inside
 
 
 def _reader(path: Path) -> _Reader:
@@ -150,6 +155,6 @@ def _reader(path: Path) -> _Reader:
     if plain.endswith(LABELS_MARK):
         raise DataError(f"data file '{path}' holds labels only; name the images-idx3-ubyte file beside it")
     for end, reader in FORMATS.items():
-        if plain.endswith(end) and (plain == name or end != ".npz"):
+        if plain.endswith(end) and (plain == name or end not in _PACKED):
             return reader
     raise unusable(path, f"have a name that tells its format ({_SUPPORTED})", f"'{path.name}'", "rename or convert it")

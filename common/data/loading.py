@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from zofedht.common.choices import AUTO, parse_labels, parse_transforms
+from zofedht.common.data.columns import chosen_columns
 from zofedht.common.data.dataset import Dataset
-from zofedht.common.data.files import read_file
+from zofedht.common.data.files import check_rows, read_file
 from zofedht.common.data.labels import (
     binary_target,
     check_both_classes,
@@ -21,15 +23,28 @@ from zofedht.common.data.labels import (
 from zofedht.common.data.named_sets import NAMED_SETS, read_named
 from zofedht.common.data.preprocessing import preprocess
 from zofedht.common.data.reading import FileRules, RawRows
+from zofedht.common.data.tables import is_frame, kept_rows, rows_in_memory, rows_of_arrays, rows_of_frame
 from zofedht.common.errors import DataError
 from zofedht.common.random.streams import stream
-from zofedht.common.typing import Features, Indices, Vector
+from zofedht.common.typing import Features, Indices, Vector, is_sparse
 
-__all__ = ["DataSpec", "about_rows", "load_dataset", "load_own_rows", "load_rows", "own_dataset"]
+__all__ = [
+    "DataSpec",
+    "about_rows",
+    "are_rows",
+    "keep_rows",
+    "load_dataset",
+    "load_described",
+    "load_own_rows",
+    "load_rows",
+    "own_dataset",
+    "uneven_columns",
+]
 
 _HELD_OUT, _SUBSET = 0, 1  # slots of the stream "train-rows"
 _HELD_OUT_SHARE = 5  # one row in five is held out
 _SHOWN_LABELS = 10
+_UNEVEN = 100.0  # the ratio of the largest entries of two columns that is worth a word
 _AS_THE_FILE_SAYS = FileRules()
 
 
@@ -65,15 +80,29 @@ class DataSpec:
     rules: FileRules = _AS_THE_FILE_SAYS
 
 
+class Loaded(NamedTuple):
+    """The training and the test rows, and lines about what was read and what was taken as what."""
+
+    train: Dataset
+    test: Dataset
+    about: tuple[str, ...]
+
+
 def load_dataset(spec: DataSpec) -> tuple[Dataset, Dataset]:
-    """Return the training and the test rows.
+    """Return the training and the test rows, as ``load_described`` does."""
+    loaded = load_described(spec)
+    return loaded.train, loaded.test
+
+
+def load_described(spec: DataSpec) -> Loaded:
+    """Return the training and the test rows, and what was read.
 
     A set without official test rows holds out a random fifth. The seed decides which fifth, so a model must be tested
     with the seed of its training.
 
     Returns
     -------
-    training, test : Dataset
+    Loaded
         Features of the same columns, float64, C-contiguous or CSR, in the order of the source.
 
     Raises
@@ -81,8 +110,8 @@ def load_dataset(spec: DataSpec) -> tuple[Dataset, Dataset]:
     DataError
         When the data cannot be found, fetched or used.
     """
-    train, test = _labelled(spec)
-    return train.finished(), test.finished()
+    train, test, about = _labelled(spec)
+    return Loaded(train.finished(), test.finished(), about)
 
 
 def load_rows(spec: DataSpec, choose: Callable[[Indices, Vector], Indices]) -> Dataset:
@@ -90,7 +119,7 @@ def load_rows(spec: DataSpec, choose: Callable[[Indices, Vector], Indices]) -> D
 
     ``choose`` maps (labels, target) of all training rows to row numbers. Raises DataError as ``load_dataset`` does.
     """
-    train, _ = _labelled(spec)
+    train = _labelled(spec)[0]
     return train.taken(choose(train.labels, train.target)).finished()
 
 
@@ -111,10 +140,10 @@ class _Labelled:
         return Dataset(preprocess(self.features, self.transforms, self.divisor), self.target, self.labels)
 
 
-def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled]:
+def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled, tuple[str, ...]]:
     transforms = parse_transforms(spec.preprocess)
     chosen = parse_labels(spec.positive_labels)
-    train, test, divisor = _parts(spec)
+    train, test, divisor, about = _parts(spec)
     train_labels, test_labels = (whole_labels(part.labels, spec.dataset) for part in (train, test))
     positive = choose_positive(chosen, np.concatenate([train_labels, test_labels]), spec.dataset)
     if spec.train_rows:
@@ -125,7 +154,26 @@ def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled]:
     def labelled(part: RawRows, labels: Indices) -> _Labelled:
         return _Labelled(part.features, labels, binary_target(labels, positive), transforms, divisor)
 
-    return labelled(train, train_labels), labelled(test, test_labels)
+    about = f"{about}; positive: {', '.join(map(str, sorted(positive)[:_SHOWN_LABELS]))}"
+    word = () if spec.dataset in NAMED_SETS else uneven_columns(train, transforms)
+    return labelled(train, train_labels), labelled(test, test_labels), (about, *word)
+
+
+def are_rows(value: Any) -> bool:
+    """Return whether the value is a DataFrame, or a pair (X, y)."""
+    return is_frame(value) or (isinstance(value, tuple) and len(value) == 2)
+
+
+def keep_rows(value: Any, rules: FileRules) -> str:
+    """Keep a DataFrame, or a pair (X, y), while it lives, and return the ``dataset`` that names its rows here.
+
+    Raises DataError for rows that cannot be used.
+    """
+    part, source = (
+        (rows_of_frame(value, rules), "the DataFrame") if is_frame(value) else (rows_of_arrays(*value), "(X, y)")
+    )
+    check_rows(part, source)
+    return kept_rows(chosen_columns(part, rules.features, source), value if is_frame(value) else value[0])
 
 
 def load_own_rows(path: str, rules: FileRules, columns: int | None = None) -> RawRows:
@@ -165,6 +213,30 @@ def own_dataset(part: RawRows, positive_labels: str, transform_names: str, *, se
     return Dataset(features, binary_target(part.labels, positive), part.labels)
 
 
+def uneven_columns(part: RawRows, transforms: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence where columns are of very different size and nothing puts them on one scale, else nothing."""
+    if is_sparse(part.features) or "standardize" in transforms:
+        return ()
+    features = np.asarray(part.features)
+    sizes = np.maximum(np.abs(features.max(axis=0).astype(np.float64)), np.abs(features.min(axis=0).astype(np.float64)))
+    there = np.flatnonzero(sizes)
+    if len(there) < 2:
+        return ()
+    least, most = there[np.argmin(sizes[there])], int(np.argmax(sizes))
+    if sizes[most] < _UNEVEN * sizes[least]:
+        return ()
+
+    def shown(place: int) -> str:
+        name = f"'{part.names[place]}'" if part.names else f"column {place + 1}"
+        return f"{name} reaches {sizes[place]:.3g}"
+
+    way_out = ",".join(("standardize", *transforms))
+    return (
+        f"columns are of very different size: {shown(most)}, {shown(int(least))}; the small ones hardly count;"
+        f" preprocess={way_out} puts all on one scale",
+    )
+
+
 def about_rows(part: RawRows) -> str:
     """Return one line about what was read and what was taken as what."""
     rows, columns = part.features.shape
@@ -176,16 +248,19 @@ def about_rows(part: RawRows) -> str:
     return "; ".join([f"read {rows} rows, {columns} columns, {label} ({shown})", *part.notes])
 
 
-def _parts(spec: DataSpec) -> tuple[RawRows, RawRows, float]:
-    """Return the training and the test part of the source, and the divisor of the features."""
+def _parts(spec: DataSpec) -> tuple[RawRows, RawRows, float, str]:
+    """Return the training and the test part of the source, the divisor of the features, and a line about both."""
     if spec.dataset in NAMED_SETS:
         train, test = read_named(spec.dataset, spec.data_dir, fetch=spec.fetch)
-        divisor = NAMED_SETS[spec.dataset].divisor
+        divisor, about = NAMED_SETS[spec.dataset].divisor, about_rows(train)
     else:
-        train, test, divisor = read_file(_existing(spec.dataset), rules=spec.rules), None, 1.0
-    if test is None:
-        train, test = _hold_out(train, spec)
-    return train, test, divisor
+        train = rows_in_memory(spec.dataset) or read_file(_existing(spec.dataset), rules=spec.rules)
+        test, divisor = None, 1.0
+        about = about_rows(train)
+    if test is not None:
+        return train, test, divisor, f"{about}, and {len(test.labels)} rows to test on"
+    train, test = _hold_out(train, spec)
+    return train, test, divisor, f"{about}; {len(test.labels)} of them held out to test on"
 
 
 def _existing(name: str) -> Path:

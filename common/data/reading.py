@@ -63,9 +63,10 @@ class RawRows(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def unusable(path: Path, rule: str, got: object, way_out: str) -> DataError:
-    """Return the error of a data file that breaks a rule."""
-    return DataError(f"data file '{path}' must {rule}, got {got}; {way_out}")
+def unusable(source: Path | str, rule: str, got: object, way_out: str) -> DataError:
+    """Return the error of a data file, or of what a text calls by its name, that breaks a rule."""
+    what = source if isinstance(source, str) else f"data file '{source}'"
+    return DataError(f"{what} must {rule}, got {got}; {way_out}")
 
 
 @contextmanager
@@ -96,7 +97,7 @@ def _plain(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def check_finite(values: Any, path: Path) -> None:
+def check_finite(values: Any, path: Path | str) -> None:
     """Raise DataError naming row and column (from 1) of the first entry that is NaN or infinite."""
     entries = values.data if is_sparse(values) else values
     if entries.dtype.kind != "f":

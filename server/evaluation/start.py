@@ -15,12 +15,13 @@ __all__ = ["Start", "agreed"]
 
 
 class Start(NamedTuple):
-    """n, and where it has them the objective's own starting point, its units and the names of its parameters."""
+    """n, and where it has them the objective's own start, its units, its parameters' names, and what was read."""
 
     dimension: int
     own: Vector | None = None
     units: Units | None = None
     space: Space | None = None
+    about: tuple[str, ...] = ()  # lines about the rows that the server has
 
 
 def agreed(starts: Mapping[str, Start]) -> Start:

@@ -25,7 +25,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import MessageError, RoundError, ZofedhtError
 from zofedht.common.objective.scaling import Units
 from zofedht.common.plain_text import printable
-from zofedht.common.shards import members_of
+from zofedht.common.shards import about_data, members_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.bundle import bundled, unbundled
 from zofedht.common.wire.codec import Encoded, decode_metrics
@@ -124,7 +124,7 @@ class FlowerRounds(Server):
         """
         homes = self._wait_for_homes()
         if self._central:
-            return Start(self._central.dim, self._central.starting_point())
+            return Start(self._central.dim, self._central.starting_point(), about=about_data(self._config))
         complaints: list[str] = []
         starts: dict[str, Start] = {}
         waiting = in_turn(list(homes))

@@ -209,7 +209,7 @@ def test_out_gets_the_files_of_the_run(tmp_path: Path, capsys: pytest.CaptureFix
     np.testing.assert_array_equal(found.x, result.x)
     assert found.history == result.history
     assert main(["resume", str(tmp_path / "run"), "--set", "rounds=5"]) == 2
-    assert "lives in Python; go on there with run(objective, x0=load_run(DIR).x)" in capsys.readouterr().err
+    assert "live in Python; go on there with run(objective, x0=load_run(DIR).x)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

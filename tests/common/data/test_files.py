@@ -301,7 +301,7 @@ def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
     _refused(tmp_path / "rows.csv", "is a folder", "name the file inside")
 
 
-@pytest.mark.parametrize("name", ["rows.parquet", "rows", "rows.gz", "rows.npz.gz", "rows.csv.zip"])
+@pytest.mark.parametrize("name", ["rows.feather", "rows", "rows.gz", "rows.npz.gz", "rows.csv.zip"])
 def test_an_unknown_suffix_lists_the_supported_ones(tmp_path: Path, name: str) -> None:
     _refused(tmp_path / name, f"'{name}'", "convert", *FORMATS)
 

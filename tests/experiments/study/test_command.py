@@ -14,7 +14,7 @@ import pytest
 
 from tests.waiting import PATIENCE, until
 from zofedht.common.data.dataset import Dataset
-from zofedht.common.data.loading import DataSpec, load_dataset
+from zofedht.common.data.loading import DataSpec, load_described
 from zofedht.experiments.__main__ import main
 from zofedht.experiments.study.cell_run import read_result
 from zofedht.experiments.study.results import read_study
@@ -160,9 +160,9 @@ def test_workers_share_the_data_set_that_the_parent_loaded(tmp_path: Path, monke
     def loading(spec: DataSpec) -> tuple[Dataset, Dataset]:
         with log.open("a") as file:
             file.write(f"{os.getpid()}\n")
-        return load_dataset(spec)
+        return load_described(spec)
 
-    monkeypatch.setattr("zofedht.common.shards.load_dataset", loading)
+    monkeypatch.setattr("zofedht.common.shards.load_described", loading)
     assert study(tmp_path / "s", "--jobs", "2", "--seed", "31") == 0  # a seed that no other test has left in the cache
     assert log.read_text() == f"{os.getpid()}\n"
 
