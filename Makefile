@@ -33,7 +33,7 @@ check: .venv/.installed  ## format, lint and types
 .PHONY: build/types
 build/types:
 	@rm -rf $@ && mkdir -p $@/zofedht
-	@ln -s ../../../zofedht/__init__.py ../../../zofedht/py.typed ../../../common ../../../client ../../../server ../../../experiments $@/zofedht
+	@ln -s ../../../zofedht/__init__.py ../../../zofedht/py.typed ../../../zofedht/flower.py ../../../common ../../../client ../../../server ../../../experiments $@/zofedht
 
 format: .venv/.installed  ## rewrite the code in the one format
 	$(BIN)/ruff format .

@@ -28,15 +28,15 @@ class Sites:
     environment: Mapping[str, str]
     processes: Sequence[subprocess.Popen[str]]
 
-    def submit(self, keys: Mapping[str, object], *options: str) -> str:
-        """Submit a run of the checkout that holds this file; return what ``flwr run`` printed.
+    def submit(self, keys: Mapping[str, object], *options: str, app: Path = _ROOT) -> str:
+        """Submit a run of an app, by default the checkout that holds this file; return what ``flwr run`` printed.
 
         Raises CalledProcessError, or TimeoutExpired after 25 minutes.
         """
         text = " ".join(f"{key}={json.dumps(value)}" for key, value in keys.items())
         command = [str(_BIN / "flwr"), "run", ".", "sites", *options, "--run-config", text]
         ended = subprocess.run(
-            command, cwd=_ROOT, env=self.environment, check=True, capture_output=True, text=True, timeout=_PATIENCE
+            command, cwd=app, env=self.environment, check=True, capture_output=True, text=True, timeout=_PATIENCE
         )
         return ended.stdout + ended.stderr
 
