@@ -1,5 +1,6 @@
 """Full evaluations of x, and where a run starts: what is asked of all clients, outside of the rounds.
 
 Others use ``evaluate`` (evaluate_clients, central_evaluator), ``full_evaluation`` (FullEvaluation: the metrics, and the
-clients that are missing) and ``start`` (Start, and whether all clients agree on it).
+clients that are missing), ``start`` (Start, and whether all clients agree on it) and ``compare`` (whether one x is
+better than another, from paired answers).
 """

@@ -14,7 +14,7 @@ from zofedht.common.space.kinds import Setting, Settings
 from zofedht.common.typing import Matrix, Vector
 from zofedht.server.fleet.campaign import Campaign, checked_points
 from zofedht.server.fleet.candidates import Best
-from zofedht.server.fleet.compare import Comparison, comparison
+from zofedht.server.evaluation.compare import Comparison, comparison
 from zofedht.server.fleet.gathering import Gathering, gathered_map
 from zofedht.server.minimizers.minimize import minimize
 

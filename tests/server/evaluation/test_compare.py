@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zofedht.server.fleet.compare import comparison
+from zofedht.server.evaluation.compare import comparison
 
 SITES = ("a", "b", "c", "d")
 
