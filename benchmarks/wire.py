@@ -117,7 +117,7 @@ def _losses(data_dir: str, seeds: Sequence[int], factor: float) -> dict[str, Any
                 losses = []
                 for seed in seeds:
                     config = RunConfig.from_mapping(_MNIST | keys | chosen | {"seed": seed})
-                    losses.append(run_in_process(config).final["train_loss"])
+                    losses.append(run_in_process(config).last.metrics["train_loss"])
                 name = f"{model}, {algorithm}, {directions}"
                 print(f"{name:<40}{statistics.mean(losses):>8.4f}   {' '.join(f'{v:.4f}' for v in losses)}", flush=True)
                 result[name] = losses
@@ -143,7 +143,9 @@ def _distances(keys: dict[str, Any]) -> list[float]:
     for dtype in ("float64", "float32"):
         at: list[Vector] = []
         config = RunConfig.from_mapping(keys | {"wire-dtype": dtype, "rounds": _MARKS[-1], "evaluate-every": 0})
-        ends.append(run_in_process(config, observers=[lambda state, _, at=at: at.append(state.x)]).final["train_loss"])
+        ends.append(
+            run_in_process(config, observers=[lambda state, _, at=at: at.append(state.x)]).last.metrics["train_loss"]
+        )
         marks.append([at[round_ - 1] for round_ in _MARKS])
     distances = [float(np.linalg.norm(b - a) / np.linalg.norm(a)) for a, b in zip(*marks, strict=True)]
     return [*distances, abs(ends[1] - ends[0]) / ends[0]]

@@ -162,7 +162,7 @@ class ZOFedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             data = Dataset(rows, target, labels)
             clients: list[Objective] = [build_model(config.model, data.take(own), self._options()) for own in dealt]
             results.append(run_in_process(config, clients))
-            models.append(results[-1].state.x)
+            models.append(results[-1].x)
         self._weights = np.stack(models)
         self.n_iter_ = max(result.state.round for result in results)
         self.n_evaluations_ = sum(result.state.totals.evaluations for result in results)

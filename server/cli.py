@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     )
     export.add_argument("folder", metavar="DIR", type=Path, help="result folder of the run")
     export.add_argument("--out", metavar="FILE", type=Path, required=True, help="file to write: .npz, .csv or .json")
+    export.add_argument("--last", action="store_true", help="the x of the last round instead of the best x")
 
     plot = commands.add_parser("plot", help="loss against evaluations and against bytes")
     plot.add_argument("folders", metavar="DIR", type=Path, nargs="+", help="result folders")

@@ -91,7 +91,7 @@ def _serve(args: argparse.Namespace) -> int:
             _keys(args),
             report=_say,
             listening=lambda port: _say(f"listening on port {port}"),
-            over=lambda result, folder: print(summary_text(result.summary, folder), flush=True),
+            over=lambda summary, folder: print(summary_text(summary, folder), flush=True),
         )
     return 0
 
@@ -200,8 +200,9 @@ def _plot(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     run = load_run(args.folder)
-    export(run, args.out.expanduser())
-    print(f"x: {args.out} ({run.x.shape[0]} numbers)")
+    export(run, args.out.expanduser(), last=args.last)
+    which = "the last x" if args.last else "x"
+    print(f"{which}: {args.out} ({run.x.shape[0]} numbers)")
     return 0
 
 

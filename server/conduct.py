@@ -17,7 +17,9 @@ from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics, who_is_missing
+from zofedht.server.evaluation.incumbent import EvaluatedX
 from zofedht.server.evaluation.start import Start
+from zofedht.server.evaluation.verdict import Verdict, judge
 from zofedht.server.privacy import new_secret
 from zofedht.server.records.checkpoint import check_dimension, check_units
 from zofedht.server.records.files import undisturbed
@@ -53,12 +55,16 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """The state after the last round, the first and the last evaluation, and the summary of a run with a folder."""
+    """The state after the last round, the verdict on its x, and the summary of a run with a folder.
+
+    ``first`` is the full evaluation of x_0, empty for a resumed run; ``last`` that of the last x.
+    """
 
     state: ServerState
     summary: dict[str, Any]
-    first: FullEvaluation = _NOTHING  # of x_0; empty for a resumed run
-    last: FullEvaluation = _NOTHING  # of the last x
+    verdict: Verdict
+    first: FullEvaluation = _NOTHING
+    last: FullEvaluation = _NOTHING
 
     @property
     def initial(self) -> Metrics:
@@ -67,13 +73,13 @@ class Result:
 
     @property
     def final(self) -> Metrics:
-        """The metrics of the last evaluation, with those on the test set."""
-        return self.last.metrics
+        """The metrics of the returned x, with those on the test set."""
+        return self.verdict.evaluation.metrics
 
     @property
     def x(self) -> Vector:
-        """The final x in the user's units, (n,)."""
-        return self.state.user_x
+        """The returned x in the user's units, (n,): the best that was evaluated in full."""
+        return self.state.in_user_units(self.verdict.chosen.x)
 
 
 def conduct(
@@ -117,6 +123,8 @@ def conduct(
     with closing(Coordinator(fitted, state, evaluate=engine.evaluate, changes=changes)) as coordinator:
         engine.attach(coordinator)
         initial = _evaluated_start(engine, state) if state.round == 0 else _NOTHING
+        if state.round == 0:
+            state = coordinator.state = state.after_evaluation(initial, keeps_best=config.keeps_best)
         if folder:
             coordinator.observers.extend(folder.start(config, state, initial))
         coordinator.observers.extend(observers)
@@ -133,16 +141,31 @@ def conduct(
             try:
                 while not coordinator.finished:
                     engine.carry_round()
+                last, verdict = _ending(engine, coordinator)
             except BaseException:
                 if folder:
                     with undisturbed():
                         _save_anyway(folder, config, coordinator.state)
                 raise
-    state = coordinator.state
-    final = coordinator.evaluation or engine.evaluate(state.x)
-    final = replace(final, metrics=final.metrics | engine.test(state.x))
-    summary = folder.finish(config, state, final) if folder else {}
-    return Result(state, summary, initial, final)
+        state = coordinator.state
+    summary = folder.finish(config, state, last, verdict) if folder else {}
+    return Result(state, summary, verdict, initial, last)
+
+
+def _ending(engine: Engine, coordinator: Coordinator) -> tuple[FullEvaluation, Verdict]:
+    """Return the evaluation of the last x and the verdict on the run, both with the metrics on the test set."""
+    state, keeps_best = coordinator.state, coordinator.config.keeps_best
+    last = coordinator.evaluation
+    if last is None:  # all rounds were done before this process began
+        last = engine.evaluate(state.x)
+        state = state.after_evaluation(last, keeps_best=keeps_best)
+    ending = EvaluatedX.of(state.x, state.round, last)
+    verdict = judge(engine.evaluate, state.start, state.best, ending, last)
+    totals = replace(state.totals, full_evaluations=state.totals.full_evaluations + verdict.samples)
+    coordinator.state = replace(state, totals=totals)
+    last = replace(last, metrics=last.metrics | engine.test(state.x))
+    tested = replace(verdict.evaluation, metrics=verdict.evaluation.metrics | engine.test(verdict.chosen.x))
+    return last, replace(verdict, evaluation=tested)
 
 
 def _check_room(config: RunConfig, dimension: int) -> None:

@@ -26,7 +26,7 @@ from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState
-from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evaluate_clients
+from zofedht.server.evaluation.evaluate import Answer, Answered, central_evaluator, evaluate_clients
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
 from zofedht.server.overdue import told_when_overdue
@@ -85,7 +85,7 @@ class InProcessEngine:
 
     def evaluate(self, x: Vector) -> FullEvaluation:
         if self._central:
-            return FullEvaluation(self._central(x))
+            return self._central.evaluation(x)
 
         def ask(done: Collection[str]) -> dict[str, Answer]:
             return {one.name: self._evaluate_one(one, x) for one in self._members if one.name not in done}
@@ -95,7 +95,8 @@ class InProcessEngine:
 
     def _evaluate_one(self, member: Member, x: Vector) -> Answer:
         try:
-            return full_evaluation(self._objective(member.shard_index), x)
+            objective = self._objective(member.shard_index)
+            return Answered(full_evaluation(objective, x), len(objective))
         except ZofedhtError as error:
             return error
 

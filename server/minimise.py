@@ -13,7 +13,6 @@ from scipy.optimize import OptimizeResult
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.checks.finding import Case
 from zofedht.common.checks.radius import flat_advice, noise_advice
-from zofedht.common.checks.readings import noise_of
 from zofedht.common.choices import AUTO, UNSAID
 from zofedht.common.config.checking import plain
 from zofedht.common.config.run_config import RunConfig, dashed
@@ -30,7 +29,9 @@ from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
-from zofedht.server.evaluation.full_evaluation import comparable, evaluation_notes
+from zofedht.server.evaluation.compare import Comparison
+from zofedht.server.evaluation.full_evaluation import evaluation_notes
+from zofedht.server.evaluation.verdict import Verdict
 from zofedht.server.inprocess import InProcessEngine
 from zofedht.server.records.lost import count_lost
 from zofedht.server.records.run_folder import RunFolder
@@ -38,8 +39,6 @@ from zofedht.server.records.run_folder import RunFolder
 __all__ = ["RunResult", "run"]
 
 _WORTH_A_CHECK = 2_000  # evaluations: the check for noise takes 3, and some 100 more where there is noise
-
-_BEYOND_NOISE = 4.0  # standard deviations by which a loss must fall where noise hides the slopes
 
 Target = Objective | Callable[..., float]
 
@@ -49,8 +48,10 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
 
     x: Vector
     settings: Settings
+    last: Vector
     fun: float
     nfev: int
+    nfev_full: int
     nit: int
     success: bool
     status: int
@@ -58,6 +59,7 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
     history: list[dict[str, Any]]
     metrics: dict[str, float]
     lost: dict[str, Any]
+    comparison: Comparison | None
 
     def __repr__(self) -> str:
         # SciPy's own text would hold every round, and fails for empty metrics.
@@ -111,12 +113,15 @@ def run(
     Returns
     -------
     OptimizeResult
-        ``x`` (n,), ``settings`` (the values of named parameters), ``fun`` (the mean over clients of F on the whole
-        shard), ``nit`` (rounds), ``nfev`` (evaluations on one sample in all rounds), ``history`` (a mapping for each
-        round), ``metrics`` (the metrics of the last x), ``lost`` (slots that were lost and steps that were skipped, as
-        in summary.json), ``success``, ``status`` (0 or 1) and ``message``. ``success`` is False, and ``message`` tells
-        why, when the rounds fail, the loss ends above its start, the search for a step size is not over, or different
-        clients evaluated the first and the last x. Then x is that of the last good round.
+        ``x`` (n,), the best x that was evaluated in full, ``settings`` (the values of named parameters at x), and
+        ``last`` (n,), the x of the last round; ``fun`` (the mean over clients of F on the whole shard at x), ``nit``
+        (rounds), ``nfev`` (evaluations on one sample in all rounds), ``nfev_full`` (those of full evaluations),
+        ``history`` (a mapping for each round), ``metrics`` (the metrics of x), ``lost`` (slots that were lost and steps
+        that were skipped, as in summary.json), ``comparison`` (x against the start, a ``Comparison``), ``success``,
+        ``status`` (0 or 1) and ``message``.
+
+        ``success`` says that x is better than the start by more than the noise of the answers. Else ``message`` tells
+        why. When the rounds fail, x is the best until then.
 
     Raises
     ------
@@ -131,8 +136,8 @@ def run(
     --------
     >>> import numpy as np
     >>> result = run(lambda x: float(np.sum((x - 3.0) ** 2)), x0=np.zeros(5), rounds=60)
-    >>> result.success, result.message, bool(np.all(np.abs(result.x - 3.0) < 0.1))
-    (True, 'all 60 rounds are done', True)
+    >>> result.success, bool(np.all(np.abs(result.x - 3.0) < 0.1))
+    (True, True)
     """
     objectives = _objectives(objective, x0, samples, bounds, scale, parameters)
     chosen = _config(config, options, objective, objectives)
@@ -162,11 +167,10 @@ def run(
         except (RoundError, ObjectiveError) as error:
             if not engine.begun:
                 raise
-            return _result(state, history, {}, str(error), success=False, local_steps=steps)
-    message, success = _verdict(chosen, done)
+            return _result(state, history, None, str(error), success=False, local_steps=steps)
+    message, success = _outcome(chosen, done)
     if (chosen.objective or objectives is not None) and not chosen.asks_points:
-        message, drowned = _with_advice(message, engine.case_at(start), done)
-        success = success and not drowned
+        message = _with_advice(message, engine.case_at(start), done)
     message = "; ".join(
         [
             message,
@@ -174,7 +178,7 @@ def run(
             *evaluation_notes(done.first, done.last),
         ]
     )
-    return _result(done.state, history, done.final, message, success=success, local_steps=steps)
+    return _result(done.state, history, done.verdict, message, success=success, local_steps=steps)
 
 
 def _lost_notes(history: Sequence[dict[str, Any]], what: str) -> list[str]:
@@ -185,54 +189,59 @@ def _lost_notes(history: Sequence[dict[str, Any]], what: str) -> list[str]:
     return [f"{' and '.join(counts)}, most often: {lost['reason']}"] if counts else []
 
 
-def _with_advice(message: str, case: Case, done: Result) -> tuple[str, bool]:
-    """Return the message with advice on an F that is flat or noisy at the start, and whether noise drowned the slopes.
-
-    A loss that has fallen by far more than the noise has followed slopes all the same.
-    """
-    before, after = done.initial["train_loss"], done.final.get("train_loss")
+def _with_advice(message: str, case: Case, done: Result) -> str:
+    """Return the message with advice on an F that is flat or noisy at the start."""
+    before, after = done.initial["train_loss"], done.last.metrics.get("train_loss")
     worth_a_check = done.state.totals.evaluations >= _WORTH_A_CHECK
     try:
         if after == before and (flat := flat_advice(case, farther=worth_a_check)):
-            return f"the loss is still {before:g}: {flat}", False
+            return f"the loss is still {before:.4g}: {flat}"
         noise = noise_advice(case) if worth_a_check else ""
-        drowned = bool(noise) and not before - (math.nan if after is None else after) > _BEYOND_NOISE * noise_of(case)
     except USER_ERRORS as error:  # an error of the user's code must not hide x
-        return f"{message}; the check for noise failed: {raised_by_objective(error)}", False
-    return (f"{message}; {noise}" if noise else message), drowned
+        return f"{message}; the check for noise failed: {raised_by_objective(error)}"
+    return f"{message}; {noise}" if noise else message
 
 
-def _verdict(config: RunConfig, done: Result) -> tuple[str, bool]:
+def _outcome(config: RunConfig, done: Result) -> tuple[str, bool]:
     """Return the message, and whether the run is a success."""
-    rounds, found = done.state.round, done.state.auto.step_found
+    rounds, found, verdict = done.state.round, done.state.auto.step_found, done.verdict
     spent = config.is_spent(done.state.totals.evaluations)
-    if not comparable(done.first, done.last):
-        fun = "" if done.last.metrics else "; fun is the mean loss of the last round's probes"
-        return f"{rounds} rounds are done, but it is unknown whether they lowered the loss{fun}", False
-    before, after = done.initial["train_loss"], done.final["train_loss"]
+    ended = f"all {config.rounds} rounds are done"
+    if spent:
+        ended = f"the budget of {config.budget:,} evaluations is spent"
+    elif 0 < rounds < config.rounds:
+        ended = f"another round would spend more than epsilon = {config.epsilon:g}; {rounds} rounds are done"
+    if verdict.success:
+        earlier = verdict.chosen.round < rounds
+        return f"{ended}; x is the best that was evaluated, of round {verdict.chosen.round}" if earlier else ended, True
+    compared = verdict.comparison
+    kept = "; x is the start" if verdict.chosen.round == 0 else ""
+    if not (done.last.metrics and verdict.most_sites_tell and compared is not None):
+        return f"{ended}, but it is unknown whether they lowered the loss{kept}", False
+    before, after = done.initial["train_loss"], done.last.metrics.get("train_loss", math.nan)
     if done.state.auto.searching and not after < before:
         return (
             f"the search for a step (step_size = auto) took the whole run, {rounds} round{'s' if rounds > 1 else ''};"
             f" give the run {'a larger budget' if spent else 'more rounds'}, or step_size as a number"
         ), False
     if config.asks_points and not after < before:  # NaN too
-        return f"the loss went from {before:g} to {after:g}: no candidate of {rounds} rounds was better", False
+        return f"the loss went from {before:.4g} to {after:.4g}: no candidate of {rounds} rounds was better", False
     if after == before:
         return (
-            f"the loss is still {before:g}: no step led lower; where the function is flat as far as the radius"
+            f"the loss is still {before:.4g}: no step led lower; where the function is flat as far as the radius"
             f" ({config.radius:g}) reaches, a larger radius shows its slopes"
         ), False
-    if not after < before:  # NaN too
-        step, way_out = "", "a smaller step_size"
-        if found is not None:
-            step = f" with the step that step_size = auto found, {found:g}"
-            way_out = "a number below that, or a larger radius where the function is noisy,"
-        return f"the loss went from {before:g} to {after:g}{step}; {way_out} usually cures this", False
-    if spent:
-        return f"the budget of {config.budget:,} evaluations is spent", True
-    if 0 < rounds < config.rounds:
-        return f"another round would spend more than epsilon = {config.epsilon:g}; {rounds} rounds are done", True
-    return f"all {config.rounds} rounds are done", True
+    if verdict.which != "start" and compared.gain > 0.0 and compared.these_sites is not None:
+        low, high = compared.these_sites
+        return (
+            f"{ended}, but the noise of the answers hides whether x is better than the start: the gain is"
+            f" {compared.gain:.4g}, {low:.4g} to {high:.4g} (95%)"
+        ), False
+    step, way_out = "", "a smaller step_size"
+    if found is not None:
+        step = f" with the step that step_size = auto found, {found:g}"
+        way_out = "a number below that, or a larger radius where the function is noisy,"
+    return f"the loss went from {before:.4g} to {after:.4g}{step}{kept}; {way_out} usually cures this", False
 
 
 class _Engine(InProcessEngine):
@@ -286,29 +295,35 @@ def _config(
             given.setdefault("clients-per-round", min(count, config.clients_per_round))
         if default and steps and isinstance(given["clients-per-round"], int) and given["clients-per-round"] <= count:
             given.setdefault("sampling", "without-replacement")  # where all clients take part, each does so once
-        given.setdefault("evaluate-every", 0)  # evaluations are expensive: the probes give the loss of a round
     rows = given.get("dataset")
-    if not are_rows(rows):
-        return RunConfig.from_mapping(config.to_mapping() | given)
-    config = RunConfig.from_mapping(config.to_mapping() | given | {"dataset": "DataFrame"})
-    return config.replace(dataset=keep_rows(rows, rules_of(config)))
+    if are_rows(rows):
+        config = RunConfig.from_mapping(config.to_mapping() | given | {"dataset": "DataFrame"})
+        return config.replace(dataset=keep_rows(rows, rules_of(config)))
+    chosen = RunConfig.from_mapping(config.to_mapping() | given)
+    if objectives is not None and chosen.to_mapping()["evaluate-every"] == UNSAID:
+        chosen = chosen.replace(evaluate_every=chosen.affordable_every)
+    return chosen
 
 
 def _result(
     state: ServerState,
     history: list[dict[str, Any]],
-    metrics: dict[str, float],
+    verdict: Verdict | None,
     message: str,
     *,
     success: bool,
     local_steps: int,
 ) -> RunResult:
-    last = history[-1]["train_loss"] if history else math.nan
+    probed = history[-1]["train_loss"] if history else math.nan
+    best = state.best if verdict is None else verdict.chosen
+    metrics = {} if verdict is None else verdict.evaluation.metrics
     return RunResult(
-        x=state.user_x,
-        settings=state.settings,
-        fun=metrics.get("train_loss", last),
+        x=state.user_x if best is None else state.in_user_units(best.x),
+        settings=state.settings if best is None else state.settings_at(best.x),
+        last=state.user_x,
+        fun=metrics.get("train_loss", probed if best is None else float(best.losses.mean())),
         nfev=state.totals.evaluations,
+        nfev_full=state.totals.full_evaluations,
         nit=state.round,
         success=success,
         status=0 if success else 1,
@@ -316,4 +331,5 @@ def _result(
         history=history,
         metrics=metrics,
         lost=count_lost(history, local_steps),
+        comparison=None if verdict is None else verdict.comparison,
     )

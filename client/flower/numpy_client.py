@@ -92,8 +92,9 @@ class ZofedhtClient(NumPyClient):
         asked = [part.scalars for part in unbundled(config, [])]
         if len(asked) == 1:
             return self._evaluate_one(parameters, config)
-        answers = [Encoded([], self._evaluate_one(parameters, one)[2]) for one in asked]
-        return math.nan, 0, bundled(answers).scalars
+        answers = [self._evaluate_one(parameters, one) for one in asked]
+        samples = sum(count for _, count, _ in answers)
+        return math.nan, samples, bundled([Encoded([], told) for _, _, told in answers]).scalars
 
     def _evaluate_one(self, parameters: NDArrays, config: Config) -> tuple[float, int, Config]:
         question = decode(Question, config)

@@ -448,10 +448,13 @@ class Keys:
     round_timeout: float = _key(300.0, "longest wait for the replies of a round", unit="seconds", rule=positive())
     # output
     evaluate_every: int = _key(
-        1,
-        "rounds between full evaluations; 0, and for your own objective: only of the first and the last x",
+        UNSAID,
+        "rounds between full evaluations, whose best x is kept; 0: only of the first and the last x; default: 1, for"
+        " your own objective 10, or more where clients are many and rounds short",
         unit="rounds",
-        rule=at_least(0),
+        rule=default_or(at_least(0)),
+        kind=int,
+        otherwise=lambda config: config.affordable_every if config.objective else 1,
     )
     checkpoint_every: int = _key(
         10, "rounds between checkpoints; the last round always has one", unit="rounds", rule=at_least(1)

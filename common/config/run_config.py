@@ -27,6 +27,8 @@ __all__ = ["FREE_KEYS", "START_WEIGHT", "RunConfig", "Scalar", "dashed"]
 START_WEIGHT = 0.3
 """What subspace-weight = auto starts from, and never exceeds."""
 
+_ROUNDS_BETWEEN = 10
+
 _PAPER_STEP = 1.0
 """The first step size of a built-in model, unless given: the paper's."""
 
@@ -250,12 +252,22 @@ class RunConfig(Keys):
         return math.ceil(self.row.warm_up * rounds)
 
     @property
-    def evaluates_every(self) -> int:
-        """Rounds between full evaluations, 0: none but the first and the last.
+    def affordable_every(self) -> int:
+        """Rounds between full evaluations of somebody else's objective, unless they are given.
 
-        A black box's evaluations are the user's: in between its probes must do.
+        Ten, or more where full evaluations of an F without samples would cost more than a tenth of the rounds.
         """
-        return 0 if self.objective else self.evaluate_every
+        points = 2 * self.slopes_per_step if self.slope == "central" else self.slopes_per_step + 1
+        of_round = max(1, self.clients_per_round * self.local_steps * points)
+        return max(_ROUNDS_BETWEEN, math.ceil(_ROUNDS_BETWEEN * self.num_clients / of_round))
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the run returns its best x: which one that is tells something of the clients' losses.
+
+        With privacy or secure aggregation the last x is returned, which depends on what is hidden or noisy alone.
+        """
+        return self.privacy == "none" and not self.secure_aggregation
 
     @property
     def server_has_rows(self) -> bool:

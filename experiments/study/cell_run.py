@@ -58,7 +58,7 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
     except RoundError as error:
         failed = str(error)
     else:
-        initial, final = result.initial.get("train_loss"), dict(result.final)
+        initial, final = result.initial.get("train_loss"), dict(result.last.metrics)
         evaluations, rounds = result.state.totals.evaluations, result.state.round
     summary = {
         "final_train_loss": _finite(final.get("train_loss")),

@@ -102,7 +102,7 @@ class Panel:
 def final_loss(config: RunConfig, liars: int, lie: str) -> float:
     """Return the final training loss, infinite where the run could not go on."""
     try:
-        return conduct(config, LyingEngine(config, liars, lie)).final["train_loss"]
+        return conduct(config, LyingEngine(config, liars, lie)).last.metrics["train_loss"]
     except RoundError:
         return float("inf")
 

@@ -294,6 +294,8 @@ class Coordinator:
         following = replace(state, totals=totals)
         due = self._evaluate is not None and self._evaluation_is_due(following)
         evaluation = self.evaluation = self._evaluate(following.x) if self._evaluate and due else None
+        if evaluation is not None:
+            following = following.after_evaluation(evaluation, keeps_best=self.config.keeps_best)
         outcome = replace(
             outcome,
             failures=(*self._failures, *outcome.failures),
@@ -314,10 +316,11 @@ class Coordinator:
         now = self._clock()
         elapsed, self._mark = now - self._mark, now
         up, down = (sum(counts[way] for counts in traffic.values()) for way in (0, 1))
-        return Totals(totals.evaluations, totals.bytes_up + up, totals.bytes_down + down, totals.seconds + elapsed)
+        sums = {"bytes_up": totals.bytes_up + up, "bytes_down": totals.bytes_down + down}
+        return replace(totals, **sums, seconds=totals.seconds + elapsed)
 
     def _evaluation_is_due(self, state: ServerState) -> bool:
-        every = self.config.evaluates_every
+        every = self.config.evaluate_every
         return self._finished(state) or (every > 0 and state.round % every == 0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from zofedht.common.wire.messages import NO_BASIS
 from zofedht.server.auto import AutoState, begin
 from zofedht.server.core.pool import Pool
 from zofedht.server.core.server_step import Moments
+from zofedht.server.evaluation.full_evaluation import FullEvaluation
+from zofedht.server.evaluation.incumbent import EvaluatedX, better_of
 from zofedht.server.minimizers.search import Problem, Search, begin_search
 from zofedht.server.privacy import Exposure
 
@@ -31,6 +33,7 @@ class Totals:
     bytes_up: int = 0
     bytes_down: int = 0
     seconds: float = 0.0
+    full_evaluations: int = 0  # single-sample evaluations of full evaluations, which the algorithm did not ask for
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,31 @@ class ServerState:
     exposure: Exposure = field(default_factory=Exposure)  # what the accountant of privacy counts
     secret: str = ""  # what the server's own noise is drawn from, under central privacy; hexadecimal digits
     auto: AutoState = field(default_factory=AutoState)  # what the rules for step sizes and the weight remember
+    start: EvaluatedX | None = None  # x_0 and its losses
+    best: EvaluatedX | None = None  # the x with the lowest loss of all that were evaluated in full
 
     @property
     def user_x(self) -> Vector:
-        """x in the user's units, (n,): what is exported."""
-        return self.x if self.units is None else self.units.to_user(self.x)
+        """x in the user's units, (n,)."""
+        return self.in_user_units(self.x)
+
+    def in_user_units(self, x: Vector) -> Vector:
+        """Return another x of this run in the user's units, (n,)."""
+        return x if self.units is None else self.units.to_user(x)
+
+    def after_evaluation(self, evaluation: FullEvaluation, *, keeps_best: bool) -> ServerState:
+        """Return the state that remembers a full evaluation of its x: what it cost, and the best x, where one is kept.
+
+        In round 0 x is the start.
+        """
+        found = EvaluatedX.of(self.x, self.round, evaluation)
+        spent = self.totals.full_evaluations + evaluation.samples
+        return replace(
+            self,
+            start=self.start if self.round else found,
+            best=better_of(self.best, found) if keeps_best else None,
+            totals=replace(self.totals, full_evaluations=spent),
+        )
 
     @property
     def space(self) -> Space | None:
@@ -67,7 +90,11 @@ class ServerState:
     @property
     def settings(self) -> Settings:
         """The user's values of the parameters by name; empty where they have no names."""
-        return {} if (space := self.space) is None else space.settings(self.user_x)
+        return self.settings_at(self.x)
+
+    def settings_at(self, x: Vector) -> Settings:
+        """Return the user's values at another x of this run."""
+        return {} if (space := self.space) is None else space.settings(self.in_user_units(x))
 
     @property
     def rank(self) -> int:

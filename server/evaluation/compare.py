@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -63,6 +64,24 @@ class Comparison:
         """Whether the gain is above 0 by more than its uncertainty: for sites like these, else for these sites."""
         interval = self.sites_like_these or self.these_sites
         return interval is not None and interval[0] > 0.0
+
+    @property
+    def better_here(self) -> bool:
+        """Whether the gain of these sites is above 0 by more than the noise of their answers."""
+        return self.these_sites is not None and self.these_sites[0] > 0.0
+
+    def about(self) -> dict[str, Any]:
+        """Return all of it but the gains of single sites, for a JSON file."""
+        return {
+            "gain": self.gain,
+            "these_sites": None if self.these_sites is None else list(self.these_sites),
+            "sites_like_these": None if self.sites_like_these is None else list(self.sites_like_these),
+            "noise": self.noise,
+            "wins": self.wins,
+            "losses": self.losses,
+            "worst": self.worst,
+            "lost": list(self.lost),
+        }
 
     def __str__(self) -> str:
         if not self.sites:

@@ -6,6 +6,7 @@ The rule for a client that cannot evaluate x is here, the same for every engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,10 +18,18 @@ from zofedht.common.shards import held_out_objective, train_objective
 from zofedht.common.typing import Vector
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics, Unevaluated, who_is_missing
 
-__all__ = ["Answer", "CentralEvaluator", "central_evaluator", "evaluate_clients", "mean_over_clients"]
+__all__ = ["Answer", "Answered", "CentralEvaluator", "central_evaluator", "evaluate_clients", "mean_over_clients"]
 
-Answer = Metrics | Exception
-"""A client's metrics, or why there are none: an ObjectiveError where its evaluation failed, else it was lost."""
+
+class Answered(NamedTuple):
+    """A client's metrics, and the samples that they are the mean of."""
+
+    metrics: Metrics
+    samples: int
+
+
+Answer = Answered | Exception
+"""What a client answered, or why it did not: an ObjectiveError where its evaluation failed, else it was lost."""
 
 _NOT_THERE = "not connected, or still busy with earlier work"
 
@@ -43,6 +52,10 @@ class CentralEvaluator:
         # A diverged x gives inf or NaN, which the history says; it is no error of the evaluation.
         with one_thread(), np.errstate(over="ignore", invalid="ignore"):
             return {f"train_{name}": value for name, value in self._train.evaluate(x).items()}
+
+    def evaluation(self, x: Vector) -> FullEvaluation:
+        """Return the metrics as a full evaluation."""
+        return FullEvaluation(self(x), samples=len(self._train))
 
     def test(self, x: Vector) -> Metrics:
         """Return the same metrics of the test set, as test_loss and test_accuracy."""
@@ -85,7 +98,7 @@ def evaluate_clients(
         if answers and len(done) == len(answers):
             break
         answers |= ask(done)
-    good = {name: answer for name, answer in answers.items() if not isinstance(answer, Exception)}
+    good = {name: answer for name, answer in answers.items() if isinstance(answer, Answered)}
     failed = {name: answer for name, answer in answers.items() if isinstance(answer, Exception)}
     failed |= {name: ConnectionError(_NOT_THERE) for name in known if name not in answers}
     missing = tuple(
@@ -96,7 +109,14 @@ def evaluate_clients(
             f"x could not be evaluated by all clients ({who_is_missing(missing)}); the run stops since on-error = stop"
             " (another one leaves such clients out, and a run that has begun can be resumed with it)"
         )
-    metrics = mean_over_clients({f"train_{key}": value for key, value in row.items()} for row in good.values())
-    told = dict.fromkeys(key for row in good.values() for key in row)
-    lacking = {key: tuple(name for name, row in good.items() if key not in row) for key in told}
-    return FullEvaluation(metrics, tuple(good), missing, {key: names for key, names in lacking.items() if names})
+    metrics = mean_over_clients({f"train_{key}": value for key, value in one.metrics.items()} for one in good.values())
+    told = dict.fromkeys(key for one in good.values() for key in one.metrics)
+    lacking = {key: tuple(name for name, one in good.items() if key not in one.metrics) for key in told}
+    return FullEvaluation(
+        metrics,
+        tuple(good),
+        missing,
+        {key: names for key, names in lacking.items() if names},
+        losses=tuple(one.metrics["loss"] for one in good.values()),
+        samples=sum(one.samples for one in good.values()),
+    )

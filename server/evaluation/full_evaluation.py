@@ -35,12 +35,17 @@ class Unevaluated:
 
 @dataclass(frozen=True)
 class FullEvaluation:
-    """Metrics, empty where nobody could evaluate, and whose mean they are; the server's own rows are no client's."""
+    """Metrics, empty where nobody could evaluate, and whose mean they are; the server's own rows are no client's.
+
+    ``losses`` are those of the ``clients``, and ``samples`` is how many evaluations on one sample gave all this.
+    """
 
     metrics: Metrics
     clients: tuple[str, ...] = ()
     missing: tuple[Unevaluated, ...] = ()
     partial: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # metrics that some clients lack, with these
+    losses: tuple[float, ...] = ()
+    samples: int = 0
 
     def about(self) -> dict[str, Any]:
         """Return who was evaluated, and who was not, for a JSON file."""
@@ -99,7 +104,7 @@ def comparable(first: FullEvaluation, last: FullEvaluation) -> bool:
 
 def evaluation_summary(first: FullEvaluation, last: FullEvaluation) -> dict[str, Any]:
     """Return the part of summary.json that says on how many clients x was evaluated, and on which it was not."""
-    both = {"initial": first, "final": last}
+    both = {"initial": first, "last": last}
     return {
         "evaluated_clients": {when: len(evaluation.clients) for when, evaluation in both.items()},
         "unevaluated": {when: [asdict(one) for one in evaluation.missing] for when, evaluation in both.items()},

@@ -12,9 +12,9 @@ from scipy.optimize import OptimizeResult
 from zofedht.common.errors import FleetError
 from zofedht.common.space.kinds import Setting, Settings
 from zofedht.common.typing import Matrix, Vector
+from zofedht.server.evaluation.compare import Comparison, comparison
 from zofedht.server.fleet.campaign import Campaign, checked_points
 from zofedht.server.fleet.candidates import Best
-from zofedht.server.evaluation.compare import Comparison, comparison
 from zofedht.server.fleet.gathering import Gathering, gathered_map
 from zofedht.server.minimizers.minimize import minimize
 

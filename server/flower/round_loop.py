@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import queue
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from operator import itemgetter
 
@@ -38,7 +38,7 @@ from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.selection import in_turn
 from zofedht.server.core.state import ServerState
 from zofedht.server.core.traffic import Traffic
-from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evaluate_clients
+from zofedht.server.evaluation.evaluate import Answer, Answered, central_evaluator, evaluate_clients
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
 from zofedht.server.flower.proxies import evaluate_later, fit_later
@@ -205,7 +205,7 @@ class FlowerRounds(Server):
         Some have round-timeout for all their tries together; as long as nobody has answered, each try has its own.
         """
         if self._central:
-            return FullEvaluation(self._central(x))
+            return self._central.evaluation(x)
         if not self._config.clients_tell_losses:
             return FullEvaluation({"train_loss": math.nan})
         deadline, together = math.inf, True
@@ -300,12 +300,13 @@ def _answers(group: Sequence[_Question], future: Future[EvaluateRes]) -> list[tu
             raise MessageError(f"answered for {len(told)} clients, asked were {len(group)}")
     except Exception as error:  # Flower's reader raises what it meets
         return [(name, error) for name in names]
-    return [(name, _metrics(metrics)) for name, metrics in zip(names, told, strict=True)]
+    samples = iter([max(0, result.num_examples)])  # of the whole group: counted for the first that has an answer
+    return [(name, _metrics(metrics, samples)) for name, metrics in zip(names, told, strict=True)]
 
 
-def _metrics(told: Mapping[str, Scalar]) -> Answer:
+def _metrics(told: Mapping[str, Scalar], samples: Iterator[int]) -> Answer:
     try:
-        return decode_metrics(told)
+        return Answered(decode_metrics(told), next(samples, 0))
     except ZofedhtError as error:
         return error
 

@@ -69,9 +69,9 @@ def serve(
     *,
     report: Callable[[str], None],
     listening: Callable[[int], None],
-    over: Callable[[Result, RunFolder], None] = lambda result, folder: None,
-) -> tuple[Result, RunFolder]:
-    """Listen, wait for clients, run to the end and dismiss the clients.
+    over: Callable[[dict[str, Any], RunFolder], None] = lambda summary, folder: None,
+) -> dict[str, Any]:
+    """Listen, wait for clients, run to the end, dismiss the clients and return the summary of the run.
 
     The clients of an interrupted run are not dismissed: they come back when it is resumed.
 
@@ -85,7 +85,7 @@ def serve(
     listening : callable
         Gets the port.
     over : callable
-        Gets the result and its folder before late clients are waited for.
+        Gets the summary and the folder before late clients are waited for.
 
     Raises
     ------
@@ -112,8 +112,8 @@ def serve(
         server, port = start_grpc_server(options.address, join, tls=options.tls)
         listening(port)
         try:
-            result = _finished(config, folder, state)
-            if result is None:
+            summary = _finished(config, folder, state)
+            if summary is None:
                 service.wait(options.min_clients, options.settle if state is not None or count == 0 else 0.0)
                 if state is None:
                     config = service.begin(folder)
@@ -121,16 +121,16 @@ def serve(
                     folder.remember_source(source_digest(config))
                 service.keep_sources(folder)
                 service.deal(folder)
-                result = _run(config, service, folder, state)
+                summary = _run(config, service, folder, state).summary
             service.roster.dismiss()
-            over(result, folder)
+            over(summary, folder)
             service.see_off(options.linger)
         finally:
             service.roster.hang_up()
             server.stop(_FAREWELL_SECONDS)
             if health is not None:
                 health.stop(grace=None)
-    return result, folder
+    return summary
 
 
 def _changes(folder: RunFolder, config: RunConfig, keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -328,11 +328,11 @@ class _Service:
             self.roster.deal(shard_sizes(self._config), folder.dealt_shards(), folder.remember_shards)
 
 
-def _finished(config: RunConfig, folder: RunFolder, state: ServerState | None) -> Result | None:
-    """Return the result of a resumed run without remaining rounds, or None."""
+def _finished(config: RunConfig, folder: RunFolder, state: ServerState | None) -> dict[str, Any] | None:
+    """Return the summary of a resumed run without remaining rounds, or None."""
     if state is None or not Coordinator(config, state).finished or not folder.summary_file.exists():
         return None
-    return Result(state, folder.summary())
+    return folder.summary()
 
 
 def _run(config: RunConfig, service: _Service, folder: RunFolder, state: ServerState | None) -> Result:

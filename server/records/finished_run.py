@@ -7,7 +7,7 @@ import functools
 import io
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from zofedht.common.typing import Vector
 from zofedht.server.records.checkpoint import load_newest
 from zofedht.server.records.files import replace_file
 from zofedht.server.records.history import read_history
-from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 __all__ = ["EXPORTS", "FinishedRun", "export", "load_run"]
 
@@ -35,9 +35,14 @@ class FinishedRun:
     path : Path
     config : RunConfig
     x : (n,)
-        The final x in the user's units. For an interrupted run, the x of its newest checkpoint.
+        The x that the run returns, in the user's units: the best that was evaluated in full. For an interrupted run,
+        the best until its newest checkpoint.
+    last : (n,)
+        The x of the last round.
     settings : dict
         The values of named parameters at x; empty where they have no names.
+    last_settings : dict
+        Those at the last x.
     summary : dict
         summary.json; empty for an interrupted run.
     """
@@ -45,7 +50,9 @@ class FinishedRun:
     path: Path
     config: RunConfig
     x: Vector
+    last: Vector
     settings: Settings
+    last_settings: Settings
     summary: dict[str, Any]
 
     @functools.cached_property
@@ -88,11 +95,23 @@ def load_run(path: str | Path) -> FinishedRun:
     config = RunConfig.from_mapping(load_toml(folder.config_file))
     summary = folder.summary() if folder.summary_file.exists() else {}
     if not folder.checkpoints.is_dir():  # a copy without checkpoints
-        settings = summary.get("settings") or {}
-        return FinishedRun(folder.path, config, _vector(folder.vector_file), settings, summary)
+        x, last = _vector(folder.vector_file), folder.last_file
+        last_x = _vector(last) if last.exists() else x
+        settings = [summary.get(which) or {} for which in ("settings", "last_settings")]
+        return FinishedRun(folder.path, config, x, last_x, settings[0], settings[1], summary)
     state = load_newest(folder.checkpoints, config)
     done = summary.get("rounds") == state.round  # else the run was resumed and interrupted
-    return FinishedRun(folder.path, config, state.user_x, state.settings, summary if done else {})
+    kept = {"start": state.start, "best": state.best}.get(summary["x_is"] if done else "best")
+    x = state.x if kept is None else kept.x
+    return FinishedRun(
+        path=folder.path,
+        config=config,
+        x=state.in_user_units(x),
+        last=state.user_x,
+        settings=state.settings_at(x),
+        last_settings=state.settings,
+        summary=summary if done else {},
+    )
 
 
 def _vector(path: Path) -> Vector:
@@ -133,8 +152,8 @@ EXPORTS: dict[str, Callable[[FinishedRun], bytes]] = {".npz": _npz, ".csv": _csv
 object with ``x``, the settings and scores."""
 
 
-def export(run: FinishedRun, out: Path) -> None:
-    """Write x in the format of the file's ending; every number reads back as the same float64.
+def export(run: FinishedRun, out: Path, *, last: bool = False) -> None:
+    """Write x, or the last x, in the format of the file's ending; every number reads back as the same float64.
 
     Raises DataError for an unknown ending, or when the file cannot be written.
     """
@@ -143,4 +162,9 @@ def export(run: FinishedRun, out: Path) -> None:
         raise DataError(f"--out must end in {', '.join(EXPORTS)}, got {out.name!r}")
     if not out.parent.is_dir():
         raise DataError(f"{out} cannot be written: there is no folder {out.parent}")
-    replace_file(out, write(run))
+    replace_file(out, write(_of_last(run) if last else run))
+
+
+def _of_last(run: FinishedRun) -> FinishedRun:
+    of_last = {"final_train_loss": run.summary.get("last_train_loss"), "x_sha256": sha256_of_x(run.last)}
+    return replace(run, x=run.last, settings=run.last_settings, summary=run.summary | of_last)

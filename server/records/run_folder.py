@@ -26,6 +26,7 @@ from zofedht.server.core.fallbacks import count_fallbacks
 from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, evaluation_summary
+from zofedht.server.evaluation.verdict import Verdict
 from zofedht.server.privacy import Account
 from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, write_checkpoint
 from zofedht.server.records.clients import ClientLog
@@ -58,6 +59,7 @@ class RunFolder:
         self.history_file = path / "history.jsonl"
         self.summary_file = path / "summary.json"
         self.vector_file = path / "x.npy"
+        self.last_file = path / "x-last.npy"
         self.picture_file = path / "loss.png"
         self.clients = ClientLog(path / "clients.jsonl")
         self._lock = FolderLock(path / "run.lock")
@@ -211,24 +213,29 @@ class RunFolder:
         """Write a checkpoint now."""
         write_checkpoint(self.checkpoints, state, config)
 
-    def finish(self, config: RunConfig, state: ServerState, final: FullEvaluation) -> dict[str, Any]:
+    def finish(self, config: RunConfig, state: ServerState, last: FullEvaluation, verdict: Verdict) -> dict[str, Any]:
         """Write the last checkpoint, x.npy and summary.json; return the summary."""
         self.save(config, state)
-        vector = io.BytesIO()
-        np.save(vector, state.user_x, allow_pickle=False)
-        replace_file(self.vector_file, vector.getvalue())
+        x = state.in_user_units(verdict.chosen.x)
+        for path, vector in ((self.vector_file, x), (self.last_file, state.user_x)):
+            content = io.BytesIO()
+            np.save(content, vector, allow_pickle=False)
+            replace_file(path, content.getvalue())
         rows = read_history(self.history_file) if self.history_file.exists() else []
-        about, metrics = self._about(), final.metrics
+        about, metrics = self._about(), verdict.evaluation.metrics
         initial = FullEvaluation.kept(about.get("initial", {}), about.get("initial_evaluation", {}))
         summary = {
             "initial_train_loss": initial.metrics.get("train_loss"),
             "final_train_loss": metrics.get("train_loss"),
+            "last_train_loss": last.metrics.get("train_loss"),
             "final_train_accuracy": metrics.get("train_accuracy"),
             "test_accuracy": metrics.get("test_accuracy"),
             "final_metrics": dict(metrics),
-            **evaluation_summary(initial, final),
+            **verdict.about(),
+            **evaluation_summary(initial, last),
             "rounds": state.round,
             "evaluations": state.totals.evaluations,
+            "full_evaluations": state.totals.full_evaluations,
             "bytes_up": state.totals.bytes_up,
             "bytes_down": state.totals.bytes_down,
             "seconds": round(state.totals.seconds, 3),
@@ -236,11 +243,12 @@ class RunFolder:
             "fallbacks": count_fallbacks(rows),
             "outliers": summed_outliers(rows),
             "lost": count_lost(rows, config.local_steps),
-            "at_bounds": _at_bounds(state),
+            "at_bounds": _at_bounds(state, verdict.chosen.x),
             "slope_rounding": resolution(config.slope_range) / 2 if config.secure_aggregation else 0.0,
             "privacy": Account(config).about(state.exposure),
-            "settings": state.settings,
-            "x_sha256": sha256_of_x(state.user_x),
+            "settings": state.settings_at(verdict.chosen.x),
+            "last_settings": state.settings,
+            "x_sha256": sha256_of_x(x),
             "engine": self._engine(),
             "config": config.to_mapping(),
         }
@@ -262,10 +270,10 @@ class RunFolder:
         return f"picture: {self.picture_file}"
 
 
-def _at_bounds(state: ServerState) -> dict[str, int]:
+def _at_bounds(state: ServerState, x: Vector) -> dict[str, int]:
     if state.units is None or not state.units.bounded:
         return {}
-    found, free = state.units.at_bounds(state.x)
+    found, free = state.units.at_bounds(x)
     return {"parameters": found, "of": free}
 
 
@@ -277,4 +285,6 @@ def _finite(value: Any) -> Any:
     """Return a tree of mappings with None in place of NaN and inf, which JSON lacks."""
     if isinstance(value, Mapping):
         return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -73,19 +73,17 @@ def _metrics(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _advice(summary: Mapping[str, Any]) -> list[str]:
-    before, after = summary["initial_train_loss"], summary["final_train_loss"]
+    before, after = summary["initial_train_loss"], summary["last_train_loss"]
     if summary["evaluation_notes"]:  # means over different clients do not compare
         return []
     if before is None or (after is not None and after <= before):  # JSON has no NaN: it is None
         return []
-    config = RunConfig.from_mapping(summary["config"])
+    last, config = f"{'':16}it rose to {_number(after)} in the end", RunConfig.from_mapping(summary["config"])
     if config.asks_points:
-        return ["                it rose: no candidate was better; more rounds, or a larger batch-size, may help"]
+        return [f"{last}: no candidate was better; more rounds, or a larger batch-size, may help"]
     if config.step_is_auto:
-        return [
-            "                it rose: a larger radius where evaluations are noisy, or step-size as a number, may help"
-        ]
-    return ["                it rose: a smaller step-size, or step-size=auto, which measures one, usually cures this"]
+        return [f"{last}: a larger radius where evaluations are noisy, or step-size as a number, may help"]
+    return [f"{last}: a smaller step-size, or step-size=auto, which measures one, usually cures this"]
 
 
 def _changes(counts: Mapping[str, int]) -> list[str]:

@@ -82,7 +82,7 @@ def test_the_summary_tells_of_the_run(tmp_path: Path):
     promised = {"initial_train_loss", "final_train_loss", "final_train_accuracy", "test_accuracy", "rounds"}
     promised |= {"evaluations", "bytes_up", "bytes_down", "seconds", "x_sha256", "config"}
     assert promised <= set(found)
-    assert found["x_sha256"] == sha256_of_x(expected.state.x)
+    assert found["x_sha256"] == sha256_of_x(expected.x)
     assert found["final_train_loss"] == expected.final["train_loss"]
     assert found["test_accuracy"] == expected.final["test_accuracy"]
     assert found["config"] == small().to_mapping()
@@ -131,7 +131,7 @@ def test_compare_begins_at_one_start(tmp_path: Path, capsys: Captured):
     assert len({summary(out / name)["initial_train_loss"] for name in names}) == 1
     assert len({summary(out / name)["x_sha256"] for name in names}) == 3
     for name in names:
-        assert summary(out / name)["x_sha256"] == sha256_of_x(run_in_process(small(algorithm=name)).state.x)
+        assert summary(out / name)["x_sha256"] == sha256_of_x(run_in_process(small(algorithm=name)).x)
 
 
 def test_plot_draws_several_runs_into_one_file(tmp_path: Path, capsys: Captured):

@@ -31,7 +31,8 @@ def test_a_function_is_minimised_in_one_call() -> None:
     assert isinstance(result, OptimizeResult)
     np.testing.assert_allclose(result.x, TARGET, atol=0.05)
     assert result.fun == bowl(result.x)
-    assert (result.success, result.status, result.message) == (True, 0, "all 40 rounds are done")
+    assert (result.success, result.status) == (True, 0)
+    assert result.message.startswith("all 40 rounds are done")
     assert result.nit == len(result.history) == 40
     assert result.nfev == 40 * 50 * 2 == result.history[-1]["evaluations"]
     assert result.metrics == {"train_loss": result.fun}
@@ -73,9 +74,9 @@ def test_objectives_end_as_they_do_by_the_longer_way() -> None:
     config = RunConfig.from_mapping({k.replace("_", "-"): v for k, v in options.items()}).replace(
         num_clients=4, clients_per_round=3, sampling="without-replacement"
     )
-    assert result.x.tobytes() == run_in_process(config, quadratics()).state.x.tobytes()
+    assert result.x.tobytes() == run_in_process(config.replace(evaluate_every=10), quadratics()).x.tobytes()
     assert (
-        run(quadratics(), config=small(rounds=3)).x.tobytes()
+        run(quadratics(), config=small(rounds=3)).last.tobytes()
         == run_in_process(small(rounds=3), quadratics()).state.x.tobytes()
     )
 
@@ -168,10 +169,11 @@ def test_a_risen_loss_names_the_measured_step() -> None:
 
     def worn(x: Any) -> float:
         calls.append(x)
-        return bowl(x) + 100.0 * (len(calls) > 1)
+        return bowl(x) + 100.0 * (len(calls) > 2000 and bool(np.any(x)))
 
     result = run(worn, x0=np.zeros(3), rounds=30)
     assert not result.success
+    np.testing.assert_array_equal(result.x, np.zeros(3))
     found = re.match(
         r"the loss went from 10\.25 to 100\.?\d* with the step that step_size = auto found, (\S+);", result.message
     )
@@ -334,13 +336,14 @@ def test_a_failed_check_for_noise_keeps_the_result() -> None:
     def worn_out(x: Vector) -> float:
         nonlocal asked
         asked += 1
-        if asked > 2002:  # the rounds, and the first and the last x
+        if asked > 2006:  # the rounds, full evaluations in rounds 0, 10 and 20, and of three x at the end
             raise OSError("the device is worn out")
         return bowl(x)
 
     result = run(worn_out, np.zeros(3), rounds=20, step_size=0.05)
     assert result.success
-    assert "all 20 rounds are done; the check for noise failed: the objective raised" in result.message
+    assert result.message.startswith("all 20 rounds are done")
+    assert "; the check for noise failed: the objective raised" in result.message
     assert "OSError: the device is worn out" in result.message
     np.testing.assert_allclose(result.x, TARGET, atol=0.2)
 

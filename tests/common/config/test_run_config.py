@@ -80,7 +80,8 @@ def test_an_unknown_key_comes_with_the_nearest_name(key: str, meant: str | None)
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(RunConfig)])
 def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
-    whole = dict.fromkeys(("local_steps", "rounds", "slopes_per_step", "warm_up", "memory", "refresh"), " or default")
+    keys = ("local_steps", "rounds", "slopes_per_step", "warm_up", "memory", "refresh", "evaluate_every")
+    whole = dict.fromkeys(keys, " or default")
     names = "radius cone_angle guide_decay guide_floor server_rate server_momentum server_decay server_floor"
     parts = dict.fromkeys(names.split(), " or default")
     words = ({"step_size": " or auto or default", "subspace_weight": " or auto or default"} | parts | whole).get(
@@ -271,9 +272,17 @@ def test_a_config_keeps_what_was_said() -> None:
     assert RunConfig(objective="a:b").replace(objective="").first_step == 1.0
 
 
-def test_black_boxes_get_two_full_evaluations() -> None:
-    assert RunConfig(evaluate_every=3).evaluates_every == 3
-    assert RunConfig(evaluate_every=3, objective="a:b").evaluates_every == 0
+def test_evaluate_every_holds_for_black_boxes() -> None:
+    assert RunConfig(evaluate_every=3, objective="a:b").evaluate_every == 3
+    assert RunConfig(objective="a:b").evaluate_every == 10
+    assert RunConfig().evaluate_every == 1
+
+
+@pytest.mark.parametrize(("clients", "slots", "steps"), [(20, 5, 50), (20, 2, 1), (1000, 5, 1), (1, 1, 1)])
+def test_full_evaluations_cost_a_tenth_at_most(clients: int, slots: int, steps: int) -> None:
+    config = RunConfig(objective="a:b", num_clients=clients, clients_per_round=slots, local_steps=steps)
+    of_rounds = config.evaluate_every * slots * config.step_spec(step_size=0.0).evaluations(1)
+    assert clients <= 0.1 * of_rounds
 
 
 @pytest.mark.parametrize(("keys", "rows"), [({}, True), ({"dataset": "clients"}, False), ({"objective": "a:b"}, False)])

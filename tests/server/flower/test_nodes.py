@@ -72,7 +72,7 @@ def test_a_question_names_client_partition_and_n(tmp_path: Path, monkeypatch: py
     starts = [("start", *member, known) for member in everybody]
     evaluations = [("evaluation", *member, 6) for member in everybody]
     got = [(what, question.client, question.shard_index, question.dimension) for what, question in asked]
-    assert sorted(got) == sorted(starts + 2 * evaluations)  # at the start and at the end
+    assert sorted(got) == sorted(starts + 4 * evaluations)  # of the start and the last x, and of both once more
     assert all((question.seed, question.task) == (config.seed, config.task) for _, question in asked)
 
 

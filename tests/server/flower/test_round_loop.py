@@ -166,6 +166,15 @@ def test_a_black_box_equals_in_process(tmp_path: Path, monkeypatch: pytest.Monke
     assert over_flower.final == here.final
 
 
+@pytest.mark.parametrize("every", [0, 2])
+def test_the_verdict_equals_that_in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int):
+    config = small(objective=f"{black_box(tmp_path, monkeypatch)}:Valve", evaluate_every=every, init="ones")
+    over_flower, here = fit(config, nodes(3)), run_in_process(config)
+    assert sha256_of_x(over_flower.x) == sha256_of_x(here.x)
+    assert over_flower.verdict.about() == here.verdict.about()
+    assert over_flower.state.totals.full_evaluations == here.state.totals.full_evaluations > 0
+
+
 def test_a_failing_black_box_is_named_with_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = small(objective=f"{black_box(tmp_path, monkeypatch)}:Breaking", max_retries=0)
     with pytest.raises(RoundError, match="client 2: round 1, step 1: the objective raised RuntimeError"):

@@ -15,7 +15,7 @@ from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Indices, Vector
 from zofedht.server.conduct import Result
-from zofedht.server.evaluation.evaluate import Answer, evaluate_clients
+from zofedht.server.evaluation.evaluate import Answer, Answered, evaluate_clients
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Unevaluated, evaluation_notes
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
@@ -38,21 +38,25 @@ def test_only_who_failed_is_asked_again():
 
     def ask(done: Collection[str]) -> dict[str, Answer]:
         asked.append({"a", "b", "c"} - set(done))
-        answers: dict[str, Answer] = {"a": {"loss": 1.0}, "b": RoundError("cut"), "c": ObjectiveError("down")}
+        answers: dict[str, Answer] = {
+            "a": Answered({"loss": 1.0}, 3),
+            "b": RoundError("cut"),
+            "c": ObjectiveError("down"),
+        }
         if len(asked) == 2:
-            answers["b"] = {"loss": 4.0}
+            answers["b"] = Answered({"loss": 4.0}, 2)
         return {name: answer for name, answer in answers.items() if name not in done}
 
     found = evaluate_clients(ask, ["a", "gone"], max_retries=2, on_error="drop-slot")
     assert asked == [{"a", "b", "c"}, {"b", "c"}, {"c"}]
-    assert (found.metrics, found.clients) == ({"train_loss": 2.5}, ("a", "b"))
+    assert (found.metrics, found.clients, found.samples) == ({"train_loss": 2.5}, ("a", "b"), 5)
     missing = (("c", "unusable", "down"), ("gone", "no-answer", "not connected, or still busy with earlier work"))
     assert found.missing == tuple(Unevaluated(*one) for one in missing)
 
 
 def test_a_cut_line_does_not_stop_the_run():
     """on-error = stop is about evaluations."""
-    lost: dict[str, Answer] = {"a": {"loss": 1.0}, "b": RoundError("cut")}
+    lost: dict[str, Answer] = {"a": Answered({"loss": 1.0}, 1), "b": RoundError("cut")}
     assert evaluate_clients(lambda done: lost, max_retries=3, on_error="stop").clients == ("a",)
     failed: dict[str, Answer] = lost | {"c": ObjectiveError("down")}
     with pytest.raises(ObjectiveError, match=r"client b: cut; client c: down\); the run stops since on-error = stop"):
@@ -88,8 +92,8 @@ def test_who_cannot_evaluate_is_left_out_and_named(tmp_path: Path, monkeypatch: 
     assert (rows[-1]["unevaluated"][0]["client"], rows[-1]["train_loss_source"]) == ("2", "full")
     assert rows[-1]["unevaluated"][0]["reason"].startswith(WHY)
     kept = json.loads(folder.summary_file.read_text())
-    assert kept["evaluated_clients"] == {"initial": 4, "final": 3}
-    assert kept["unevaluated"] == {"initial": [], "final": rows[-1]["unevaluated"]}
+    assert kept["evaluated_clients"] == {"initial": 4, "last": 3}
+    assert kept["unevaluated"] == {"initial": [], "last": rows[-1]["unevaluated"]}
     text = summary_text(kept, folder)
     assert f"the last x was evaluated on 3 of 4 clients: client 2: {WHY}" in text
     assert "means over different clients: they do not compare" in text
@@ -128,17 +132,17 @@ def test_a_stopped_run_goes_on_under_another_policy(tmp_path: Path, monkeypatch:
     assert state.round == 6
     result = run_in_process(again, folder=folder, state=state)
     assert result.state.x.tobytes() == run_in_process(small(objective=f"{module}:LastFails")).state.x.tobytes()
-    assert result.summary["evaluated_clients"] == {"initial": 4, "final": 3}
+    assert result.summary["evaluated_clients"] == {"initial": 4, "last": 3}
 
 
 def test_an_unevaluated_x_is_kept_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Nobody can evaluate the last x."""
     module = black_box(tmp_path, monkeypatch)
     found, folder = recorded(tmp_path, f"{module}:AllFailAtLast")
-    np.testing.assert_array_equal(np.load(folder.vector_file), found.x)
-    assert found.x.tobytes() == run_in_process(small(objective=f"{module}:Valve")).x.tobytes()
+    np.testing.assert_array_equal(np.load(folder.last_file), found.state.user_x)
+    assert found.state.x.tobytes() == run_in_process(small(objective=f"{module}:Valve")).x.tobytes()
     kept = json.loads(folder.summary_file.read_text())
-    assert kept["final_train_loss"] is None
+    assert (kept["last_train_loss"], kept["x_is"], kept["success"]) == (None, "start", False)
     rows = read_history(folder.history_file)
     assert rows[-1]["train_loss_source"] == "probes"
     assert np.isfinite(rows[-1]["train_loss"])
@@ -168,17 +172,15 @@ def test_one_call_says_what_its_loss_is():
     some = run_once([Weak(1.0, False), Weak(2.0, True)], rounds=40, step_size=0.05)
     assert not some.success
     assert some.message.startswith(
-        "40 rounds are done, but it is unknown whether they lowered the loss; the last x was"
+        "all 40 rounds are done, but it is unknown whether they lowered the loss; the last x was"
     )
     assert some.fun == pytest.approx(float(np.sum(np.square(some.x - 1.0))))
     nobody = run_once([Weak(1.0, True), Weak(2.0, True)], rounds=40, step_size=0.05)
-    np.testing.assert_array_equal(nobody.x, some.x)
-    assert (nobody.success, nobody.metrics, nobody.fun) == (False, {}, nobody.history[-1]["train_loss"])
-    assert (
-        "fun is the mean loss of the last round's probes; no client could evaluate the last x: clients 0, 1: the"
-        in (nobody.message)
-    )
+    np.testing.assert_array_equal(nobody.last, some.last)
+    np.testing.assert_array_equal(nobody.x, np.zeros(3))
+    assert (nobody.success, nobody.fun) == (False, 7.5)
+    assert "loss; x is the start; no client could evaluate the last x: clients 0, 1: the" in nobody.message
     stopped = run_once([Weak(1.0, False), Weak(2.0, True)], rounds=40, step_size=0.05, on_error="stop")
     assert not stopped.success
     assert "client 1: the objective raised TimeoutError" in stopped.message
-    assert stopped.nit == 39
+    assert stopped.nit == 9  # the full evaluation of round 10

@@ -19,7 +19,7 @@ from zofedht.server.conduct import Result
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.finished_run import EXPORTS, export
-from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 
 def finish(path: Path, **changes: object) -> Result:
@@ -31,7 +31,7 @@ def finish(path: Path, **changes: object) -> Result:
 def test_a_finished_run_has_x_config_history_and_summary(tmp_path: Path):
     result = finish(tmp_path / "run")
     found = load_run(tmp_path / "run")
-    assert found.x.tobytes() == result.state.x.tobytes()
+    assert found.x.tobytes() == result.x.tobytes() != found.last.tobytes() == result.state.x.tobytes()
     assert found.config == small()
     assert found.summary == result.summary
     assert [row["round"] for row in found.history] == list(range(7))
@@ -48,7 +48,10 @@ def test_an_interrupted_run_has_its_newest_x(tmp_path: Path):
         run_in_process(config, quadratics(), folder=folder, observers=[stop])
     found = load_run(tmp_path / "run")
     four = run_in_process(config.replace(rounds=4), quadratics())  # round 4 was not done
-    assert found.x.tobytes() == four.state.x.tobytes()
+    assert found.last.tobytes() == four.state.x.tobytes()
+    best = four.state.best
+    assert best is not None
+    assert found.x.tobytes() == best.x.tobytes()
     assert found.summary == {}
 
 
@@ -64,14 +67,15 @@ def test_a_resumed_run_has_no_stale_summary(tmp_path: Path):
     with pytest.raises(KeyboardInterrupt):
         run_in_process(config, quadratics(), folder=folder, state=state, observers=[stop])
     found = load_run(tmp_path / "run")
-    assert found.x.tobytes() == run_in_process(config.replace(rounds=8), quadratics()).state.x.tobytes()
+    assert found.last.tobytes() == run_in_process(config.replace(rounds=8), quadratics()).state.x.tobytes()
     assert found.summary == {}
 
 
 def test_a_folder_copied_without_checkpoints_has_x(tmp_path: Path):
     result = finish(tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoints")
-    assert load_run(tmp_path / "run").x.tobytes() == result.state.x.tobytes()
+    found = load_run(tmp_path / "run")
+    assert (found.x.tobytes(), found.last.tobytes()) == (result.x.tobytes(), result.state.x.tobytes())
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path):
@@ -96,7 +100,7 @@ def test_a_damaged_x_or_checkpoint_is_refused(tmp_path: Path, content: bytes):
 
 
 def test_every_export_reads_back_bit_for_bit(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    x = finish(tmp_path / "run").state.x
+    x = finish(tmp_path / "run").x
     for ending in EXPORTS:
         assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / f"x{ending}")]) == 0
         assert f"x{ending} (12 numbers)" in capsys.readouterr().out
@@ -107,6 +111,18 @@ def test_every_export_reads_back_bit_for_bit(tmp_path: Path, capsys: pytest.Capt
     told = json.loads((tmp_path / "x.json").read_text())
     assert np.array(told["x"]).tobytes() == x.tobytes()
     assert (told["rounds"], told["x_sha256"]) == (7, load_run(tmp_path / "run").summary["x_sha256"])
+
+
+def test_the_last_x_is_exported_on_demand(tmp_path: Path):
+    result = finish(tmp_path / "run", step_size=30.0)
+    assert result.verdict.which != "last"
+    assert main(["export", str(tmp_path / "run"), "--last", "--out", str(tmp_path / "x.json")]) == 0
+    told = json.loads((tmp_path / "x.json").read_text())
+    assert np.array(told["x"]).tobytes() == result.state.x.tobytes()
+    assert (told["x_sha256"], told["final_train_loss"]) == (
+        sha256_of_x(result.state.x),
+        result.summary["last_train_loss"],
+    )
 
 
 @pytest.mark.parametrize(

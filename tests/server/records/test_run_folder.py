@@ -61,7 +61,7 @@ def test_the_summary_has_costs_and_config(folder: RunFolder):
     assert summary == result.summary
     assert summary["rounds"] == 7
     assert summary["evaluations"] == 7 * 72
-    assert summary["x_sha256"] == sha256_of_x(result.state.x)
+    assert summary["x_sha256"] == sha256_of_x(result.x)
     assert summary["config"] == small().to_mapping()
     assert summary["initial_train_loss"] == result.initial["train_loss"]
     assert summary["final_train_loss"] == result.final["train_loss"]

@@ -124,8 +124,8 @@ def test_a_risen_loss_gets_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     text = finished(folder, **keys)
     assert ("it rose" in text) == bool(cure)
     assert cure in text
-    summary = folder.summary() | {"final_train_loss": None}  # as NaN is kept
-    assert "it rose: " in summary_text(summary, folder)
+    summary = folder.summary() | {"last_train_loss": None}  # as NaN is kept
+    assert "it rose to - in the end: " in summary_text(summary, folder)
 
 
 def test_classifiers_have_an_accuracy(tmp_path: Path) -> None:
