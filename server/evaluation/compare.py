@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from zofedht.common.typing import Matrix, Vector
 
@@ -119,5 +118,9 @@ def comparison(before: Matrix, after: Matrix, sites: Sequence[str]) -> Compariso
 
 
 def _interval(middle: float, error: float, freedom: int) -> Interval:
+    if error == 0.0:
+        return middle, middle
+    from scipy.special import stdtrit  # loaded at the end of a run, not at its begin
+
     reach = float(stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * error
     return middle - reach, middle + reach

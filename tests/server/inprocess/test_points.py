@@ -83,7 +83,8 @@ def test_candidates_of_a_client_share_their_samples() -> None:
         searches(num_clients=1, rounds=2, evaluate_every=0), [one], observers=[lambda _, row: rows.append(row)]
     )
     candidates = rows[1].points
-    generation = asked[-1 - candidates : -1]  # before the evaluation of the last x
+    before = 1 + rows[0].points  # the start, and the first generation
+    generation = asked[before : before + candidates]
     assert len({x for x, _ in generation}) == candidates
     assert len({batch for _, batch in generation}) == 1
     first = asked[1 : 1 + rows[0].points]  # generation 0 is asked twice, on other samples
