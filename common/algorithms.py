@@ -197,6 +197,18 @@ ALGORITHMS = {
             local_steps=1, server_step="refined-adam", server_decay=0.999, server_floor=1e-8,
         ),
         _isotropic(
+            "zo-scaffold",
+            "zofedavg-sgd whose slopes are corrected by what the server knows of each client's gradient",
+            "Karimireddy et al. 2020, with slopes",
+            correction="control",
+        ),
+        _isotropic(
+            "zo-mgt",
+            "the mean of all clients' momenta, each of central slopes along signs",
+            "Su et al. 2026",
+            probe="rademacher", local_steps=1, server_step="tracking",
+        ),
+        _isotropic(
             "fedadam", "zofedavg-sgd with adam on the server", "Reddi et al. 2021, algorithm 2", server_step="adam"
         ),
         _isotropic(

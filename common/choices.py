@@ -14,6 +14,7 @@ __all__ = [
     "AGGREGATIONS",
     "AUTO",
     "CLIENTS_HOLD_DATA",
+    "CORRECTIONS",
     "COVARIANCES",
     "CSV_HEADERS",
     "DIRECTIONS",
@@ -63,12 +64,13 @@ COVARIANCES = ("trace", "paper")
 SLOPES = ("central", "forward", "gradient")
 LAWS = ("isotropic", "trajectory", "shrunk", "either", "cone", "diagonal", "pool", "weighted-pool")
 SLOPE_SCALES = ("none", "spread")
+CORRECTIONS = ("none", "control")
 PROBE_LAWS = ("gaussian", "rademacher", "sphere")
 STEP_SCHEDULES = ("linear", "inverse-sqrt", "constant")
 INITS = (AUTO, "zeros", "ones", "random")
 SAMPLINGS = ("with-replacement", "without-replacement")
 AGGREGATIONS = ("mean", "clipped", "trimmed-mean", "median", "krum", "multi-krum", "centered-clipping")
-SERVER_STEPS = ("mean", "momentum", "adam", "yogi", "adagrad", "refined-adam")
+SERVER_STEPS = ("mean", "momentum", "adam", "yogi", "adagrad", "refined-adam", "tracking")
 WEIGHTINGS = ("uniform", "examples")
 KERNELS = (AUTO, "numpy", "compiled")
 UPLINKS = ("move", "slopes")

@@ -23,7 +23,18 @@ from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, TrailStep
 
-__all__ = ["SKETCH_SUMS", "Replay", "agrees", "draw_digest", "landed", "past_round", "pool_move", "replay", "sketch"]
+__all__ = [
+    "SKETCH_SUMS",
+    "Replay",
+    "agrees",
+    "draw_digest",
+    "landed",
+    "past_round",
+    "pool_move",
+    "projected",
+    "replay",
+    "sketch",
+]
 
 SKETCH_SUMS = 4
 """Numbers of a sketch: sums over so many stretches of the coordinates."""
@@ -59,6 +70,15 @@ def replay(broadcast: Broadcast, basis: Matrix | None, lengths: Vector) -> Repla
             sums[taken] = _sketch_sums(block)
             done += block.shape[0]
     return Replay(move, sums)
+
+
+def projected(broadcast: Broadcast, basis: Matrix | None, u: Vector) -> Vector:
+    """Return sum_k (v_k.u) v_k over the directions of a slot, (n,)."""
+    spec, total = broadcast.spec, np.zeros(broadcast.dimension)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for block in slot_directions(law_of(spec, broadcast.dimension, basis), spec.slopes, broadcast.address):
+            _take_steps(total, block, -(block * u).sum(axis=1))
+    return total
 
 
 def pool_move(law: DirectionLaw, seed: int, sums: Vector, kernel: str = "auto") -> Vector:

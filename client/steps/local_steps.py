@@ -22,15 +22,19 @@ from zofedht.common.typing import Indices, Matrix, Vector
 __all__ = ["local_steps"]
 
 
-def local_steps(objective: Objective, x: Vector, plan: Plan, anchor: Vector | None = None) -> SlotResult:
+def local_steps(
+    objective: Objective, x: Vector, plan: Plan, anchor: Vector | None = None, control: Vector | None = None
+) -> SlotResult:
     """Take K zeroth-order steps from x and return where they led.
+
+    ``anchor`` is what x is compared with where steps are measured, ``control`` is a, of which slopes c become c - v.a.
 
     Raises ObjectiveError, with its cause and step, when an evaluation fails or a slope is not finite; if such steps
     are skipped, only when all of them were.
     """
     errors: list[ObjectiveError] = []
     falls = Falls(objective, plan.spec, anchor)
-    found = _fused_steps(objective, x, plan, falls)
+    found = _fused_steps(objective, x, plan, falls) if control is None else None
     if found is not None and plan.spec.skips_steps and not np.all(np.isfinite(found[1])):
         found, falls = None, Falls(objective, plan.spec, anchor)  # what is skipped must be known as it happens
     if found is not None:
@@ -39,7 +43,7 @@ def local_steps(objective: Objective, x: Vector, plan: Plan, anchor: Vector | No
             at = int(np.argmin(np.isfinite(slopes)))
             _require_finite(float(slopes[at]), at // plan.spec.slopes_per_step)
     else:
-        move, slopes, losses = _any_steps(objective, x, plan, falls, errors)
+        move, slopes, losses = _any_steps(objective, x, plan, falls, errors, control)
         if len(errors) == plan.spec.local_steps:
             first, every = errors[0], f"so it went in all {plan.spec.local_steps} steps"
             public = f"{first.public_text}; {every}"
@@ -66,7 +70,12 @@ def _fused_steps(objective: Objective, x: Vector, plan: Plan, falls: Falls) -> t
 
 
 def _any_steps(
-    objective: Objective, x: Vector, plan: Plan, falls: Falls, errors: list[ObjectiveError]
+    objective: Objective,
+    x: Vector,
+    plan: Plan,
+    falls: Falls,
+    errors: list[ObjectiveError],
+    control: Vector | None,
 ) -> tuple[Vector, Vector, Vector]:
     w = x.copy()
     together = plan.spec.slopes_per_step  # q
@@ -76,6 +85,8 @@ def _any_steps(
         try:
             directions, measured = _checked_probes(objective, w, drawn, batches[step], plan, step)
             slopes[step], losses[step] = measured
+            if control is not None:
+                slopes[step] -= (directions * control).sum(axis=1)
             if falls.due(step):
                 falls.of_step(w, directions, slopes[step], batches[step], step)
         except ObjectiveError as error:

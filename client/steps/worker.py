@@ -128,7 +128,7 @@ class Worker:
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
                 stiff = stiff_directions(objective, broadcast.x) if broadcast.spec.tells_stiff else None
                 if draws is None:
-                    result = local_steps(objective, broadcast.x, plan, broadcast.anchor)
+                    result = local_steps(objective, broadcast.x, plan, broadcast.anchor, broadcast.control)
                 else:
                     result = private_steps(objective, broadcast.x, plan, draws)
         except ObjectiveError as error:

@@ -97,6 +97,14 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
                 "slope",
                 f"slope must be central or forward with {config.algorithm}, which shapes directions, got 'gradient'",
             )
+    if config.correction != "none" or config.server_step == "tracking":
+        which = "where the server learns from the moves of each client"
+        each: dict[str, tuple[Scalar, str]] = {
+            "privacy": ("none", "moves without noise tell about rows"),
+            "secure-aggregation": (False, "it is not told what one client's move is"),
+            "aggregation": ("mean", "a false move would stay in the estimates"),
+        }
+        yield from _other_values(config, which, each)
     if config.aggregation != "mean":
         yield from _of_aggregation(config)
     yield from _of_privacy(config)
@@ -279,12 +287,12 @@ def _of_aggregation(config: RunConfig) -> Iterator[Problem]:
 
 
 def _of_auto_steps(config: RunConfig) -> Iterator[Problem]:
-    if config.slope_scale != "none":
-        yield Problem(
-            "step-size",
-            f"step-size must be a number when slope-scale is {config.slope_scale}, since auto learns from slopes as"
-            " they are",
-        )
+    for key, value in (("slope-scale", config.slope_scale), ("correction", config.correction)):
+        if value != "none":
+            yield Problem(
+                "step-size",
+                f"step-size must be a number when {key} is {value}, since auto learns from slopes as they are",
+            )
     if (config.server_step, config.server_rate) != ("mean", 1.0):
         yield Problem(
             "step-size",

@@ -10,6 +10,7 @@ from typing import Any
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.choices import (
     AGGREGATIONS,
+    CORRECTIONS,
     COVARIANCES,
     CSV_HEADERS,
     DIRECTIONS,
@@ -219,6 +220,14 @@ class Keys:
         rule=one_of((UNSAID, *SLOPE_SCALES)),
         otherwise="none",
     )
+    correction: str = _key(
+        UNSAID,
+        "what is taken off each slope: nothing, or control: v.(h_i - h), h_i the server's estimate of the client's"
+        " gradient and h the mean of all; default: the algorithm's, else none",
+        symbol="a",
+        rule=one_of((UNSAID, *CORRECTIONS)),
+        otherwise="none",
+    )
     probe: str = _key(
         UNSAID,
         "law of both parts of a direction: gaussian (the paper's), rademacher (signs) or sphere; default: the"
@@ -305,22 +314,23 @@ class Keys:
     )
     server_step: str = _key(
         UNSAID,
-        "what x makes of the mean of the moves: the mean itself, or one with memory of the rounds before; default: the"
-        " algorithm's, else mean",
+        "what x makes of the mean of the moves: the mean itself, one with memory of the rounds before, or tracking,"
+        " with memory of each client's moves; default: the algorithm's, else mean",
         rule=one_of((UNSAID, *SERVER_STEPS)),
         otherwise="mean",
     )
     server_rate: float = _key(
         UNSAID,
-        "factor of the server step; default: the algorithm's, else 1 for mean and momentum, .01 for the others, which"
-        " move each parameter by about so much a round",
+        "factor of the server step; default: the algorithm's, else 1 for mean, momentum and tracking, .01 for the"
+        " others, which move each parameter by about so much a round",
         rule=default_or(positive()),
         kind=float,
-        otherwise=lambda config: 1.0 if config.server_step in ("mean", "momentum") else 0.01,
+        otherwise=lambda config: 1.0 if config.server_step in ("mean", "momentum", "tracking") else 0.01,
     )
     server_momentum: float = _key(
         UNSAID,
-        "part of the mean of earlier moves that a server step keeps; default: the algorithm's, else .9",
+        "part of the mean of earlier moves that a server step keeps, by client for tracking; default: the algorithm's,"
+        " else .9",
         rule=default_or(between(0.0, 0.9999)),
         kind=float,
         otherwise=0.9,

@@ -44,6 +44,7 @@ class StepSpec:
     slope: str = _as("slope")
     slopes_per_step: int = _as("slopes_per_step", default=1)  # q
     slope_scale: str = _as("slope_scale", default="none")
+    correction: str = _as("correction", default="none")  # of slopes
     probe: str = _as("probe")
     kernel: str = _as("kernel")
     uplink: str = _as("uplink")

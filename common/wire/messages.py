@@ -136,6 +136,8 @@ class Broadcast:
     # Where F is to be evaluated, in the place of steps: (points, n), in the units of x,
     points: Matrix | None = wired(shape=lambda it: (-1, it["size"] or max(1, it["x"].shape[0])), default=None)
     repeats: int = wired(between(1, 2), default=1)  # how often, each time on samples of its own
+    # a = h_i - h, of which each slope c along v becomes c - v.a: (n,)
+    control: Vector | None = wired(shape=lambda it: (it["size"] or it["x"].shape[0],), default=None)
     basis_version: int = wired(at_least(NO_BASIS), default=NO_BASIS, sent=True)  # refresh round of Q
     basis_digest: str = ""  # of Q
     basis_rank: int = wired(at_least(0), default=0)  # tau', columns of Q

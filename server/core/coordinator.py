@@ -121,7 +121,7 @@ class Coordinator:
         if chosen is None:
             return None
         chosen = self._known(chosen)
-        broadcast = given_to(self._attempt.asked[slot], chosen, self.config)
+        broadcast = given_to(self._attempt.asked[slot], chosen, self.state, self.config)
         self._give(broadcast, chosen)
         return self._send(broadcast)
 

@@ -31,6 +31,7 @@ from zofedht.server.aggregation.means import mean_move
 from zofedht.server.aggregation.replays import Replays
 from zofedht.server.aggregation.screening import Failure, Skipped, diverged, screen, skipped_steps
 from zofedht.server.auto import Intervention
+from zofedht.server.core.controls import control_of, learnt_controls, tracked_move
 from zofedht.server.core.guide import asks_stiff, with_guide, with_learnt_guide, with_stiff_guide
 from zofedht.server.core.points import ask_points, mean_value, tell_values
 from zofedht.server.core.pool import Pool, advanced, learnt_chances, x_of
@@ -105,13 +106,15 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
     def of(slot: int) -> Broadcast:
         return replace(common, address=replace(common.address, slot=slot))
 
-    return [given_to(of(slot), member, config) for slot, member in enumerate(chosen)]  # line 9
+    return [given_to(of(slot), member, state, config) for slot, member in enumerate(chosen)]  # line 9
 
 
-def given_to(broadcast: Broadcast, member: Member, config: RunConfig) -> Broadcast:
+def given_to(broadcast: Broadcast, member: Member, state: ServerState, config: RunConfig) -> Broadcast:
     """Return a slot's broadcast for this client, without the basis."""
     spec = replace(broadcast.spec, uplink="move" if member.moves_only else config.uplink)
-    return replace(broadcast, client=member.name, shard_index=member.shard_index, basis=None, spec=spec)
+    own = control_of(state.controls, member.name, config, state.x.shape[0])
+    given = replace(broadcast, client=member.name, shard_index=member.shard_index, basis=None, spec=spec)
+    return given if own is None else replace(given, control=own)
 
 
 def tell(
@@ -176,6 +179,13 @@ def _told(
     combined = combine(counted, asked, config, replays, state.basis, state.lengths, secret=state.secret)  # line 20
     contributions = combined.contributions
     mean = mean_move([(one.weight, one.move) for one in contributions]) if contributions else None
+    controls = state.controls
+    if mean is not None and (config.correction == "control" or config.server_step == "tracking"):
+        controls = learnt_controls(
+            controls, replays.with_moves(counted, asked, state.basis), asked, state.basis, config
+        )
+        if config.server_step == "tracking" and controls:
+            mean = tracked_move(controls, next(iter(asked.values())))
     x, move, moments = _moved(state, mean, config)  # line 21: x_{r+1} and Delta_r
     pool = state.pool
     if pool is not None and mean is not None:
@@ -193,6 +203,7 @@ def _told(
         auto=learnt.state,
         lengths=combined.medians,
         moments=moments,
+        controls=controls,
         pool=pool if learnt.x is None or pool is None else Pool.at(learnt.x, config.pool_size),
     )
     following, changes = _remember(following, move if learnt.travels else None, config, replies)

@@ -15,6 +15,7 @@ from zofedht.common.space.space import Space
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import NO_BASIS
 from zofedht.server.auto import AutoState, begin
+from zofedht.server.core.controls import Control
 from zofedht.server.core.pool import Pool
 from zofedht.server.core.server_step import Moments
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
@@ -48,6 +49,7 @@ class ServerState:
     totals: Totals = field(default_factory=Totals)
     lengths: tuple[float, ...] = ()  # median lengths of moves in the latest rounds, in units of the step size
     learnt: Vector | None = None  # what a guide is made from, by the laws that learn one: (n,)
+    controls: tuple[Control, ...] = ()  # estimates of clients' gradients, where the run makes any
     pool: Pool | None = None  # what x is made from, where directions are candidates of a pool
     search: Search | None = None  # of points, where the algorithm asks for evaluations
     moments: Moments = field(default_factory=Moments)  # what the server step remembers

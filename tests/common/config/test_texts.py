@@ -19,7 +19,7 @@ _OTHER: dict[str, Any] = {
     "l2": 1e-300, "objective": "valve:make", "algorithm": "zofedavg-sgd", "covariance": "paper",
     "subspace_weight": 0.1, "memory": 9, "refresh": 3, "cone_angle": 1.25, "guide_decay": 0.5, "guide_floor": 0.25,
     "pool_size": 77, "slope": "forward", "probe": "sphere",
-    "slopes_per_step": 4, "slope_scale": "spread", "warm_up": 7, "shrink": 0.5,
+    "slopes_per_step": 4, "slope_scale": "spread", "correction": "control", "warm_up": 7, "shrink": 0.5,
     "kernel": "numpy", "radius": 1e-05, "step_size": 1e22,
     "step_schedule": "constant", "local_steps": 3, "batch_size": 0, "init": "ones", "num_clients": 100,
     "clients_per_round": 10, "sampling": "without-replacement", "weighting": "examples", "rounds": 0,
@@ -51,9 +51,13 @@ def test_toml_round_trip_keeps_every_key(tmp_path: Path) -> None:
     assert set(_OTHER) == set(fields)
     assert not any(_OTHER[name] == default for name, default in fields.items())
     assert _reread(RunConfig(), tmp_path) == RunConfig()
-    plain, masked = {"secure_aggregation": False}, {"weighting": "uniform", "aggregation": "mean", "privacy": "none"}
+    plain, masked = (
+        {"secure_aggregation": False, "correction": "none"},
+        {"correction": "none", "weighting": "uniform", "aggregation": "mean", "privacy": "none"},
+    )
     apart: tuple[dict[str, Any], ...] = (
-        {"downlink": "x", "weighting": "uniform", "on_error": "drop-slot", "slope_scale": "none"} | plain,
+        {"downlink": "x", "weighting": "uniform", "on_error": "drop-slot", "slope_scale": "none", "correction": "none"}
+        | plain,
         {"wire_dtype": "float64", "aggregation": "mean", "privacy": "none", "epsilon": 0.0}
         | {"server_step": "default", "server_rate": 1.0}
         | plain,
