@@ -34,7 +34,9 @@ _PAPER: Mapping[str, Scalar] = {"step-schedule": "inverse-sqrt"}
 _SCALES = {"fedavg": 10.0}
 """Rows whose best steps lie elsewhere: the steps of directions must be short for the sake of their number."""
 
-_ROWS = [Method(name, {"algorithm": name}, _SCALES.get(name, 1.0)) for name in ALGORITHMS]
+_ROWS = [
+    Method(name, {"algorithm": name}, _SCALES.get(name, 1.0)) for name, row in ALGORITHMS.items() if not row.asks_points
+]
 
 METHODS = {
     method.name: method
@@ -49,7 +51,7 @@ METHODS = {
         Method("forward q 9, warm-up", {"algorithm": "zofed-shrink", "shrink": 1.0}),
     )
 }
-"""By name: each row of the table with its own defaults, and the rows that are compared."""
+"""By name: each row of the table that takes steps, with its own defaults, and the rows that are compared."""
 
 COMPARED = (*(name for name in METHODS if name not in ALGORITHMS), "zofed-shrink")
 """The paper's method as published and with less stretch, the same and the plain method at the better schedule, and
