@@ -28,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _config(run)
     _out(run, "result folder; must not hold a run yet")
+    _page(run)
 
     _serve(commands)
 
@@ -50,6 +51,15 @@ def parser() -> argparse.ArgumentParser:
     )
     _data_changed(resume)
     _set(resume, "a key that changes no finished round, such as rounds=500")
+    _page(resume)
+
+    watch = commands.add_parser(
+        "watch",
+        help="show a run in the browser, live or finished",
+        description="Serve a page that shows the run of a folder, until Ctrl-C.",
+    )
+    watch.add_argument("folder", metavar="DIR", type=Path, help="result folder of the run")
+    _page(watch, "127.0.0.1:8088")
 
     compare = commands.add_parser("compare", help="run several algorithms with the same seed and plot them")
     compare.add_argument(
@@ -100,7 +110,7 @@ def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         default=0.0,
         help="after the run, stay so long for clients that join late (0)",
     )
-    serve.add_argument("--tls-dir", metavar="DIR", type=Path, help="folder with ca.crt, server.crt and server.key")
+    _page(serve, tls_help="folder with ca.crt, server.crt and server.key, for clients and for a page beyond loopback")
     serve.add_argument("--insecure", action="store_true", help="plain text without certificates: anybody may join")
     serve.add_argument(
         "--refuse", metavar="NAME|SERIAL", nargs="+", action="extend", default=[], help="clients that may not join"
@@ -114,6 +124,24 @@ def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     serve.add_argument("--health-address", metavar="HOST:PORT", default="", help="gRPC health service on loopback")
     _config(serve)
     _out(serve, "result folder; must not hold a run yet, unless --resume")
+
+
+def _page(
+    command: argparse.ArgumentParser,
+    address: str = "",
+    tls_help: str = "folder with ca.crt, server.crt and server.key, for a page beyond loopback",
+) -> None:
+    shown = f" ({address})" if address else ""
+    command.add_argument(
+        "--page", metavar="HOST:PORT", default=address, help=f"show the run in the browser there{shown}"
+    )
+    command.add_argument(
+        "--page-token",
+        metavar="FILE",
+        type=Path,
+        help="the page asks for the token in this file, which is made if missing",
+    )
+    command.add_argument("--tls-dir", metavar="DIR", type=Path, help=tls_help)
 
 
 def _data_changed(command: argparse.ArgumentParser) -> None:

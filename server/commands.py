@@ -6,9 +6,9 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zofedht.common.choices import CLIENTS_HOLD_DATA
 from zofedht.common.command_line import check_address
@@ -25,6 +25,9 @@ from zofedht.server.records.finished_run import export, load_run
 from zofedht.server.records.plots import plot_runs
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.records.summary import comparison_text, summary_text
+
+if TYPE_CHECKING:
+    from zofedht.server.page.access import PageOptions
 
 __all__ = ["ACTIONS"]
 
@@ -58,7 +61,8 @@ def _naming_the_way_on(folder: RunFolder, command: str) -> Iterator[None]:
 
 def _run(args: argparse.Namespace) -> int:
     config = _read_config(args)
-    with RunFolder(args.out.expanduser()) as folder, _naming_the_way_on(folder, f"zofedht-server resume {args.out}"):
+    out = args.out.expanduser()
+    with _page(args, out), RunFolder(out) as folder, _naming_the_way_on(folder, f"zofedht-server resume {args.out}"):
         folder.begin(config, args.engine)
         folder.check_source(source_digest(config), changed=False)
         _conduct(config, folder, args.engine, None)
@@ -85,7 +89,7 @@ def _serve(args: argparse.Namespace) -> int:
         data_changed=args.data_changed,
     )
     command = f"zofedht-server serve --resume --out {args.out}` and the options of before, `--address {args.address}"
-    with _naming_the_way_on(RunFolder(options.out), command):
+    with _page(args, options.out), _naming_the_way_on(RunFolder(options.out), command):
         serve(
             options,
             _keys(args),
@@ -93,6 +97,29 @@ def _serve(args: argparse.Namespace) -> int:
             listening=lambda port: _say(f"listening on port {port}"),
             over=lambda summary, folder: print(summary_text(summary, folder), flush=True),
         )
+    return 0
+
+
+def _page(args: argparse.Namespace, folder: Path) -> AbstractContextManager[int]:
+    """Return what shows the page of --page while its block runs."""
+    if not args.page:
+        return nullcontext(0)
+    from zofedht.server.page.serving import show_page
+
+    return show_page(folder, _page_options(args), _say)
+
+
+def _page_options(args: argparse.Namespace) -> PageOptions:
+    from zofedht.server.page.access import PageOptions
+
+    token, tls = (None if path is None else path.expanduser() for path in (args.page_token, args.tls_dir))
+    return PageOptions(args.page, token, tls)
+
+
+def _watch(args: argparse.Namespace) -> int:
+    from zofedht.server.page.serving import watch
+
+    watch(args.folder.expanduser(), _page_options(args), _say)
     return 0
 
 
@@ -113,7 +140,8 @@ def _make_certificates(args: argparse.Namespace) -> int:
 
 def _resume(args: argparse.Namespace) -> int:
     command = f"zofedht-server resume {args.folder}"
-    with RunFolder(args.folder.expanduser()) as folder, _naming_the_way_on(folder, command):
+    path = args.folder.expanduser()
+    with _page(args, path), RunFolder(path) as folder, _naming_the_way_on(folder, command):
         config, state, engine = folder.reopen(parse_assignments(args.set))
         if engine == "grpc" and args.engine is None:
             _refuse_what_clients_hold(config, folder)
@@ -211,6 +239,7 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
     "resume": _resume,
     "compare": _compare,
+    "watch": _watch,
     "plot": _plot,
     "export": _export,
     "make-certs": _make_certificates,

@@ -97,8 +97,9 @@ ARROWS = {
         "cma": "",
         "minimizers": "cma",
         "fleet": "core evaluation grpc minimizers records",
+        "page": "records",
         "cli": "",
-        "commands": "conduct core flower grpc inprocess records",
+        "commands": "conduct core flower grpc inprocess page records",
         "__main__": "cli commands",
     },
     "experiments": {

@@ -25,7 +25,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["FolderLock"]
+__all__ = ["FolderLock", "is_held"]
 
 _TAKEN = {
     errno.EAGAIN,
@@ -125,6 +125,26 @@ def _lock(descriptor: int) -> None:
         os.lseek(descriptor, 0, os.SEEK_SET)
     else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a lock file names a writer that is alive, as far as can be told without touching the lock.
+
+    A writer on another machine or in another container is taken for alive.
+    """
+    try:
+        words = path.read_text(encoding="utf-8", errors="replace").split(maxsplit=3)
+    except OSError:
+        return False
+    if len(words) < 4 or words[3].strip() != platform.node() or not words[1].isdecimal() or sys.platform == "win32":
+        return True
+    try:
+        os.kill(int(words[1]), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass  # another user's process
+    return True
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
