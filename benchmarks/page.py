@@ -4,7 +4,7 @@
 
 The first lines are of a folder with so many rounds, each with slots of all clients, as ``zofedht-server watch`` finds
 it: seconds in which all is read, bytes of the first event, and seconds until a browser has painted the curve and until
-its table has all clients. Without Chromium the latter are left out.
+its table counts all rounds; a second request finds the files read. Without Chromium the latter are left out.
 
 The last lines are ratios of a round with a watched page to a round without a page: CPU seconds of the process, with
 its page, and seconds on the clock. Runs with and without take turns; median and spread are those of the pairs.
@@ -66,9 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         size = len(Updates(view).next())
         print(f"{args.rounds} rounds of {args.clients} clients: read in {read:.2f} s, first event {size / 1e3:.0f} kB")
         if chromium():
-            cold, warm = _paints(path, args.clients)
+            cold, warm = _paints(path, args.rounds)
             for name, (curve, table) in {"first": cold, "second": warm}.items():
-                print(f"{name} request: curve painted after {curve:.2f} s, all clients after {table:.2f} s")
+                print(f"{name} request: curve painted after {curve:.2f} s, table complete after {table:.2f} s")
         else:
             print("no Chromium here: no time of a paint")
         pairs = [[_seconds(path, args.run_rounds, watched) for watched in (True, False)] for _ in range(args.pairs)]
@@ -103,19 +103,20 @@ def _record(round_: int, clients: int, noise: float) -> RoundRecord:
     )  # fmt: skip
 
 
-def _paints(path: Path, clients: int) -> list[tuple[float, float]]:
+def _paints(path: Path, rounds: int) -> list[tuple[float, float]]:
     with show_page(path / "long", _PAGE, lambda text: None) as port, browser(path) as tab:
         tab.open()
-        return [_paint(f"http://127.0.0.1:{port}/", tab, clients) for _ in range(2)]
+        return [_paint(f"http://127.0.0.1:{port}/", tab, rounds) for _ in range(2)]
 
 
-def _paint(url: str, tab: Tab, clients: int) -> tuple[float, float]:
+def _paint(url: str, tab: Tab, rounds: int) -> tuple[float, float]:
     began = time.perf_counter()
     tab.open(url)
     tab.wait("document.querySelector('#loss-chart .curve')")
     tab.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     curve = time.perf_counter() - began
-    tab.wait(f"document.querySelectorAll('#clients tbody tr').length === {min(clients, 1000)}")
+    slots = "document.querySelector('#clients tbody tr').cells[4].textContent"
+    tab.wait(f"{slots} === '{rounds}'", 300.0)
     return curve, time.perf_counter() - began
 
 

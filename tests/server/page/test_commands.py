@@ -1,0 +1,78 @@
+"""--page and watch as a person types them."""
+
+from __future__ import annotations
+
+import re
+import signal
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import SMALL
+from tests.server.grpc.processes import Site
+from tests.waiting import PATIENCE
+from zofedht.server.__main__ import main
+from zofedht.server.records.run_folder import RunFolder
+
+SETTINGS = [f"{key}={value}" for key, value in SMALL.items()]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    try:
+        yield site
+    finally:
+        site.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RunFolder, "draw", lambda folder: "picture: not drawn")
+
+
+def command(*words: str | Path) -> int:
+    return main([str(word) for word in words])
+
+
+def test_a_run_says_where_its_page_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert command("run", "--out", tmp_path / "run", "--page", "127.0.0.1:0", "--set", *SETTINGS) == 0
+    assert re.search(r"^page: http://127\.0\.0\.1:\d+/$", capsys.readouterr().err, re.MULTILINE)
+    assert command("resume", tmp_path / "run", "--page", "127.0.0.1:0", "--set", "rounds=8") == 0
+    assert "page: http" in capsys.readouterr().err
+
+
+def test_without_the_option_there_is_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert command("run", "--out", tmp_path / "run", "--set", *SETTINGS) == 0
+    assert "page:" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [("0.0.0.0:8088", "leaves this machine"), ("8088", "must be HOST:PORT"), ("127.0.0.1:99999", "must be HOST:PORT")],
+)
+def test_an_open_page_is_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], address: str, why: str
+):
+    assert command("run", "--out", tmp_path / "run", "--page", address, "--set", *SETTINGS) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert why in line
+    assert not (tmp_path / "run").exists()
+
+
+def test_watch_shows_a_folder_until_it_is_stopped(tmp_path: Path, site: Site):
+    assert command("run", "--out", tmp_path / "run", "--set", *SETTINGS) == 0
+    for number in (signal.SIGINT, signal.SIGTERM):
+        watching = site.run("zofedht.server.__main__", ["watch", str(tmp_path / "run"), "--page", "127.0.0.1:0"])
+        address = watching.says(r"page: (http\S+)")[1]
+        with urllib.request.urlopen(address + "files/summary.json", timeout=PATIENCE) as answer:
+            assert answer.read() == (tmp_path / "run" / "summary.json").read_bytes()
+        watching.send(number)
+        assert watching.ends() == 0
+
+
+def test_watch_needs_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert command("watch", tmp_path) == 2
+    assert "holds no run" in capsys.readouterr().err
