@@ -6,6 +6,7 @@ checked without loading any of them.
 
 from __future__ import annotations
 
+import math
 import re
 
 from zofedht.common.errors import DataError
@@ -39,6 +40,7 @@ __all__ = [
     "UPLINKS",
     "WEIGHTINGS",
     "WIRE_DTYPES",
+    "parse_columns",
     "parse_labels",
     "parse_transforms",
 ]
@@ -55,7 +57,7 @@ CLIENTS_HOLD_DATA = "clients"
 MANY = "many"
 """What a client tells in the place of more than 100 different labels."""
 
-PREPROCESS = ("bias", "unit-norm")
+PREPROCESS = ("standardize", "bias", "unit-norm")
 CSV_HEADERS = (AUTO, "yes", "no")
 SVMLIGHT_INDICES = (AUTO, "from-0", "from-1")
 PARTITIONS = ("iid", "sorted", "sorted-binary", "thirds", "dirichlet")
@@ -98,7 +100,34 @@ def parse_transforms(text: str) -> tuple[str, ...]:
             )
         if name in names[:place]:
             raise DataError(f"preprocess must name each transform once, got '{name}' twice in '{text}'; drop one")
+    if "standardize" in names[1:]:
+        raise DataError(f"preprocess must begin with standardize where it has it, got '{text}'")
     return names
+
+
+def parse_columns(text: str) -> tuple[tuple[float, float], ...]:
+    """Return the pairs (mean, standard deviation) that a text names; "auto" gives (). Raises DataError for another.
+
+    Examples
+    --------
+    >>> parse_columns("14.1:3.5, 0:1")
+    ((14.1, 3.5), (0.0, 1.0))
+    """
+    if text.strip() == AUTO:
+        return ()
+    pairs = []
+    for item in text.split(","):
+        try:
+            mean, deviation = (float(number) for number in item.split(":"))
+        except ValueError:
+            mean = deviation = math.nan
+        if not (math.isfinite(mean) and 0.0 <= deviation < math.inf):
+            raise DataError(
+                f"standardize-by must be '{AUTO}' or a mean:deviation for each column, such as '14.1:3.5,0:1', got"
+                f" '{item.strip()[:40]}'"
+            )
+        pairs.append((mean, deviation))
+    return tuple(pairs)
 
 
 def parse_labels(text: str) -> frozenset[int]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from zofedht.common.choices import AUTO, MANY, UNSAID, parse_labels, parse_transforms
+from zofedht.common.choices import AUTO, MANY, UNSAID, parse_columns, parse_labels, parse_transforms
 from zofedht.common.errors import DataError
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "auto_or",
     "between",
     "choices_of",
+    "columns",
     "default_or",
     "digest",
     "labels",
@@ -154,6 +155,11 @@ def labels_seen() -> Rule:
 def digest() -> Rule:
     """The value is 32 hexadecimal digits, or empty."""
     return lambda value: None if _DIGEST.fullmatch(value) else f"must be 32 hexadecimal digits, got {value[:40]!r}"
+
+
+def columns() -> Rule:
+    """The value is ``auto`` or a mean and a standard deviation for each column."""
+    return _readable(parse_columns)
 
 
 def preprocessing() -> Rule:

@@ -8,9 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from zofedht.common.choices import CLIENTS_HOLD_DATA, parse_transforms
+from zofedht.common.choices import AUTO, CLIENTS_HOLD_DATA, parse_transforms
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.data.loading import DataSpec, load_described, load_own_rows, load_rows, own_dataset
+from zofedht.common.data.loading import (
+    DataSpec,
+    load_described,
+    load_own_rows,
+    load_rows,
+    own_dataset,
+    standard_columns,
+)
 from zofedht.common.data.partition import split
 from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.errors import DataError, MessageError
@@ -36,6 +43,7 @@ __all__ = [
     "shard_sizes",
     "source_digest",
     "train_objective",
+    "with_standard_columns",
 ]
 
 
@@ -92,7 +100,7 @@ def own_objective(config: RunConfig, rows: RawRows, *, settled: bool = True) -> 
     ``settled`` is False before the run begins: then positive labels may be unknown, and the target is made up. Raises
     DataError.
     """
-    data = own_dataset(rows, config.positive_labels, config.preprocess, settled=settled)
+    data = own_dataset(rows, config.positive_labels, config.preprocess, config.standardize_by, settled=settled)
     return build_model(config.model, data, _options(config))
 
 
@@ -132,6 +140,19 @@ def about_data(config: RunConfig) -> tuple[str, ...]:
 def shard_sizes(config: RunConfig) -> list[int]:
     """Return the number of rows in each shard of the server's data set. Raises DataError where it has none."""
     return [int(size) for size in np.diff(_latest(config.task).bounds)]
+
+
+def with_standard_columns(config: RunConfig) -> RunConfig:
+    """Return the config in which mean and deviation of each column are said, where the rows are the server's.
+
+    A resumed run then takes those that it began with, and the folder of the run says what x belongs to. Where there are
+    too many columns to be told, they stay ``auto``, and each process computes them from the same rows. Raises DataError
+    when the data cannot be used.
+    """
+    asked = "standardize" in parse_transforms(config.preprocess) and config.standardize_by == AUTO
+    if not asked or not config.server_has_rows:
+        return config
+    return config.replace(standardize_by=standard_columns(_spec(config)))
 
 
 def source_digest(config: RunConfig) -> str:
@@ -207,6 +228,7 @@ def _spec(config: RunConfig) -> DataSpec:
         train_rows=config.train_rows,
         positive_labels=config.positive_labels,
         preprocess=config.preprocess,
+        standardize_by=config.standardize_by,
         seed=config.seed,
         rules=rules_of(config),
     )

@@ -16,7 +16,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml, parse_assignments
 from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
 from zofedht.common.plain_text import printable
-from zofedht.common.shards import source_digest
+from zofedht.common.shards import source_digest, with_standard_columns
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.server.conduct import Result
 from zofedht.server.core.state import ServerState
@@ -45,7 +45,7 @@ def _read_config(args: argparse.Namespace) -> RunConfig:
         changes["data_dir"] = str(Path(config.data_dir).expanduser().resolve())
     if Path(config.dataset).expanduser().is_file():
         changes["dataset"] = str(Path(config.dataset).expanduser().resolve())
-    return config.replace(**changes)
+    return with_standard_columns(config.replace(**changes))
 
 
 @contextmanager

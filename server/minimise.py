@@ -23,7 +23,7 @@ from zofedht.common.objective.function import as_objective
 from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.scaling import given_start
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
-from zofedht.common.shards import rules_of
+from zofedht.common.shards import rules_of, with_standard_columns
 from zofedht.common.space.kinds import Parameter, Settings
 from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
@@ -298,9 +298,11 @@ def _config(
     rows = given.get("dataset")
     if are_rows(rows):
         config = RunConfig.from_mapping(config.to_mapping() | given | {"dataset": "DataFrame"})
-        return config.replace(dataset=keep_rows(rows, rules_of(config)))
+        return with_standard_columns(config.replace(dataset=keep_rows(rows, rules_of(config))))
     chosen = RunConfig.from_mapping(config.to_mapping() | given)
-    if objectives is not None and chosen.to_mapping()["evaluate-every"] == UNSAID:
+    if objectives is None:
+        return with_standard_columns(chosen)
+    if chosen.to_mapping()["evaluate-every"] == UNSAID:
         chosen = chosen.replace(evaluate_every=chosen.affordable_every)
     return chosen
 

@@ -75,6 +75,15 @@ class OwnBounds:
                 " privacy = local with such a noise-multiplier does"
             )
 
+    def check_column_sums(self) -> None:
+        """Raise DataError where sums of columns are asked for, which have no noise and no mask."""
+        option = "--only-sums" if self.only_sums else f"--least-noise {self.least_noise:g}" if self.least_noise else ""
+        if option:
+            raise DataError.public(
+                f"the client's own {option} allows no sums of its columns, which have no noise and no mask, to be told;"
+                " give standardize-by on the server"
+            )
+
     def check_evaluation(self) -> None:
         """Raise DataError where losses without noise are asked for and only noisy slopes may leave the device."""
         if self.only_sums:

@@ -30,7 +30,7 @@ KINDS = {
 }
 """What a message is called, by the name of its field in Flower's ClientMessage."""
 
-_NUMBERS = ("slopes", "sketch", "values", "start")  # bytes that are float64 numbers; others are digests
+_NUMBERS = ("slopes", "sketch", "values", "start", "column-sums")  # bytes that are float64 numbers; others are digests
 
 
 class Ledger:

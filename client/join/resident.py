@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
@@ -17,13 +18,14 @@ from zofedht.client.join.bounds import OwnBounds
 from zofedht.client.steps.secret_file import secret_of_file
 from zofedht.client.steps.warm_up import warm_up
 from zofedht.client.steps.worker import BasisStore, no_secret
-from zofedht.common.choices import parse_transforms
+from zofedht.common.choices import AUTO, parse_transforms
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.columns import folded
 from zofedht.common.data.labels import labels_text
 from zofedht.common.data.loading import about_rows, uneven_columns
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.data.reading import FileRules, RawRows
+from zofedht.common.data.standard import MOST_COLUMNS, sums_of
 from zofedht.common.errors import DataError, MessageError, ZofedhtError
 from zofedht.common.machine.versions import version_of
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
@@ -34,6 +36,7 @@ from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.replay import draw_digest
 from zofedht.common.shards import config_of_task, lone_objective, own_objective, own_rows, rules_of
 from zofedht.common.source_digest import digest_of
+from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import decode, encode, encode_no_metrics
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Broadcast, Hello, Question, Update
 from zofedht.common.wire.points import asks_for_parameters
@@ -74,6 +77,7 @@ class _Seen(NamedTuple):
     labels: str = ""
     indices: tuple[int, int] | None = None
     digest: str = ""
+    sums: Vector | None = None  # of columns, where the server is to settle by what they are standardized
 
 
 class ResidentClient(ZofedhtClient):
@@ -120,6 +124,7 @@ class ResidentClient(ZofedhtClient):
             units=b"" if objective is None else units_as_bytes(units_of(objective), MOST_UNITS_BYTES),
             names="" if objective is None else names_as_text(self._seen.names or objective.names or ()),
             labels=self._seen.labels,
+            column_sums=self._seen.sums,
             source_digest=self._source_digest(objective),
             least_index=-1 if self._seen.indices is None else self._seen.indices[0],
             most_index=-1 if self._seen.indices is None else self._seen.indices[1],
@@ -191,7 +196,7 @@ class ResidentClient(ZofedhtClient):
             case "objective":
                 return str(config.seed)
             case "data":
-                parts = config.positive_labels, config.preprocess, rules_of(config)
+                parts = config.positive_labels, config.preprocess, config.standardize_by, rules_of(config)
                 return repr((config.model, config.hidden_units, config.mlp_bias, config.l2, *parts))
             case _:
                 return f"{_on_this_machine(config, mine).task} {question.shard_index}"
@@ -256,8 +261,21 @@ class ResidentClient(ZofedhtClient):
         names = tuple(folded(name) for name in rows.names)
         # Of the file as it is written: settled rules must not change the digest.
         digest = self._seen.digest or digest_of(Path(self._options.data))
-        self._seen = _Seen(names, labels_text(rows.labels), rows.indices, digest)
+        self._seen = _Seen(names, labels_text(rows.labels), rows.indices, digest, self._sums(config, rows))
         return rows
+
+    def _sums(self, config: RunConfig, rows: RawRows) -> Vector | None:
+        """Return the sums of columns as they are told: means, then squares. None where the server asks for none."""
+        if "standardize" not in parse_transforms(config.preprocess) or config.standardize_by != AUTO:
+            return None
+        self._options.bounds.check_column_sums()
+        if (columns := rows.features.shape[1]) > MOST_COLUMNS:
+            raise DataError.public(
+                f"preprocess = standardize takes at most {MOST_COLUMNS:,} columns of clients' own rows, got"
+                f" {columns:,}; leave it out"
+            )
+        sums = sums_of(rows.features)
+        return np.concatenate([sums.means, sums.squares])
 
 
 def _on_this_machine(config: RunConfig, mine: JoinOptions) -> RunConfig:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from zofedht.common.choices import AUTO, CLIENTS_HOLD_DATA, parse_transforms
 from zofedht.common.config.checking import Problem
 from zofedht.common.config.keys import Keys, Scalar, dashed
 from zofedht.common.rules import MOST_DRAWN
@@ -105,6 +106,7 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
             "aggregation": ("mean", "a false move would stay in the estimates"),
         }
         yield from _other_values(config, which, each)
+    yield from _of_columns(config)
     if config.aggregation != "mean":
         yield from _of_aggregation(config)
     yield from _of_privacy(config)
@@ -146,6 +148,22 @@ def _endless() -> Problem:
         "rounds",
         "rounds must be at least 1 when there is no budget, got 0 (or set budget to a number of evaluations)",
     )
+
+
+def _of_columns(config: RunConfig) -> Iterator[Problem]:
+    standardized = "standardize" in parse_transforms(config.preprocess)
+    if config.standardize_by != AUTO and not standardized:
+        yield Problem(
+            "standardize-by", "standardize-by must be auto unless preprocess has standardize, which takes what it says"
+        )
+    by_clients = standardized and config.dataset == CLIENTS_HOLD_DATA and config.standardize_by == AUTO
+    if by_clients and not config.objective and (config.privacy != "none" or config.secure_aggregation):
+        hiding = "secure-aggregation" if config.secure_aggregation else f"privacy = {config.privacy}"
+        yield Problem(
+            "standardize-by",
+            f"standardize-by must be given under {hiding} where clients have their own rows: the sums of columns that"
+            " clients tell for auto hold no noise and no mask",
+        )
 
 
 def _of_secure_aggregation(config: RunConfig) -> Iterator[Problem]:

@@ -38,6 +38,7 @@ from zofedht.common.rules import (
     at_least,
     auto_or,
     between,
+    columns,
     default_or,
     labels,
     one_of,
@@ -114,8 +115,13 @@ class Keys:
     )
     preprocess: str = _key(
         "bias,unit-norm",
-        "transforms in order: bias (a column of ones), unit-norm (rows), or none",
+        "transforms in order: standardize (columns), bias (a column of ones), unit-norm (rows), or none",
         rule=preprocessing(),
+    )
+    standardize_by: str = _key(
+        "auto",
+        "mean:deviation of each column that standardize takes, as `14.1:3.5,0:1`; auto: those of all training rows",
+        rule=columns(),
     )
     partition: str = _key("iid", "how rows are dealt to clients", rule=one_of(PARTITIONS))
     dirichlet_alpha: float = _key(0.5, "concentration of the dirichlet partition", rule=positive())

@@ -37,7 +37,7 @@ _FIELDS = dataclasses.fields(Keys)
 
 _TASK_KEYS = (
     "dataset", "data-dir", "train-rows", "positive-labels", "label-column", "features", "csv-header",
-    "svmlight-indices", "preprocess", "partition", "dirichlet-alpha", "model",
+    "svmlight-indices", "preprocess", "standardize-by", "partition", "dirichlet-alpha", "model",
     "hidden-units", "mlp-bias", "l2", "objective", "num-clients", "seed",
 )  # fmt: skip
 

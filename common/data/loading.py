@@ -23,6 +23,7 @@ from zofedht.common.data.labels import (
 from zofedht.common.data.named_sets import NAMED_SETS, read_named
 from zofedht.common.data.preprocessing import preprocess
 from zofedht.common.data.reading import FileRules, RawRows
+from zofedht.common.data.standard import MOST_COLUMNS, Standard, columns_text, standard_of, sums_of
 from zofedht.common.data.tables import is_frame, kept_rows, rows_in_memory, rows_of_arrays, rows_of_frame
 from zofedht.common.errors import DataError
 from zofedht.common.random.streams import stream
@@ -38,6 +39,7 @@ __all__ = [
     "load_own_rows",
     "load_rows",
     "own_dataset",
+    "standard_columns",
     "uneven_columns",
 ]
 
@@ -60,8 +62,8 @@ class DataSpec:
         The folder of the large sets; empty for the user's cache.
     train_rows : int
         The size of a random subset of the training rows; 0 for all.
-    positive_labels, preprocess : str
-        As ``parse_labels`` and ``parse_transforms`` read them.
+    positive_labels, preprocess, standardize_by : str
+        As ``parse_labels``, ``parse_transforms`` and ``parse_columns`` read them.
     seed : int
         Decides the held-out fifth and the subset.
     fetch : bool
@@ -75,6 +77,7 @@ class DataSpec:
     train_rows: int = 0
     positive_labels: str = AUTO
     preprocess: str = "bias,unit-norm"
+    standardize_by: str = AUTO
     seed: int = 0
     fetch: bool = True
     rules: FileRules = _AS_THE_FILE_SAYS
@@ -132,12 +135,15 @@ class _Labelled:
     target: Vector
     transforms: tuple[str, ...]
     divisor: float
+    standard: Standard | None
 
     def taken(self, rows: Indices) -> _Labelled:
         return replace(self, features=self.features[rows], labels=self.labels[rows], target=self.target[rows])
 
     def finished(self) -> Dataset:
-        return Dataset(preprocess(self.features, self.transforms, self.divisor), self.target, self.labels)
+        return Dataset(
+            preprocess(self.features, self.transforms, self.divisor, self.standard), self.target, self.labels
+        )
 
 
 def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled, tuple[str, ...]]:
@@ -151,8 +157,14 @@ def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled, tuple[str, ...]]:
         train, train_labels = _take(train, rows), train_labels[rows]
     check_both_classes(binary_target(train_labels, positive), train_labels, positive, spec.dataset)
 
+    standard = None
+    if "standardize" in transforms:
+        by = spec.standardize_by
+        by = columns_text(sums_of(train.features, divisor)) if by == AUTO else by
+        standard = standard_of(by, train.features.shape[1])
+
     def labelled(part: RawRows, labels: Indices) -> _Labelled:
-        return _Labelled(part.features, labels, binary_target(labels, positive), transforms, divisor)
+        return _Labelled(part.features, labels, binary_target(labels, positive), transforms, divisor, standard)
 
     about = f"{about}; positive: {', '.join(map(str, sorted(positive)[:_SHOWN_LABELS]))}"
     word = () if spec.dataset in NAMED_SETS else uneven_columns(train, transforms)
@@ -186,22 +198,36 @@ def load_own_rows(path: str, rules: FileRules, columns: int | None = None) -> Ra
     return part._replace(labels=whole_labels(part.labels, path))
 
 
-def own_dataset(part: RawRows, positive_labels: str, transform_names: str, *, settled: bool = True) -> Dataset:
+def standard_columns(spec: DataSpec) -> str:
+    """Return mean:deviation of each column of the training rows; "auto" where there are more than MOST_COLUMNS.
+
+    Raises DataError as ``load_dataset`` does.
+    """
+    train, _, divisor, _ = _parts(spec)
+    if spec.train_rows:
+        train = _take(train, _subset(len(train.labels), spec))
+    return columns_text(sums_of(train.features, divisor)) if train.features.shape[1] <= MOST_COLUMNS else AUTO
+
+
+def own_dataset(
+    part: RawRows, positive_labels: str, transform_names: str, standardize_by: str = AUTO, *, settled: bool = True
+) -> Dataset:
     """Return the rows of a client's own file, which may have one class only, as the model takes them.
 
     Parameters
     ----------
     part : RawRows
         Of ``load_own_rows``.
-    positive_labels, transform_names : str
-        As in DataSpec. "auto" is the server's to settle, from the labels of all clients.
+    positive_labels, transform_names, standardize_by : str
+        As in DataSpec. "auto" is the server's to settle, from the labels and the sums of all clients.
     settled : bool
-        False before the run begins: the target is then 0 where the positive labels are not known.
+        False before the run begins: the target is then 0 where the positive labels are not known, and columns are not
+        standardized where their sums are not.
 
     Raises
     ------
     DataError
-        When the positive labels are not settled.
+        When the positive labels or the columns' deviations are not settled.
     """
     positive = parse_labels(positive_labels)
     if settled and not positive:
@@ -209,7 +235,15 @@ def own_dataset(part: RawRows, positive_labels: str, transform_names: str, *, se
             f"positive-labels must be settled by the server for rows of a client's own, got '{AUTO}'; name the positive"
             " labels, as in positive-labels = '1'"
         )
-    features = preprocess(part.features, parse_transforms(transform_names))
+    transforms, standard = parse_transforms(transform_names), None
+    if "standardize" in transforms and standardize_by != AUTO:
+        standard = standard_of(standardize_by, part.features.shape[1])
+    elif "standardize" in transforms and settled:
+        raise DataError.public(
+            f"standardize-by must be settled by the server for rows of a client's own, got '{AUTO}'; give"
+            " mean:deviation for each column"
+        )
+    features = preprocess(part.features, transforms, standard=standard)
     return Dataset(features, binary_target(part.labels, positive), part.labels)
 
 

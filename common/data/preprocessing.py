@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zofedht.common.data.standard import Standard
 from zofedht.common.errors import DataError
 from zofedht.common.machine.memory import lacking
 from zofedht.common.typing import Features, Matrix, Vector, is_sparse
@@ -26,19 +27,22 @@ _SAFE = (1e-200, 1e200)  # sums of squares in this range have neither over- nor 
 class Transform:
     """One transform: how many columns it appends, and its two forms.
 
-    dense(buffer, width) changes the first ``width`` columns and the appended ones in place; sparse(matrix) returns a
-    new matrix.
+    dense(buffer, width, standard) changes the first ``width`` columns and the appended ones in place;
+    sparse(matrix, standard) returns a new matrix. ``standard`` is what standardize takes.
     """
 
     appends: int
-    dense: Callable[[Matrix, int], None]
-    sparse: Callable[[Any], Any]
+    dense: Callable[[Matrix, int, Standard | None], None]
+    sparse: Callable[[Any, Standard | None], Any]
 
 
-def preprocess(features: Any, transforms: tuple[str, ...], divisor: float = 1.0) -> Features:
+def preprocess(
+    features: Any, transforms: tuple[str, ...], divisor: float = 1.0, standard: Standard | None = None
+) -> Features:
     """Return features / divisor after the transforms: C-contiguous float64, or CSR with int32 indices.
 
-    ``features`` are (rows, columns) of any real dtype, or CSR, and are not changed.
+    ``features`` are (rows, columns) of any real dtype, or CSR, and are not changed. ``standard`` is of features /
+    divisor; without it standardize changes nothing.
     """
     chosen = [TRANSFORMS[name] for name in transforms]
     if is_sparse(features):
@@ -47,7 +51,7 @@ def preprocess(features: Any, transforms: tuple[str, ...], divisor: float = 1.0)
         matrix = sparse.csr_array(features, dtype=np.float64, copy=True)
         matrix.data /= divisor
         for transform in chosen:
-            matrix = transform.sparse(matrix)
+            matrix = transform.sparse(matrix, standard)
         matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
         return matrix
     rows, width = features.shape
@@ -57,23 +61,36 @@ def preprocess(features: Any, transforms: tuple[str, ...], divisor: float = 1.0)
     buffer = np.empty(shape)
     np.divide(features, divisor, out=buffer[:, :width])
     for transform in chosen:
-        transform.dense(buffer, width)
+        transform.dense(buffer, width, standard)
         width += transform.appends
     return buffer
 
 
-def _bias_dense(buffer: Matrix, width: int) -> None:
+def _standardize_dense(buffer: Matrix, width: int, standard: Standard | None) -> None:
+    if standard is not None:
+        buffer[:, :width] -= standard.means
+        buffer[:, :width] /= standard.deviations
+
+
+def _standardize_sparse(matrix: Any, standard: Standard | None) -> Any:
+    """Divide alone: a mean in the place of zeros would fill the matrix."""
+    if standard is not None:
+        matrix.data /= standard.deviations[matrix.indices]
+    return matrix
+
+
+def _bias_dense(buffer: Matrix, width: int, standard: Standard | None) -> None:
     buffer[:, width] = 1.0
 
 
-def _bias_sparse(matrix: Any) -> Any:
+def _bias_sparse(matrix: Any, standard: Standard | None) -> Any:
     from scipy import sparse
 
     ones = sparse.csr_array(np.ones((matrix.shape[0], 1)))
     return sparse.hstack([matrix, ones], format="csr")
 
 
-def _unit_norm_dense(buffer: Matrix, width: int) -> None:
+def _unit_norm_dense(buffer: Matrix, width: int, standard: Standard | None) -> None:
     values = buffer[:, :width]
     with np.errstate(over="ignore", under="ignore"):
         squares = np.einsum("ij,ij->i", values, values)  # forms no copy of the squares
@@ -86,7 +103,7 @@ def _unit_norm_dense(buffer: Matrix, width: int) -> None:
     values /= _or_one(np.sqrt(squares))[:, None]
 
 
-def _unit_norm_sparse(matrix: Any) -> Any:
+def _unit_norm_sparse(matrix: Any, standard: Standard | None) -> Any:
     from scipy import sparse
 
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
@@ -114,6 +131,7 @@ def _or_one(norms: Vector) -> Vector:
 
 
 TRANSFORMS: dict[str, Transform] = {
+    "standardize": Transform(0, _standardize_dense, _standardize_sparse),  # each column to mean 0 and deviation 1
     "bias": Transform(1, _bias_dense, _bias_sparse),  # a column of ones at the end
     "unit-norm": Transform(0, _unit_norm_dense, _unit_norm_sparse),  # each row to L2 norm 1
 }

@@ -246,6 +246,7 @@ class Hello:
     labels: str = wired(labels_seen(), default="")  # the different labels of its own rows, as "0,1"; never counts
     least_index: int = wired(at_least(-1), default=-1)  # that an svmlight file of its own writes; -1: no such file
     most_index: int = wired(at_least(-1), default=-1)
+    column_sums: Vector | None = wired(shape=lambda _: (-1,), default=None)  # means, then squares: (2 columns,)
     source_digest: str = wired(digest(), default="")  # of its rows and its objective's code; empty while it waits
 
     def check(self) -> None:

@@ -12,6 +12,7 @@ from flwr.server.client_manager import SimpleClientManager
 from flwr.serverapp import ServerApp
 
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.shards import with_standard_columns
 from zofedht.server.conduct import Result
 from zofedht.server.flower.round_loop import FlowerRounds
 from zofedht.server.records.run_folder import RunFolder
@@ -28,7 +29,7 @@ def server_fn(context: Context) -> ServerAppComponents:
 
     Raises ConfigError or DataError.
     """
-    config = RunConfig.from_mapping(context.run_config)
+    config = with_standard_columns(RunConfig.from_mapping(context.run_config))
     home = Path(os.environ.get("ZOFEDHT_OUT") or Path.home() / "zofedht-runs")
     folder = RunFolder(Path(config.out).expanduser() if config.out else home / str(context.run_id))
     folder.begin(config, "simulation")

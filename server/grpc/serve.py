@@ -18,7 +18,7 @@ from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import DataError, ZofedhtError
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.plain_text import printable
-from zofedht.common.shards import check_count, shard_sizes, source_digest
+from zofedht.common.shards import check_count, shard_sizes, source_digest, with_standard_columns
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Question
@@ -42,7 +42,7 @@ _ROOM_FOR_TEXT = 2**20
 _HEADERS = 2**16  # bytes of a reply around the numbers of its vectors
 _REMINDER_SECONDS = 30.0
 _MOST_REFUSALS = 100  # in the log
-_SETTLED_KEYS = ("positive-labels", "features", "svmlight-indices")
+_SETTLED_KEYS = ("positive-labels", "features", "svmlight-indices", "standardize-by")
 _MOST_NAME, _MOST_REASON = 64, 500  # characters of a refused client's name, and of the reason
 
 
@@ -99,6 +99,7 @@ def serve(
             folder.check_source(source_digest(config) if config.server_has_rows else "", changed=options.data_changed)
         else:
             folder.claim()
+            config = with_standard_columns(config)
             if options.resume:
                 report(f"{folder.path} holds no run to continue; a new one begins there")
         count = config.num_clients if state is not None or "num-clients" in keys else 0

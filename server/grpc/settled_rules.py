@@ -1,7 +1,8 @@
 """Rules about rows that no client can decide alone: the server settles them from what all clients see in their files.
 
-Clients tell the different labels, the names of the columns and the least and largest index of their rows, never rows or
-counts. What cannot be settled is refused with the key to set. Pure.
+Clients tell the different labels, the names of the columns and the least and largest index of their rows, never rows
+or counts of labels; and where ``preprocess`` has standardize, the sums of columns. What cannot be settled is refused
+with the key to set. Pure.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zofedht.common.choices import AUTO, MANY, parse_labels
+from zofedht.common.choices import AUTO, MANY, parse_columns, parse_labels, parse_transforms
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.columns import listed
 from zofedht.common.data.labels import choose_positive
+from zofedht.common.data.standard import ColumnSums, columns_text, merged
 from zofedht.common.errors import DataError
 from zofedht.common.wire.messages import Hello
 
@@ -50,6 +52,7 @@ def settle_rules(config: RunConfig, clients: Sequence[Hello]) -> Settled:
     _settle_indices(config, clients, changes, notes)
     _settle_names(config, clients, changes, notes)
     _settle_labels(config, clients, changes, notes)
+    _settle_columns(config, clients, changes, notes)
     return Settled(config.replace(**changes), tuple(notes))
 
 
@@ -120,6 +123,48 @@ def _settle_labels(config: RunConfig, clients: Sequence[Hello], changes: dict[st
         if config.positive_labels == AUTO:
             raise DataError(f"{text}; set positive-labels to some of these labels")
         notes.append(f"warning: {text}")
+
+
+def _settle_columns(config: RunConfig, clients: Sequence[Hello], changes: dict[str, str], notes: list[str]) -> None:
+    if "standardize" not in parse_transforms(config.preprocess) or config.standardize_by != AUTO:
+        return
+    names = next((hello.names for hello in clients if hello.names), "")
+    first = 0 if changes.get("svmlight_indices", config.svmlight_indices) == "from-0" else 1
+    width = max(hello.most_index for hello in clients) - first + 1
+    parts = []
+    for hello in clients:
+        sums = _sums_of(hello)
+        if hello.most_index >= 0:
+            sums = _placed(sums, min(hello.least_index, 1) - first, width)
+        elif names and hello.names not in ("", names) and not names.startswith(_DIGEST):
+            own = hello.names.split("\n")
+            order = [own.index(name) for name in names.split("\n")]
+            sums = sums._replace(means=sums.means[order], squares=sums.squares[order])
+        parts.append(sums)
+    if len(widths := {len(sums.means) for sums in parts}) > 1:
+        raise DataError(f"all clients must have the same columns to standardize, got {sorted(widths)} of them")
+    total = merged(parts)
+    changes["standardize_by"] = columns_text(total)
+    constant = [mean for mean, deviation in parse_columns(changes["standardize_by"]) if not deviation]
+    notes.append(
+        f"columns are standardized by the sums of {len(parts)} clients, {total.count} rows"
+        + (f"; {len(constant)} of them have one value everywhere" if constant else "")
+    )
+
+
+def _sums_of(hello: Hello) -> ColumnSums:
+    told = hello.column_sums
+    if told is None or len(told) % 2 or not hello.examples or not np.isfinite(told).all():
+        raise DataError(f"{hello.name} must tell the sums of its columns, which preprocess = standardize needs")
+    half = len(told) // 2
+    return ColumnSums(hello.examples, told[:half], np.maximum(told[half:], 0.0))
+
+
+def _placed(sums: ColumnSums, shift: int, width: int) -> ColumnSums:
+    """Return the sums of a sparse file in the columns of the run: those that it does not have hold zeros."""
+    means, squares = np.zeros((2, width))
+    means[shift : shift + len(sums.means)], squares[shift : shift + len(sums.means)] = sums.means, sums.squares
+    return ColumnSums(sums.count, means, squares)
 
 
 def _shown(labels: frozenset[int]) -> str:

@@ -13,7 +13,8 @@ from zofedht.common.config.texts import dump_toml, load_toml, parse_assignments
 from zofedht.common.errors import ConfigError
 
 _OTHER: dict[str, Any] = {
-    "dataset": "mnist", "data_dir": "/data sets", "train_rows": 1000, "positive_labels": "1,3", "preprocess": "none",
+    "dataset": "mnist", "data_dir": "/data sets", "train_rows": 1000, "positive_labels": "1,3",
+    "preprocess": "standardize", "standardize_by": "14.5:3.25,-1:0",
     "label_column": "answer", "features": "heat,flow", "csv_header": "yes", "svmlight_indices": "from-0",
     "partition": "dirichlet", "dirichlet_alpha": 1e-05, "model": "mlp", "hidden_units": 7, "mlp_bias": True,
     "l2": 1e-300, "objective": "valve:make", "algorithm": "zofedavg-sgd", "covariance": "paper",

@@ -13,6 +13,7 @@ from tests.server.grpc.processes import SMALL, Site
 from tests.server.grpc.test_equality import all_end_well, in_process
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.columns import listed
+from zofedht.common.data.standard import columns_text, sums_of
 from zofedht.common.errors import DataError
 from zofedht.common.replay import draw_digest
 from zofedht.common.shards import own_objective, own_rows
@@ -194,3 +195,78 @@ def test_a_client_with_other_rows_is_refused_on_resume(site: Site):
     all_end_well(server, [site.client("c0", "--data", one), site.client("c1", "--data", one)])
     server = site.server("--min-clients", 2, "--data-changed", resume=True, rounds=6, **keys)
     all_end_well(server, [site.client("c0", "--data", other), site.client("c1", "--data", one)])
+
+
+# --- what columns are standardized by
+
+
+_STANDARD = CONFIG.replace(preprocess="standardize,bias", positive_labels="1")
+
+
+def _summed(names: str, rows: list[list[float]], **changes: Any) -> dict[str, Any]:
+    sums = sums_of(np.array(rows))
+    return {
+        "names": names,
+        "labels": "0,1",
+        "examples": len(rows),
+        "column_sums": np.concatenate([sums.means, sums.squares]),
+    } | changes
+
+
+def test_sums_of_clients_settle_mean_and_deviation():
+    """As if all rows were in one place; columns are matched by name."""
+    one, other = [[1.0, 10.0], [3.0, 20.0], [5.0, 60.0]], [[7.0, 30.0]]
+    swapped = [[flow, heat] for heat, flow in other]
+    found, notes = settle_rules(_STANDARD, _clients(_summed("heat\nflow", one), _summed("flow\nheat", swapped)))
+    assert found.standardize_by == columns_text(sums_of(np.array(one + other)))
+    assert "columns are standardized by the sums of 2 clients, 4 rows" in notes
+
+
+def test_sums_of_sparse_files_are_placed_by_their_index():
+    """One file counts from 0 and the other seems to count from 1; columns that a file lacks hold zeros."""
+    one, other = [[2.0, 0.0, 1.0], [0.0, 4.0, 0.0]], [[3.0, 5.0]]
+    clients = _clients(_summed("", one, least_index=0, most_index=2), _summed("", other, least_index=1, most_index=2))
+    found, _ = settle_rules(_STANDARD, clients)
+    assert found.standardize_by == columns_text(sums_of(np.array([*one, [0.0, *other[0]]])))
+
+
+def test_a_column_of_one_value_is_told():
+    _, notes = settle_rules(_STANDARD, _clients(_summed("heat", [[7.3]] * 3), _summed("heat", [[7.3]] * 4)))
+    assert any("1 of them have one value everywhere" in note for note in notes)
+
+
+@pytest.mark.parametrize("sums", [None, np.ones(3), np.array([1.0, np.nan])])
+def test_sums_that_are_none_are_refused(sums: Any):
+    with pytest.raises(DataError, match="b must tell the sums of its columns"):
+        settle_rules(_STANDARD, _clients(_summed("heat", [[1.0]]), _summed("heat", [[1.0]], column_sums=sums)))
+
+
+def test_given_deviations_are_settled_already():
+    given = _STANDARD.replace(standardize_by="1:2,3:4")
+    assert settle_rules(given, _clients(_summed("a\nb", [[1.0, 2.0]], column_sums=None))).config == given.replace(
+        features="a,b"
+    )
+
+
+def test_clients_standardize_by_their_common_sums(site: Site):
+    """A served run equals one in process on the same rows; a client that restarts is told the same numbers."""
+    rng = np.random.default_rng(3)
+    rows = [(*(rng.normal(size=2) * [1.0, 1e5] + [1e6, 0.0]), place % 2) for place in range(20)]
+    one = _own_rows(site, "one.csv", "heat,flow,label", rows[:13])
+    other = _own_rows(site, "other.csv", "flow,heat,label", [(flow, heat, label) for heat, flow, label in rows[13:]])
+    keys = {"preprocess": "standardize,bias,unit-norm", "positive_labels": "1"}
+    server = site.server("--min-clients", 2, **_TWO, **keys)
+    all_end_well(server, [site.client("c0", "--data", one), site.client("c1", "--data", other)])
+    settled = site.summary()["config"]["standardize-by"]
+    assert settled == columns_text(sums_of(np.array(rows)[:, :2]))
+    assert site.summary()["x_sha256"] == _in_process([one, other], features="heat,flow", standardize_by=settled, **keys)
+
+
+@pytest.mark.parametrize("option", ["--only-sums", "--least-noise=1"])
+def test_a_closed_device_tells_no_sums_of_columns(site: Site, option: str):
+    site.server("--min-clients", 1, **_TWO, preprocess="standardize,bias", positive_labels="1")
+    file = _own_rows(site, "one.csv", "heat,label", [(1.0, 0), (2.0, 1)])
+    key = ["--privacy-key", "key"] if "noise" in option else []
+    client = site.client("c0", "--data", file, option, *key)
+    assert client.ends() == 2
+    assert "allows no sums of its columns" in client.text
