@@ -31,7 +31,7 @@ _ROUNDING = 1e-12  # a deviation so much smaller than the mean is rounding
 class ColumnSums(NamedTuple):
     """Rows, and of each column the mean and the sum of squared deviations from it."""
 
-    count: int
+    rows: int
     means: Vector
     squares: Vector
 
@@ -68,10 +68,10 @@ def merged(parts: Sequence[ColumnSums]) -> ColumnSums:
 
 
 def _both(one: ColumnSums, other: ColumnSums) -> ColumnSums:
-    count = one.count + other.count
+    count = one.rows + other.rows
     apart = other.means - one.means
-    means = one.means + apart * (other.count / count)
-    squares = one.squares + other.squares + np.square(apart) * (one.count * other.count / count)
+    means = one.means + apart * (other.rows / count)
+    squares = one.squares + other.squares + np.square(apart) * (one.rows * other.rows / count)
     return ColumnSums(count, means, squares)
 
 
@@ -80,7 +80,7 @@ def columns_text(sums: ColumnSums) -> str:
 
     Raises DataError where a sum is not finite.
     """
-    deviations = np.sqrt(sums.squares / sums.count)
+    deviations = np.sqrt(sums.squares / sums.rows)
     if not (np.isfinite(sums.means).all() and np.isfinite(deviations).all()):
         column = int(np.argmin(np.isfinite(sums.means) & np.isfinite(deviations)))
         raise DataError.public(f"column {column + 1} is too large to be standardized; divide it before")

@@ -147,7 +147,7 @@ def _settle_columns(config: RunConfig, clients: Sequence[Hello], changes: dict[s
     changes["standardize_by"] = columns_text(total)
     constant = [mean for mean, deviation in parse_columns(changes["standardize_by"]) if not deviation]
     notes.append(
-        f"columns are standardized by the sums of {len(parts)} clients, {total.count} rows"
+        f"columns are standardized by the sums of {len(parts)} clients, {total.rows} rows"
         + (f"; {len(constant)} of them have one value everywhere" if constant else "")
     )
 
@@ -164,7 +164,7 @@ def _placed(sums: ColumnSums, shift: int, width: int) -> ColumnSums:
     """Return the sums of a sparse file in the columns of the run: those that it does not have hold zeros."""
     means, squares = np.zeros((2, width))
     means[shift : shift + len(sums.means)], squares[shift : shift + len(sums.means)] = sums.means, sums.squares
-    return ColumnSums(sums.count, means, squares)
+    return ColumnSums(sums.rows, means, squares)
 
 
 def _shown(labels: frozenset[int]) -> str:

@@ -24,7 +24,7 @@ _ROWS = np.random.default_rng(0).normal(size=(9000, 3)) * [1.0, 1e-4, 1e7] + [0.
 @pytest.mark.parametrize("cuts", [[], [1], [10, 4000], [3, 4, 5, 8999]])
 def test_sums_of_parts_are_those_of_the_whole(cuts: list[int]):
     found = merged([sums_of(part) for part in np.split(_ROWS, cuts)])
-    assert found.count == len(_ROWS)
+    assert found.rows == len(_ROWS)
     np.testing.assert_allclose(found.means, _ROWS.mean(axis=0), rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(found.squares, _ROWS.var(axis=0) * len(_ROWS), rtol=1e-9)
 
