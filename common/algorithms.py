@@ -229,6 +229,23 @@ ALGORITHMS = {
             asks="points",
             most_parameters=200,
         ),
+        Algorithm(
+            "lbfgs",
+            "isotropic",
+            "shard",
+            "L-BFGS-B on forward differences of all clients, for smooth F without noise, to where no step leads lower",
+            "Byrd et al. 1995, by SciPy",
+            asks="points",
+            most_parameters=200,
+        ),
+        Algorithm(
+            "auto",
+            "isotropic",
+            "minibatch",
+            "a look at the start, then cma-es or, where F is smooth and without noise, lbfgs",
+            asks="points",
+            most_parameters=200,
+        ),
     )
 }  # fmt: skip
 """Rows by name, the value of the run config key ``algorithm``."""

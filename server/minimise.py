@@ -27,6 +27,7 @@ from zofedht.common.shards import rules_of, with_standard_columns
 from zofedht.common.space.kinds import Parameter, Settings
 from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
+from zofedht.server.core.points import search_about
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
 from zofedht.server.evaluation.compare import Comparison
@@ -171,9 +172,11 @@ def run(
     message, success = _outcome(chosen, done)
     if (chosen.objective or objectives is not None) and not chosen.asks_points:
         message = _with_advice(message, engine.case_at(start), done)
+    search = search_about(done.state, chosen)
     message = "; ".join(
         [
             message,
+            *([search["sentence"]] if search else []),
             *_lost_notes(history, "values were lost" if chosen.asks_points else "steps were skipped"),
             *evaluation_notes(done.first, done.last),
         ]
@@ -207,7 +210,9 @@ def _outcome(config: RunConfig, done: Result) -> tuple[str, bool]:
     rounds, found, verdict = done.state.round, done.state.auto.step_found, done.verdict
     spent = config.is_spent(done.state.totals.evaluations)
     ended = f"all {config.rounds} rounds are done"
-    if spent:
+    if done.state.search is not None and done.state.search.over:
+        ended = "no step leads lower"
+    elif spent:
         ended = f"the budget of {config.budget:,} evaluations is spent"
     elif 0 < rounds < config.rounds:
         ended = f"another round would spend more than epsilon = {config.epsilon:g}; {rounds} rounds are done"

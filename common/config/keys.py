@@ -282,7 +282,7 @@ class Keys:
     )
     batch_size: int = _key(
         64,
-        "samples of a step, drawn with replacement, or of a client's generation (cma-es), without; 0: the whole shard",
+        "samples of a step, drawn with replacement, or of a client's round (cma-es), without; 0: the whole shard",
         symbol="b",
         unit="samples",
         rule=at_least(0),
@@ -357,7 +357,7 @@ class Keys:
     )
     rounds: int = _key(
         UNSAID,
-        "rounds to run; 0: until the budget is spent; default: 100, or 0 for cma-es with a budget",
+        "rounds to run; 0: until the budget is spent; default: 100, or 0 for cma-es, lbfgs and auto with a budget",
         symbol="R",
         unit="rounds",
         rule=default_or(at_least(0)),
@@ -455,8 +455,8 @@ class Keys:
     # robustness
     on_error: str = _key(
         "drop-slot",
-        "what a failed evaluation costs: its slot, its step (slope 0, w stays), or the run; for cma-es drop-slot and"
-        " skip-step both cost its answer",
+        "what a failed evaluation costs: its slot, its step (slope 0, w stays), or the run; for cma-es, lbfgs"
+        " and auto drop-slot and skip-step both cost its answer",
         rule=one_of(ON_ERROR),
     )
     min_replies: int = _key(1, "usable replies that a round needs", unit="replies", rule=at_least(1))

@@ -14,9 +14,9 @@ __all__ = ["Intervention", "count_interventions"]
 class Intervention:
     """One change, in effect from the next round on. ``before`` is None where nothing was set."""
 
-    what: str  # step-size | subspace-weight | x | memory
-    before: float | None
-    after: float | None
+    what: str  # step-size | subspace-weight | x | memory | method
+    before: float | str | None
+    after: float | str | None
     why: str
 
 

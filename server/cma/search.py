@@ -79,6 +79,16 @@ class Generation:
     points: Matrix
     twice: bool
 
+    @property
+    def repeats(self) -> int:
+        """How often all of it is asked: 1 or 2."""
+        return 1 + self.twice
+
+    @property
+    def answers(self) -> int:
+        """The answers that are asked for: of one site to one point."""
+        return len(self.sites) * len(self.points) * self.repeats
+
 
 def begin(problem: Problem) -> State:
     """Return the state before the first generation."""

@@ -77,7 +77,7 @@ class Coordinator:
         return self._finished(self.state)
 
     def _finished(self, state: ServerState) -> bool:
-        if self.config.is_over(state.round, state.totals.evaluations):
+        if self.config.is_over(state.round, state.totals.evaluations) or (state.search and state.search.over):
             return True
         return not self._account.allows_round(state.exposure)
 

@@ -5,8 +5,10 @@ A slot is one client of a generation, which is one round. Pure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,25 +18,25 @@ from zofedht.common.random.streams import Address
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.server.core.selection import in_turn
 from zofedht.server.core.state import ServerState
-from zofedht.server.minimizers.search import answer, ask, tell
+from zofedht.server.minimizers.search import Left, Problem, Search, about, answer, ask, problem_of, tell
 
-__all__ = ["ask_points", "mean_value", "tell_values"]
+__all__ = ["ask_points", "mean_value", "search_about", "tell_values"]
 
 
 def ask_points(state: ServerState, config: RunConfig, members: Sequence[Member]) -> list[Broadcast]:
     """Return the round's broadcasts, one for each client whose turn it is. Raises RoundError where nobody is there."""
-    assert state.search is not None
-    asked = ask(state.search)
+    problem, search = _searched(state, config)
+    asked = ask(problem, search)
     common = Broadcast(
         address=Address(config.seed, state.round, 0),
-        spec=config.step_spec(step_size=0.0, local_steps=len(asked.points) * (1 + asked.twice)),
+        spec=config.step_spec(step_size=0.0, local_steps=len(asked.points) * asked.repeats),
         client="",
         shard_index=0,
         task=config.task,
         units="" if state.units is None else state.units.digest,
         x=state.x,
         points=asked.points,
-        repeats=1 + asked.twice,
+        repeats=asked.repeats,
     )
     chosen = _whose_turn(asked.sites, members, state.round)
     return [
@@ -48,18 +50,37 @@ def ask_points(state: ServerState, config: RunConfig, members: Sequence[Member])
     ]
 
 
-def tell_values(state: ServerState, usable: Sequence[Update]) -> ServerState:
+def tell_values(state: ServerState, config: RunConfig, usable: Sequence[Update]) -> ServerState:
     """Return the state after the round; a client that is missing in ``usable`` has lost its answers."""
-    assert state.search is not None
-    asked = ask(state.search)
-    tables = np.full((1 + asked.twice, len(asked.sites), len(asked.points)), np.nan)
+    problem, search = _searched(state, config)
+    asked = ask(problem, search)
+    tables = np.full((asked.repeats, len(asked.sites), len(asked.points)), np.nan)
     for update in usable:
         assert update.values is not None
-        tables[:, update.slot] = update.values.reshape(1 + asked.twice, -1)
-    search = tell(state.search, list(tables))
+        tables[:, update.slot] = update.values.reshape(asked.repeats, -1)
     evaluations = state.totals.evaluations + sum(update.evaluations for update in usable)
+    search = tell(problem, search, list(tables), _left(config, state, search.answers + asked.answers, evaluations))
     totals = replace(state.totals, evaluations=evaluations)
-    return replace(state, round=state.round + 1, x=answer(search), search=search, totals=totals)
+    return replace(state, round=state.round + 1, x=answer(problem, search), search=search, totals=totals)
+
+
+def search_about(state: ServerState, config: RunConfig) -> dict[str, Any]:
+    """Return what the search saw and did, as fields; empty where there is none."""
+    return {} if state.search is None else about(*_searched(state, config))
+
+
+def _searched(state: ServerState, config: RunConfig) -> tuple[Problem, Search]:
+    assert state.search is not None
+    problem = problem_of(state.search.start, state.units, state.space, config.num_clients, config.seed)
+    return problem, state.search
+
+
+def _left(config: RunConfig, state: ServerState, answers: int, evaluations: int) -> Left:
+    """Return what is left of rounds and budget; an answer takes as many evaluations as it did so far."""
+    batches = config.rounds - state.round - 1 if config.rounds else math.inf
+    if not config.budget:
+        return Left(batches=batches)
+    return Left((config.budget - evaluations) * answers / max(evaluations, 1), batches)
 
 
 def mean_value(usable: Sequence[Update]) -> float:

@@ -53,6 +53,7 @@ class RoundRecord:
     unevaluated: list[dict[str, object]] = field(default_factory=list)  # clients that a full evaluation lacks, and why
 
     epsilon: float = 0.0  # of the privacy that is spent by the end of the round
+    method: str = ""  # look, cma-es or lbfgs, where the algorithm takes no steps
     points: int = 0  # values of F that each slot was asked for, where the algorithm takes no steps
     outliers: list[dict[str, object]] = field(default_factory=list)  # slots whose move is many times as long as usual
     clients: Mapping[str, ClientWork] = field(default_factory=dict)  # who was asked; in a file of its own
@@ -106,6 +107,7 @@ def record_round(
         interventions=[asdict(change) for change in outcome.interventions],
         fallbacks=[asdict(slot) for slot in fallbacks],
         start_loss=outcome.start_loss,
+        method="" if state.search is None else state.search.doing,
         points=asked[0].answers,
         outliers=[asdict(outlier) for outlier in outcome.outliers],
         unevaluated=[] if evaluation is None else [asdict(one) for one in evaluation.missing],

@@ -38,6 +38,7 @@ from zofedht.server.core.pool import Pool, advanced, learnt_chances, x_of
 from zofedht.server.core.selection import select
 from zofedht.server.core.server_step import Moments, server_step
 from zofedht.server.core.state import ServerState
+from zofedht.server.minimizers.search import why_changed
 from zofedht.server.privacy import drawing_seed
 
 __all__ = ["Outcome", "ask", "given_to", "tell"]
@@ -156,8 +157,20 @@ def _told_values(
     usable, failures = screen(updates, asked)
     if len(usable) < min(config.min_replies, len(asked)):
         return None, Outcome(len(usable), tuple(failures))
-    outcome = Outcome(len(usable), tuple(failures), loss=mean_value(usable), skipped=skipped_steps(usable))
-    return tell_values(state, usable), outcome
+    following = tell_values(state, config, usable)
+    assert state.search is not None
+    assert following.search is not None
+    change = Intervention("method", state.search.doing, following.search.doing, "")
+    if change.before != change.after:
+        change = replace(change, why=why_changed(state.search, following.search))
+    outcome = Outcome(
+        usable=len(usable),
+        failures=tuple(failures),
+        loss=mean_value(usable),
+        skipped=skipped_steps(usable),
+        interventions=(change,) if change.why else (),
+    )
+    return following, outcome
 
 
 def _told(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import ConfigError
 from zofedht.common.objective.scaling import Units
 from zofedht.common.random.streams import stream
 from zofedht.common.space.kinds import Settings
@@ -20,7 +21,7 @@ from zofedht.server.core.pool import Pool
 from zofedht.server.core.server_step import Moments
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
 from zofedht.server.evaluation.incumbent import EvaluatedX, better_of
-from zofedht.server.minimizers.search import Problem, Search, begin_search
+from zofedht.server.minimizers.search import Left, Search, begin_search, problem_of
 from zofedht.server.privacy import Exposure
 
 __all__ = ["ServerState", "Totals", "initial_state", "initial_vector"]
@@ -126,11 +127,12 @@ def initial_state(config: RunConfig, x: Vector, units: Units | None = None, spac
     named = "" if space is None else space.text
     x = x if units is None else units.project(x)
     pool = Pool.at(x, config.pool_size) if config.row.pools else None
-    search = _search(config, x, units) if config.asks_points else None
+    search = None
+    if config.asks_points:
+        problem = problem_of(x, units, space, config.num_clients, config.seed)
+        if config.algorithm == "lbfgs" and problem.cells is not None:
+            text = "algorithm must not be lbfgs where parameters are integers or choices, which have no slopes"
+            raise ConfigError([f"{text}; take cma-es or auto"])
+        left = Left(config.budget or math.inf, config.rounds or math.inf)  # an answer takes one evaluation at least
+        search = begin_search(problem, config.algorithm, left)
     return ServerState(round=0, x=x, units=units, named=named, auto=begin(config), pool=pool, search=search)
-
-
-def _search(config: RunConfig, x: Vector, units: Units | None) -> Search:
-    nothing = np.full(len(x), np.inf)
-    lower, upper = (-nothing, nothing) if units is None else (units.lower / units.scale, units.upper / units.scale)
-    return begin_search(Problem(x, lower, upper, config.num_clients, config.seed))

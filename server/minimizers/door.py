@@ -56,7 +56,7 @@ class Door:
         """``start``: (n,), in the user's units."""
         self._evaluator, self.limit, self._callback = evaluator, limit, callback
         self._box = evaluator.parameters.box
-        self._reserve = 2 * len(evaluator.names)  # for a valley that is left, and for the end
+        self._reserve = len(evaluator.names)  # for the end
         self.sites = len(evaluator.names)
         self.spent = 0
         self.first: Vector = self._everywhere(start)  # of all sites at the start, (N,)
@@ -68,9 +68,10 @@ class Door:
         x: Matrix = self._box.to_user(z)
         return x
 
-    def allows(self, count: int) -> bool:
-        """Whether so many site evaluations are left, with those of the end."""
-        return self.spent + count + self._reserve <= self.limit
+    @property
+    def left(self) -> float:
+        """The site evaluations that are left, without those of the end."""
+        return self.limit - self.spent - self._reserve
 
     def table(self, z: Matrix, sites: Sequence[int] | None = None) -> Matrix:
         """Return F of some sites, all unless given, at points in search units, (sites, points).
@@ -78,7 +79,7 @@ class Door:
         Raises SpentError when the limit does not suffice.
         """
         chosen = None if sites is None else [self._evaluator.names[site] for site in sites]
-        if not self.allows(len(z) * (self.sites if chosen is None else len(chosen))):
+        if len(z) * (self.sites if chosen is None else len(chosen)) > self.left:
             raise SpentError
         return self._asked(self.to_user(z), chosen)
 

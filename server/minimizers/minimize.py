@@ -10,15 +10,23 @@ from scipy.optimize import OptimizeResult
 
 from zofedht.common.errors import FleetError
 from zofedht.common.typing import Vector
-from zofedht.server.cma.cells import cells_of
-from zofedht.server.cma.search import Problem
-from zofedht.server.minimizers.auto import Auto
-from zofedht.server.minimizers.cma_es import Evolution
+from zofedht.server.cma.search import middle
 from zofedht.server.minimizers.door import Callback, Door, Evaluator, SpentError, StoppedError
+from zofedht.server.minimizers.search import (
+    METHODS,
+    Left,
+    Problem,
+    Search,
+    answer,
+    ask,
+    begin_search,
+    problem_of,
+    sentence_of,
+    tell,
+)
 
 __all__ = ["METHODS", "minimize"]
 
-METHODS = ("auto", "cma-es", "lbfgs")
 _MOST_PARAMETERS = 200
 _LEAST = 3  # evaluations of a site: at the start, at a valley that is left, and at the end
 
@@ -34,45 +42,52 @@ def minimize(
         raise FleetError(f"method must be {', '.join(METHODS[:-1])} or {METHODS[-1]}, got {method!r}")
     if len(start) > _MOST_PARAMETERS:
         raise FleetError(f"minimize is for at most {_MOST_PARAMETERS} parameters, this fleet has n = {len(start)}")
-    box = evaluator.parameters.box
-    problem = Problem(
-        start=box.to_search(start),
-        lower=box.lower / box.scale,
-        upper=box.upper / box.scale,
-        sites=len(evaluator.names),
-        seed=seed,
-        cells=cells_of(evaluator.parameters.space, box.scale),
-    )
+    declared = evaluator.parameters
+    start_z = declared.box.to_search(start)
+    problem = problem_of(start_z, declared.box, declared.space, len(evaluator.names), seed)
     if method == "lbfgs" and problem.cells is not None:
         raise FleetError("lbfgs needs slopes, and integers and choices have none; take cma-es or auto")
     limit = _limit(evaluator, maxfev)
     door = Door(evaluator, start, limit, callback)
     first = float(np.mean(door.first))
-    rule = Auto(door, problem)
+    search = begin_search(problem, method, Left(door.left))
+    why = "no step leads lower"
     try:
-        if method == "cma-es":
-            rule.evolution.run()
-        elif method == "lbfgs":
-            rule.descend(problem.start)
-        else:
-            rule.run()
-        why = "no step leads lower"
+        while not search.over:
+            search = _carried(door, problem, search)
+            door.tell(answer(problem, search), _iterations(search))
     except SpentError:
         why = f"the {limit:,.0f} site evaluations are spent"
     except StoppedError:
         why = "the callback has stopped the search"
+    of_descent = None if search.descent is None else search.descent.best
+    for found in (search.evolution.best, search.evolution.valley, of_descent):
+        if found is not None:
+            door.keep(found.mean, door.to_user(found.x))
     if method == "lbfgs":
-        return _result(door, first, rule.gradients, f"{why} after {rule.gradients} gradients", quiet=True)
-    evolution = rule.evolution
-    quiet = evolution.state.watch.quiet or rule.quiet
-    x = door.to_user(evolution.mean)
+        return _result(door, first, search, f"{why} after {search.gradients} gradients")
+    x = door.to_user(middle(problem, search.evolution))
     fun = door.full(x)
-    if quiet:
+    if search.quiet:
         door.keep(fun, x)
     else:
         door.best = (fun, x)  # the lowest of noisy means is low by luck
-    message, state = _told(why, rule, evolution, quiet), evolution.state
-    return _result(door, first, state.generation, message, quiet=quiet, restarts=state.restarts)
+    return _result(door, first, search, f"{why}; {sentence_of(problem, search)}")
+
+
+def _carried(door: Door, problem: Problem, search: Search) -> Search:
+    """Return the search after its next question. Raises SpentError."""
+    asked = ask(problem, search)
+    if search.phase == "repeats":  # one of both answers is known
+        tables = [door.first[list(asked.sites), None], door.table(asked.points, asked.sites)]
+    else:
+        told = door.table(np.tile(asked.points, (asked.repeats, 1)), asked.sites)
+        tables = np.split(told, asked.repeats, axis=1)
+    return tell(problem, search, tables, Left(door.left))
+
+
+def _iterations(search: Search) -> int:
+    return search.gradients if search.method == "lbfgs" else search.evolution.generation
 
 
 def _limit(evaluator: Evaluator, maxfev: int) -> float:
@@ -90,18 +105,8 @@ def _limit(evaluator: Evaluator, maxfev: int) -> float:
     return limit
 
 
-def _told(why: str, rule: Auto, evolution: Evolution, quiet: bool) -> str:
-    saw = "answers are equal when asked twice" if quiet else "answers are noisy"
-    parts = [why, rule.saw if rule.looked else saw]
-    if rule.gradients:
-        parts.append(f"L-BFGS-B took {rule.gradients} gradients")
-    m, of = evolution.state.watch.sites(rule.sites), rule.sites
-    return "; ".join([*parts, f"the last generation was for {m} of {of} sites"])
-
-
-def _result(
-    door: Door, first: float, iterations: int, message: str, *, quiet: bool, restarts: int = 0
-) -> OptimizeResult:
+def _result(door: Door, first: float, search: Search, message: str) -> OptimizeResult:
     fun, x = door.best
-    fields: dict[str, Any] = {"x": x, "fun": fun, "nfev": door.spent, "nit": iterations, "start_fun": first}
-    return OptimizeResult(fields, success=bool(fun < first), message=message, quiet=quiet, restarts=restarts)
+    fields: dict[str, Any] = {"x": x, "fun": fun, "nfev": door.spent, "nit": _iterations(search), "start_fun": first}
+    more = {"message": message, "quiet": search.quiet, "restarts": search.evolution.restarts}
+    return OptimizeResult(fields, success=bool(fun < first), **more)

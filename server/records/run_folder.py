@@ -23,6 +23,7 @@ from zofedht.common.typing import Vector
 from zofedht.server.aggregation.combine import summed_outliers
 from zofedht.server.auto import count_interventions
 from zofedht.server.core.fallbacks import count_fallbacks
+from zofedht.server.core.points import search_about
 from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, evaluation_summary
@@ -244,6 +245,7 @@ class RunFolder:
             "outliers": summed_outliers(rows),
             "lost": count_lost(rows, config.local_steps),
             "at_bounds": _at_bounds(state, verdict.chosen.x),
+            "search": search_about(state, config),
             "slope_rounding": resolution(config.slope_range) / 2 if config.secure_aggregation else 0.0,
             "privacy": Account(config).about(state.exposure),
             "settings": state.settings_at(verdict.chosen.x),

@@ -27,6 +27,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         f"cost            {summary['rounds']} rounds, {summary['evaluations']:,} evaluations,"
         f" {summary['bytes_up'] / 1e6:.2f} MB up, {summary['bytes_down'] / 1e6:.2f} MB down,"
         f" {summary['seconds']:.1f} s",
+        *([f"search          {summary['search']['sentence']}"] if summary["search"] else []),
         *_changes(summary["interventions"]),
         *_others(summary["fallbacks"]),
         *_outliers(summary["outliers"], summary["config"]),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import killed_and_resumed, quadratics, searches
-from zofedht import run
+from zofedht import Integer, Real, load_run, run
 from zofedht.common.config.run_config import dashed
 from zofedht.common.errors import ConfigError
 from zofedht.common.models.quadratic import QuadraticObjective
@@ -58,10 +58,12 @@ def test_bounds_and_scale_are_kept() -> None:
     assert np.all((np.array(asked) >= [0.0, 20.0]) & (np.array(asked) <= [1.0, 80.0]))
 
 
-@pytest.mark.parametrize("killed", [1, 5, 8])
-def test_a_resumed_search_equals_an_uninterrupted_one(killed: int, tmp_path: Path) -> None:
-    whole = run_in_process(searches(), quadratics())
-    resumed = killed_and_resumed(RunFolder(tmp_path), searches(), killed)
+@pytest.mark.parametrize("killed", [1, 3, 5])
+@pytest.mark.parametrize("algorithm", ["cma-es", "lbfgs", "auto"])
+def test_a_resumed_search_equals_an_uninterrupted_one(algorithm: str, killed: int, tmp_path: Path) -> None:
+    keys = searches(algorithm=algorithm, batch_size=0 if algorithm == "auto" else 3)
+    whole = run_in_process(keys, quadratics())
+    resumed = killed_and_resumed(RunFolder(tmp_path), keys, killed)
     assert resumed.state.x.tobytes() == whole.state.x.tobytes()
     assert resumed.state.search is not None
     assert resumed.state.search.evolution.distribution.covariance.tobytes() == (
@@ -198,3 +200,61 @@ def test_noise_is_told_apart_from_the_level_of_a_minibatch() -> None:
     assert watch.noise is not None
     assert 0.0 < watch.noise < np.inf
     assert dataclasses.replace(state, round=0).search is state.search
+
+
+def rosenbrock(x: Vector) -> float:
+    return float(np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2))
+
+
+def test_lbfgs_ends_where_no_step_leads_lower(tmp_path: Path) -> None:
+    found = run([rosenbrock] * 3, x0=np.zeros(4), algorithm="lbfgs", budget=9000, out=tmp_path)
+    np.testing.assert_allclose(found.x, 1.0, atol=1e-4)
+    assert found.nfev == 3 * 5 * found.nit < 2000
+    assert found.message == f"no step leads lower; L-BFGS-B took {found.nit} gradients"
+    told = load_run(tmp_path).summary["search"]
+    assert (told["over"], told["doing"], told["gradients"]) == (True, "lbfgs", found.nit)
+
+
+def test_auto_says_what_it_saw_and_did(tmp_path: Path) -> None:
+    found = run([rosenbrock] * 3, x0=np.zeros(4), algorithm="auto", budget=5000, out=tmp_path)
+    assert found.fun < 1e-10
+    changes = [(change["before"], change["after"]) for row in found.history for change in row["interventions"]]
+    assert changes == [("look", "lbfgs"), ("lbfgs", "cma-es")]
+    assert [row["method"] for row in found.history[:3]] == ["look", "look", "lbfgs"]
+    told = load_run(tmp_path).summary["search"]
+    assert (told["quiet"], told["smooth"], told["why"], told["method"]) == (True, True, "", "auto")
+    assert "equal when asked twice; smooth, as far as 14 evaluations of a site tell; L-BFGS-B took" in found.message
+
+
+NOISE = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize(
+    ("site", "why"),
+    [
+        (lambda x: float(np.sum(x * x)) + 0.1 * float(NOISE.standard_normal()), "noise"),
+        (lambda x: float(np.sum(np.floor(4.0 * np.abs(x + 0.1)))), "flat"),
+        (lambda x: float(np.sum(np.abs(x - 1.0004) ** 0.5)), "rough"),
+    ],
+)
+def test_auto_searches_where_slopes_mislead(site: Callable[[Vector], float], why: str, tmp_path: Path) -> None:
+    found = run([site] * 3, x0=np.ones(3), algorithm="auto", budget=900, out=tmp_path)
+    assert load_run(tmp_path).summary["search"]["why"] == why
+    assert {row["method"] for row in found.history} == {"look", "cma-es"}
+    assert found.success
+
+
+def test_auto_does_not_look_where_that_costs_too_much() -> None:
+    assert {row["method"] for row in run(SITES, x0=np.zeros(4), algorithm="auto", budget=300).history} == {"cma-es"}
+
+
+def test_whole_numbers_are_searched_and_have_no_slopes() -> None:
+    def site(teeth: int, valve: float) -> float:
+        return (teeth - 12) ** 2 / 10.0 + (valve - 0.25) ** 2
+
+    parameters = {"teeth": Integer(8, 40), "valve": Real(0, 1)}
+    found = run([site] * 2, parameters=parameters, algorithm="auto", budget=1500)
+    assert found.settings["teeth"] == 12
+    assert found.settings["valve"] == pytest.approx(0.25, abs=1e-3)
+    with pytest.raises(ConfigError, match="must not be lbfgs where parameters are integers"):
+        run([site] * 2, parameters=parameters, algorithm="lbfgs", budget=1500)
