@@ -16,7 +16,8 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     args = parser().parse_args(argv)
-    return guarded("zofedht-client", lambda: {"check": _check, "join": _join, "ledger": _ledger}[args.command](args))
+    actions = {"check": _check, "join": _join, "ledger": _ledger, "completion": _completion}
+    return guarded("zofedht-client", lambda: actions[args.command](args))
 
 
 def _join(args: argparse.Namespace) -> int:
@@ -29,6 +30,13 @@ def _ledger(args: argparse.Namespace) -> int:
     from zofedht.client.join.ledger import ledger_text
 
     print(ledger_text(args.file.expanduser()))
+    return 0
+
+
+def _completion(args: argparse.Namespace) -> int:
+    from zofedht.common.completion import completion_script
+
+    print(completion_script(parser(), args.shell))
     return 0
 
 

@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 from zofedht.common.command_line import add_version
+from zofedht.common.completion import add_completion, keys_complete
 
 __all__ = ["parser"]
 
@@ -26,17 +27,20 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--objective", required=True, metavar="MODULE:FACTORY", help="factory of the objective")
     check.add_argument("--data", default="", metavar="FILE", help="data file of the Shard, as with join")
     check.add_argument("--client", default="0", metavar="N", help="index of the Shard (0)")
-    check.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="keys of the run: radius, batch-size, local-steps, rounds, num-clients, seed",
+    keys_complete(
+        check.add_argument(
+            "--set",
+            metavar="KEY=VALUE",
+            nargs="+",
+            action="extend",
+            default=[],
+            help="keys of the run: radius, batch-size, local-steps, rounds, num-clients, seed",
+        )
     )
     _join(commands)
     ledger = commands.add_parser("ledger", help="sum up what a client has sent", description="Sum up a ledger.")
     ledger.add_argument("file", metavar="FILE", type=Path, help="the file of join --ledger")
+    add_completion(commands)
     return top
 
 

@@ -6,6 +6,7 @@ A rule is a callable: value -> None, or the rest of the sentence that began with
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ __all__ = [
     "digest",
     "labels",
     "labels_seen",
+    "limits_of",
     "one_of",
     "positive",
     "preprocessing",
@@ -101,27 +103,57 @@ def one_of(choices: Iterable[str]) -> Rule:
     return _OneOf(tuple(choices))
 
 
+@dataclass(frozen=True)
+class _AtLeast:
+    least: float
+    most: float
+
+    def __call__(self, value: float) -> str | None:
+        if value > self.most:
+            return f"must be at most {self.most}, got {value}"
+        return None if value >= self.least else f"must be at least {self.least}, got {value}"
+
+
 def at_least(least: float, most: float = MOST) -> Rule:
     """The value is not less than ``least``, and not more than ``most``: nobody allocates what a typing error names."""
+    return _AtLeast(least, most)
 
-    def rule(value: float) -> str | None:
-        if value > most:
-            return f"must be at most {most}, got {value}"
-        return None if value >= least else f"must be at least {least}, got {value}"
 
-    return rule
+@dataclass(frozen=True)
+class _Positive:
+    def __call__(self, value: float) -> str | None:
+        return None if value > 0 else f"must be greater than 0, got {value}"
 
 
 def positive() -> Rule:
     """The value is greater than 0."""
-    return lambda value: None if value > 0 else f"must be greater than 0, got {value}"
+    return _Positive()
+
+
+@dataclass(frozen=True)
+class _Between:
+    least: float
+    most: float
+    way_out: str
+
+    def __call__(self, value: float) -> str | None:
+        hint = f" ({self.way_out})" if self.way_out else ""
+        shown = f"{self.least:g}, {self.most:g}" if isinstance(self.least, float) else f"{self.least}, {self.most}"
+        return None if self.least <= value <= self.most else f"must be in [{shown}], got {value}{hint}"
 
 
 def between(least: float, most: float, way_out: str = "") -> Rule:
     """The value is in the closed interval."""
-    hint = f" ({way_out})" if way_out else ""
-    shown = f"[{least:g}, {most:g}]" if isinstance(least, float) else f"[{least}, {most}]"
-    return lambda value: None if least <= value <= most else f"must be in {shown}, got {value}{hint}"
+    return _Between(least, most, way_out)
+
+
+def limits_of(rule: Rule | None) -> dict[str, float]:
+    """Return the limits of the numbers that keep the rule, in the words of JSON Schema."""
+    if isinstance(rule, _WordOr):
+        return limits_of(rule.rule)
+    if isinstance(rule, _AtLeast | _Between):
+        return {"minimum": rule.least} | ({} if rule.most == math.inf else {"maximum": rule.most})
+    return {"exclusiveMinimum": 0} if isinstance(rule, _Positive) else {}
 
 
 def _readable(parse: Callable[[str], Any], free: str = "") -> Rule:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from zofedht.common.command_line import add_version
+from zofedht.common.completion import add_completion, keys_complete
 
 __all__ = ["parser"]
 
@@ -78,6 +79,14 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("folder", metavar="DIR", type=Path, help="result folder of the run")
     export.add_argument("--out", metavar="FILE", type=Path, required=True, help="file to write: .npz, .csv or .json")
     export.add_argument("--last", action="store_true", help="the x of the last round instead of the best x")
+
+    keys = commands.add_parser("keys", help="list the keys of the run config")
+    keys.add_argument("pattern", nargs="?", default="", help="only keys whose name or meaning has this text")
+    keys.add_argument(
+        "--json-schema", action="store_true", help="print a JSON Schema of --config files, for editors, instead"
+    )
+
+    add_completion(commands)
 
     plot = commands.add_parser("plot", help="loss against evaluations and against bytes")
     plot.add_argument("folders", metavar="DIR", type=Path, nargs="+", help="result folders")
@@ -156,7 +165,7 @@ def _config(command: argparse.ArgumentParser) -> None:
 
 
 def _set(command: argparse.ArgumentParser, text: str) -> None:
-    command.add_argument("--set", metavar="KEY=VALUE", nargs="+", action="extend", default=[], help=text)
+    keys_complete(command.add_argument("--set", metavar="KEY=VALUE", nargs="+", action="extend", default=[], help=text))
 
 
 def _out(command: argparse.ArgumentParser, text: str) -> None:

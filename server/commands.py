@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -12,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from zofedht.common.choices import CLIENTS_HOLD_DATA
 from zofedht.common.command_line import check_address
+from zofedht.common.completion import completion_script
+from zofedht.common.config.reference import json_schema, key_rows
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml, parse_assignments
 from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
 from zofedht.common.plain_text import printable
 from zofedht.common.shards import source_digest, with_standard_columns
 from zofedht.common.tls import check_plain_text, read_tls
+from zofedht.server.cli import parser
 from zofedht.server.conduct import Result
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
@@ -234,6 +238,25 @@ def _export(args: argparse.Namespace) -> int:
     return 0
 
 
+def _list_keys(args: argparse.Namespace) -> int:
+    if args.json_schema:
+        print(json.dumps(json_schema(), indent=2))
+        return 0
+    rows = [row for row in key_rows() if args.pattern.lower() in f"{row.key} {row.meaning}".lower()]
+    if not rows:
+        raise ConfigError([f"no key has {args.pattern!r} in its name or meaning; `zofedht-server keys` lists all"])
+    for row in rows:
+        unit = "" if row.unit == "-" else f" ({row.unit})"
+        names = f": {', '.join(row.choices)}" if row.choices else ""
+        print(f"{row.key} = {json.dumps(row.default)}{unit}\n    {row.meaning}{names}")
+    return 0
+
+
+def _completion(args: argparse.Namespace) -> int:
+    print(completion_script(parser(), args.shell))
+    return 0
+
+
 ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "serve": _serve,
@@ -242,6 +265,8 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "watch": _watch,
     "plot": _plot,
     "export": _export,
+    "keys": _list_keys,
+    "completion": _completion,
     "make-certs": _make_certificates,
 }
 """By the name of the command: what runs it and returns its exit code."""

@@ -69,6 +69,7 @@ ARROWS = {
         "plain_text": "",
         "whole_lines": "",
         "command_line": "errors plain_text machine",
+        "completion": "config errors",
     },
     "client": {
         "plan": "",
@@ -99,7 +100,7 @@ ARROWS = {
         "fleet": "core evaluation grpc minimizers records",
         "page": "records",
         "cli": "",
-        "commands": "conduct core flower grpc inprocess page records",
+        "commands": "cli conduct core flower grpc inprocess page records",
         "__main__": "cli commands",
     },
     "experiments": {
