@@ -8,16 +8,16 @@ import numpy as np
 
 from zofedht.client.falls import Falls
 from zofedht.client.plan import Plan
+from zofedht.client.steps.anchored_steps import anchored_steps
 from zofedht.client.steps.linear_steps import linear_steps, pays_off
 from zofedht.client.steps.slot_result import SlotResult
-from zofedht.common.directions.slopes import Probes, along_gradient, probes
+from zofedht.client.steps.step_slopes import checked_probes, require_finite
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.objective.base import Objective
-from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.random.kernels import runs_compiled
-from zofedht.common.typing import Indices, Matrix, Vector
+from zofedht.common.typing import Vector
 
 __all__ = ["local_steps"]
 
@@ -41,7 +41,7 @@ def local_steps(
         move, slopes, losses = found
         if not np.isfinite(slopes).all():
             at = int(np.argmin(np.isfinite(slopes)))
-            _require_finite(float(slopes[at]), at // plan.spec.slopes_per_step)
+            require_finite(float(slopes[at]), at // plan.spec.slopes_per_step)
     else:
         move, slopes, losses = _any_steps(objective, x, plan, falls, errors, control)
         if len(errors) == plan.spec.local_steps:
@@ -56,7 +56,9 @@ def local_steps(
 
 
 def _fused_steps(objective: Objective, x: Vector, plan: Plan, falls: Falls) -> tuple[Vector, Vector, Vector] | None:
-    """Return move, slopes and losses from loops written for the model, or None where there are no faster ones."""
+    """Return move, slopes and losses from loops of the model or the correction's own, or None where there are none."""
+    if plan.spec.correction == "anchor":
+        return anchored_steps(objective, x, plan)
     if plan.spec.slope_scale != "none" or plan.spec.takes_gradients:
         return None
     if isinstance(objective, LinearObjective | MlpObjective) and runs_compiled(plan.spec.kernel):
@@ -83,7 +85,7 @@ def _any_steps(
     batches = plan.batches(len(objective))
     for step, drawn in enumerate(plan.steps(len(w))):
         try:
-            directions, measured = _checked_probes(objective, w, drawn, batches[step], plan, step)
+            directions, measured = checked_probes(objective, w, drawn, batches[step], plan, step)
             slopes[step], losses[step] = measured
             if control is not None:
                 slopes[step] -= (directions * control).sum(axis=1)
@@ -98,37 +100,3 @@ def _any_steps(
             for c, v in zip(slopes[step], directions, strict=True):
                 w -= plan.spec.step_size * c * v  # line 16
     return w - x, slopes.reshape(-1), losses.reshape(-1)
-
-
-def _checked_probes(
-    objective: Objective, w: Vector, directions: Matrix, batch: Indices | slice, plan: Plan, step: int
-) -> tuple[Matrix, Probes]:
-    """Return the directions of a step and the slopes along them."""
-    try:
-        if plan.spec.takes_gradients:
-            directions, measured = along_gradient(objective, w, batch)
-        else:
-            measured = probes(objective, w, directions, plan.spec.radius, batch, plan.spec.slope)  # line 15
-    except USER_ERRORS as error:
-        raise raised_by_objective(error, step=step) from error
-    for slope in measured.slopes:
-        _require_finite(float(slope), step)
-    if plan.spec.slope_scale == "none":
-        return directions, measured
-    return directions, measured._replace(slopes=_by_spread(measured.slopes))
-
-
-def _by_spread(slopes: Vector) -> Vector:
-    """Return slopes over their standard deviation (FZOO, Dang et al. 2025); equal slopes tell no scale and become 0."""
-    largest = float(np.max(np.abs(slopes))) or 1.0  # squares of large slopes overflow
-    spread = float(np.std(slopes / largest, ddof=1))
-    return slopes / largest / spread if spread > 0.0 else np.zeros_like(slopes)
-
-
-def _require_finite(slope: float, step: int) -> None:
-    if not math.isfinite(slope):
-        raise ObjectiveError.public(
-            f"the slope is {slope}, not a finite number; a smaller step-size or radius usually cures this",
-            cause="not-finite",
-            step=step,
-        )

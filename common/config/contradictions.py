@@ -98,7 +98,17 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
                 "slope",
                 f"slope must be central or forward with {config.algorithm}, which shapes directions, got 'gradient'",
             )
-    if config.correction != "none" or config.server_step == "tracking":
+    if config.correction != "none" and config.slope == "gradient":
+        yield Problem("correction", f"correction must be none where slope is gradient, got {config.correction!r}")
+    if config.correction == "anchor":
+        along: dict[str, tuple[Scalar, str]] = {
+            "slope-scale": ("none", "a scale of its own would keep slopes at x_r and at w from cancelling"),
+            "privacy": ("none", "a slope on the whole shard is in every step"),
+            "secure-aggregation": (False, "a slope that counts K times is out of range"),
+            "on-error": ("drop-slot" if config.on_error == "skip-step" else config.on_error, "steps are not skipped"),
+        }
+        yield from _other_values(config, "where correction is anchor", along)
+    if config.correction == "control" or config.server_step == "tracking":
         which = "where the server learns from the moves of each client"
         each: dict[str, tuple[Scalar, str]] = {
             "privacy": ("none", "moves without noise tell about rows"),

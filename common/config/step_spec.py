@@ -75,10 +75,13 @@ class StepSpec:
 
         Central slopes have two ends each, forward slopes of one step share w, and a gradient counts as three points:
         its pass back costs about two passes forward (Kaplan et al. 2020, section 2.1). A measured step has its own two
-        ends more, and the first one the anchor; where it has no length, its beginning alone.
+        ends more, and the first one the anchor; where it has no length, its beginning alone. Where slopes are
+        corrected at the anchor, the first step takes the whole shard, and each other one measures twice.
         """
         q = self.slopes_per_step
         points = {"central": 2 * q, "forward": q + 1, "gradient": 3}[self.slope]
+        if self.correction == "anchor":
+            return points * (shard + 2 * (self.local_steps - 1) * self.samples(shard))
         more = 0
         if self.measured:
             more = 1 + (2 * -(-self.local_steps // self.measured) if self.step_size else 1)

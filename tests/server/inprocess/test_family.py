@@ -93,7 +93,10 @@ def test_a_row_charges_what_its_steps_ask(name: str) -> None:
     points = {"forward": one.slopes_per_step + 1, "central": 2 * one.slopes_per_step, "gradient": 3}[one.slope]
     batch = one.batch_size if ALGORITHMS[name].data == "minibatch" else 6
     asked = state(name, num_clients=1, clients_per_round=1).totals.evaluations
-    assert asked == 7 * points * one.local_steps * batch
+    samples = one.local_steps * batch
+    if one.correction == "anchor":  # the shard once, and then each batch at w and at x
+        samples = 6 + 2 * (one.local_steps - 1) * batch
+    assert asked == 7 * points * samples
 
 
 def test_signs_are_what_zo_sign_moves_by() -> None:
