@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from zofedht.common.choices import AUTO, MANY, UNSAID, parse_columns, parse_labels, parse_transforms
-from zofedht.common.errors import DataError
+from zofedht.common.errors import DataError, ObjectiveError
+from zofedht.common.space.space import Space
 
 __all__ = [
     "MOST",
@@ -32,6 +33,7 @@ __all__ = [
     "one_of",
     "positive",
     "preprocessing",
+    "space_rows",
     "without_default",
     "words_of",
 ]
@@ -162,11 +164,16 @@ def _readable(parse: Callable[[str], Any], free: str = "") -> Rule:
             return None
         try:
             parse(value)
-        except DataError as error:
+        except (DataError, ObjectiveError) as error:
             return f"cannot be read: {error}"
         return None
 
     return rule
+
+
+def space_rows() -> Rule:
+    """The value is a table of named parameters as JSON, or empty."""
+    return _readable(Space.of_text, free="")
 
 
 def labels() -> Rule:

@@ -209,7 +209,7 @@ class _Task:
         _check_index(self.config, index)
         if self.config.objective:
             shard = Shard(client=str(index), index=index, count=self.config.num_clients, seed=self.config.seed)
-            return in_search_units(load_objective(self.config.objective, shard))
+            return in_search_units(load_objective(self.config.objective, shard, self.config.parameters))
         rows = slice(self.bounds[index], self.bounds[index + 1])
         return build_model(self.config.model, self.train.take(rows), self.options)
 

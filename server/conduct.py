@@ -112,13 +112,13 @@ def conduct(
         When the start cannot be evaluated, or the rounds fail.
     """
     dimension, own, units, space, about = engine.start()
-    fitted = config.fitted(dimension)  # the folder keeps the given config
+    fitted = config.fitted(dimension, space)  # the folder keeps the given config
     _check_room(fitted, dimension)
     if state is None:
         state = initial_state(fitted, initial_vector(fitted, dimension, own), units, space)
     state = state if state.secret else replace(state, secret=new_secret(config))
     check_dimension(state, dimension)
-    check_units(state, units)
+    check_units(state, units, space)
     changes = _changes(config, fitted, dimension) if state.round == 0 else []
     with closing(Coordinator(fitted, state, evaluate=engine.evaluate, changes=changes)) as coordinator:
         engine.attach(coordinator)
@@ -187,10 +187,12 @@ def _evaluated_start(engine: Engine, state: ServerState) -> FullEvaluation:
 
 
 def _changes(config: RunConfig, fitted: RunConfig, dimension: int) -> list[Intervention]:
-    if fitted.memory == config.memory:
-        return []
-    why = f"there are {dimension} parameters, and no more moves can be independent"
-    return [Intervention("memory", config.memory, fitted.memory, why)]
+    why = {
+        "memory": f"there are {dimension} parameters, and no more moves can be independent",
+        "radius": "slopes within a step of an integer or a choice are 0",
+    }
+    pairs = [(name, getattr(config, name), getattr(fitted, name)) for name in why]
+    return [Intervention(name, before, after, why[name]) for name, before, after in pairs if before != after]
 
 
 def _save_anyway(folder: RunFolder, config: RunConfig, state: ServerState) -> None:

@@ -60,10 +60,10 @@ class InProcessEngine:
         starts = {name: Start(one.dim, units=units_of(one), space=space_of(one)) for name, one in made.items()}
         return agreed(starts)._replace(own=own, about=about_data(self._config) if self._central else ())
 
-    def case_at(self, x: Vector) -> Case:
+    def case_at(self, x: Vector, radius: float) -> Case:
         """Return the first client's objective at x as the checks take it."""
         config = self._config
-        return Case.at(self._objective(0), x, config.radius, config.batch, config.seed)
+        return Case.at(self._objective(0), x, radius, config.batch, config.seed)
 
     def attach(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator

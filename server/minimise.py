@@ -140,11 +140,13 @@ def run(
     >>> result.success, bool(np.all(np.abs(result.x - 3.0) < 0.1))
     (True, True)
     """
+    if isinstance(objective, str) and parameters is not None:
+        options["parameters"], parameters = parameters, None
     objectives = _objectives(objective, x0, samples, bounds, scale, parameters)
     chosen = _config(config, options, objective, objectives)
     engine = _Engine(chosen, objectives)
     dimension, own, units, space, _ = engine.start()
-    fitted = chosen.fitted(dimension)
+    fitted = chosen.fitted(dimension, space)
     start = initial_vector(fitted, dimension, own)
     if x0 is not None:
         start = given_start(x0, dimension, units, space)
@@ -169,9 +171,9 @@ def run(
             if not engine.begun:
                 raise
             return _result(state, history, None, str(error), success=False, local_steps=steps)
-    message, success = _outcome(chosen, done)
+    message, success = _outcome(fitted, done)
     if (chosen.objective or objectives is not None) and not chosen.asks_points:
-        message = _with_advice(message, engine.case_at(start), done)
+        message = _with_advice(message, engine.case_at(start, fitted.radius), done)
     search = search_about(done.state, chosen)
     message = "; ".join(
         [

@@ -176,6 +176,7 @@ class Fleet:
 VALVE = '''
 import numpy as np
 from zofedht.common.objective.base import Objective
+from zofedht.common.space.kinds import Choice, Integer, Real
 
 class Valve(Objective):
     """A quadratic that only says its value; each client has its own centre."""
@@ -231,6 +232,22 @@ class Bounded(Valve):
         if np.any(x < [-0.1, -np.inf, 5.0, -np.inf, 0.0, -1.0]) or np.any(x > [0.1, 2.0, 50.0, np.inf, 0.0, 1.0]):
             raise RuntimeError(f"outside of the bounds: {x}")
         return super().value(x / self.scale, batch)
+
+class ByName(Valve):
+    """Gets its parameters by name; each client has its own optimum."""
+    parameters = {
+        "flow": Real(0, 1), "pause": Real(1e-3, 10, log=True), "teeth": Integer(8, 40), "mode": Choice("a", "b", 3),
+    }
+    def value(self, x, batch):
+        shown = [x["flow"], np.log10(x["pause"]), (x["teeth"] - 30) / 8, float(x["mode"] != 3), 0.0, 0.0]
+        return super().value(np.array(shown), batch)
+
+class OtherMode(ByName):
+    """The last client has an option of another kind."""
+    def __init__(self, shard):
+        super().__init__(shard)
+        if shard.index == shard.count - 1:
+            self.parameters = self.parameters | {"mode": Choice("a", "b", "3")}
 
 class OwnScale(Bounded):
     """Each client has its own scale: they cannot train together."""

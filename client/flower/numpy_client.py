@@ -16,6 +16,7 @@ from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import full_evaluation, starting_point
+from zofedht.common.objective.named import space_of
 from zofedht.common.objective.parameters import parameters_of
 from zofedht.common.objective.points import evaluate_points
 from zofedht.common.objective.scaling import units_of
@@ -29,6 +30,7 @@ from zofedht.common.wire.points import (
     encode_answers,
     encode_parameters,
 )
+from zofedht.common.wire.start import Beginning, encode_start
 
 __all__ = ["ZofedhtClient"]
 
@@ -62,13 +64,16 @@ class ZofedhtClient(NumPyClient):
         )
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
-        """Return the objective's own starting point or zeros, (n,), and scale and both bounds where it has units."""
+        """Return the objective's own starting point or zeros, (n,), and what it declares of its parameters.
+
+        Scale and both bounds follow where it has units, and the bytes of its space where parameters have names.
+        """
         question = decode(Question, config)
         objective = self._objective_of(question)
         own = starting_point(objective, question.seed)
         units = units_of(objective)
         start = objective.zeros() if own is None else own
-        return [start] if units is None else [start, units.scale, units.lower, units.upper]
+        return encode_start(Beginning(start, units, space_of(objective)))
 
     def fit(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[NDArrays, int, dict[str, Scalar]]:
         """Do one slot of work, or all slots of this node, one after another."""

@@ -217,7 +217,7 @@ class ResidentClient(ZofedhtClient):
             case "objective":
                 index, count = max(mine.shard_index, 0), max(mine.shard_count, 1)
                 shard = Shard(mine.name, index, count, mine.data, config.seed)
-                return in_search_units(load_objective(mine.objective, shard))
+                return in_search_units(load_objective(mine.objective, shard, config.parameters))
             case "data":
                 return own_objective(
                     config, self._own_rows(config, question.dimension, keep=not settled), settled=settled

@@ -16,6 +16,7 @@ from zofedht.common.errors import ConfigError, ObjectiveError
 from zofedht.common.objective.base import Bounds, Objective, Shard
 from zofedht.common.objective.function import as_objective
 from zofedht.common.objective.loading import checked_objective, load_objective
+from zofedht.common.objective.named import space_of
 from zofedht.common.space.kinds import Parameter
 
 __all__ = ["CheckReport", "check"]
@@ -102,8 +103,10 @@ def check(
     >>> print(report.findings[1].name, report.findings[1].text)
     value 5 at the starting point
     """
-    target = as_objective(objective, x0, samples, bounds, scale, parameters=parameters)
     given = {dashed(name): value for name, value in options.items()}
+    if isinstance(objective, str) and parameters is not None:
+        given["parameters"], parameters = parameters, None
+    target = as_objective(objective, x0, samples, bounds, scale, parameters=parameters)
     if isinstance(target, str):
         name = given["objective"] = target
     elif not isinstance(target, Objective):
@@ -120,7 +123,7 @@ def check(
 def _findings(target: Objective | str, x0: Any, shard: Shard | None, config: RunConfig) -> list[Finding]:
     if isinstance(target, str):
         try:
-            target = load_objective(target, shard)
+            target = load_objective(target, shard, config.parameters)
         except ObjectiveError as error:
             if error.__cause__ is None or isinstance(error.__cause__, ModuleNotFoundError):
                 raise
@@ -132,9 +135,15 @@ def _findings(target: Objective | str, x0: Any, shard: Shard | None, config: Run
     slot = config.step_spec(step_size=0.0).evaluations(len(target))
     rounds = config.rounds or math.ceil(config.budget / (slot * config.clients_per_round))
     plan = PlannedRun(config.local_steps, rounds, config.clients_per_round, config.round_timeout)
-    found = check_objective(target, radius=config.radius, batch_size=config.batch, seed=config.seed, plan=plan, x0=x0)
-    fitted = config.fitted(target.dim)
-    if fitted != config:
+    try:
+        fitted = config.fitted(target.dim, space_of(target))
+    except ConfigError as error:
+        return [Finding("radius", "error", str(error))]
+    found = check_objective(target, radius=fitted.radius, batch_size=config.batch, seed=config.seed, plan=plan, x0=x0)
+    if fitted.radius != config.radius:
+        text = f"the run takes radius = {fitted.radius:.4g}: slopes within a step of an integer or a choice are 0"
+        found.append(Finding("radius", "warning", f"{text}; algorithm = cma-es needs none"))
+    if fitted.memory != config.memory:
         text = f"with {target.dim} parameters the run takes memory = {fitted.memory} instead of {config.memory}"
         found.append(Finding("memory", "ok", text))
     return found

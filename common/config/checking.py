@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -13,8 +14,12 @@ import numpy as np
 
 from zofedht.common.config.keys import Keys, Scalar, dashed, kind_of
 from zofedht.common.rules import words_of
+from zofedht.common.space.kinds import Choice, Integer, Real
 
 __all__ = ["Problem", "checked", "plain"]
+
+_TABLES = ("parameters",)
+"""Keys whose text may be given as a table."""
 
 _WANTED = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a text"}
 
@@ -38,7 +43,7 @@ def checked(mapping: Mapping[str, Any]) -> tuple[dict[str, Scalar], list[Problem
             continue
         field, rule = fields[key], fields[key].metadata["rule"]
         words = words_of(rule)
-        known = plain(given)
+        known = _as_text(given) if key in _TABLES and given and isinstance(given, Mapping) else plain(given)
         value = known if isinstance(known, str) and known in words else _typed(known, kind)
         if value is None:
             wanted = " or ".join([_WANTED[kind], *words])
@@ -53,6 +58,15 @@ def checked(mapping: Mapping[str, Any]) -> tuple[dict[str, Scalar], list[Problem
 def _unknown(key: str, known: Mapping[str, Any]) -> str:
     near = difflib.get_close_matches(key.replace("_", "-"), known, n=1, cutoff=0.5)
     return f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else "; docs/config.md lists every key")
+
+
+def _as_text(table: Mapping[str, Any]) -> Any:
+    """Return a table as JSON, with Real, Integer and Choice as rows; the table itself where JSON has no such values."""
+    rows = {name: row.row() if isinstance(row, Real | Integer | Choice) else row for name, row in table.items()}
+    try:
+        return json.dumps(rows)
+    except (TypeError, ValueError):
+        return table
 
 
 def plain(value: Any) -> Any:

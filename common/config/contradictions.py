@@ -59,6 +59,12 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
     if config.uplink not in config.row.uplinks:
         allowed = " or ".join(config.row.uplinks)
         yield Problem("uplink", f"uplink must be {allowed} with {config.algorithm}, got {config.uplink!r}")
+    if config.parameters and not config.objective:
+        yield Problem(
+            "parameters",
+            "parameters must be those of an objective of your own, got some for a built-in model; set objective to"
+            " module:function",
+        )
     if config.min_replies > config.clients_per_round:
         yield Problem(
             "min-replies",

@@ -44,6 +44,7 @@ from zofedht.common.rules import (
     one_of,
     positive,
     preprocessing,
+    space_rows,
     words_of,
 )
 
@@ -131,6 +132,12 @@ class Keys:
     mlp_bias: bool = _key(False, "whether both layers of the mlp have biases")
     l2: float = _key(0.0, "adds l2/2 |w|^2 to a built-in objective", rule=at_least(0.0, math.inf))
     objective: str = _key("", "your own objective as `module:factory`; replaces dataset and model")
+    parameters: str = _key(
+        "",
+        "named parameters of your objective: a table of ranges by name, or the same as JSON; empty: what the objective"
+        " declares",
+        rule=space_rows(),
+    )
     # algorithm
     algorithm: str = _key("zofedht", "row of the algorithm table", rule=one_of(ALGORITHMS))
     covariance: str = _key(

@@ -21,6 +21,7 @@ from zofedht.common.config.contradictions import contradictions
 from zofedht.common.config.keys import Keys, Scalar, dashed
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import ConfigError
+from zofedht.common.space.space import Space
 
 __all__ = ["FREE_KEYS", "START_WEIGHT", "RunConfig", "Scalar", "dashed"]
 
@@ -38,7 +39,7 @@ _FIELDS = dataclasses.fields(Keys)
 _TASK_KEYS = (
     "dataset", "data-dir", "train-rows", "positive-labels", "label-column", "features", "csv-header",
     "svmlight-indices", "preprocess", "standardize-by", "partition", "dirichlet-alpha", "model",
-    "hidden-units", "mlp-bias", "l2", "objective", "num-clients", "seed",
+    "hidden-units", "mlp-bias", "l2", "objective", "parameters", "num-clients", "seed",
 )  # fmt: skip
 
 _STEP_KEYS = ("algorithm", "probe", "radius", "slope", "slopes-per-step", "local-steps", "batch-size", "kernel")
@@ -120,11 +121,26 @@ class RunConfig(Keys):
         """Return a checked copy with some fields (underscored names) changed."""
         return self.from_mapping(self.to_mapping() | {dashed(name): value for name, value in changes.items()})
 
-    def fitted(self, dimension: int) -> RunConfig:
-        """Return the config with a trajectory of at most n moves: more are never independent."""
-        if not self.row.follows_trajectory or self.memory <= dimension:
-            return self
-        return self.replace(memory=dimension)
+    def fitted(self, dimension: int, space: Space | None = None) -> RunConfig:
+        """Return the config with a trajectory of at most n moves, and a radius that reaches other whole values.
+
+        More moves are never independent, and slopes within the cell of an integer are 0. Raises ConfigError where the
+        radius was given and is too small for an integer or a choice.
+        """
+        changes: dict[str, Any] = {}
+        if self.row.follows_trajectory and self.memory > dimension:
+            changes["memory"] = dimension
+        name, least = ("", 0.0) if space is None or self.asks_points else space.least_radius
+        if self.radius < least:
+            if self.to_mapping()["radius"] != UNSAID:
+                raise ConfigError(
+                    [
+                        f"radius must be at least {least:.4g}, half a step of {name!r}, got {self.radius:g}: slopes"
+                        " within a step are 0 (algorithm = cma-es needs no radius)"
+                    ]
+                )
+            changes["radius"] = least
+        return self.replace(**changes) if changes else self
 
     def check_dimension(self, dimension: int) -> None:
         """Raise ConfigError where the algorithm is for fewer parameters, or the config was not fitted to them."""

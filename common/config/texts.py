@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +67,17 @@ def load_toml(path: Path) -> dict[str, Any]:
 
 def dump_toml(config: RunConfig) -> str:
     """Return the config as a TOML text that ``load_toml`` reads back to an equal config."""
-    return "".join(f"{key} = {_toml_value(value)}\n" for key, value in config.to_mapping().items())
+    keys = config.to_mapping()
+    table = json.loads(str(keys.pop("parameters")) or "{}")
+    lines = [f"{key} = {_toml_value(value)}\n" for key, value in keys.items()]
+    rows = [f"{_toml_value(name)} = {_toml_row(row)}\n" for name, row in table.items()]
+    return "".join([*lines, *(["\n[parameters]\n", *rows] if rows else [])])
 
 
-def _toml_value(value: Scalar) -> str:
+def _toml_row(row: Mapping[str, Any]) -> str:
+    return "{" + ", ".join(f"{key} = {_toml_value(value)}" for key, value in row.items()) + "}"
+
+
+def _toml_value(value: Scalar | list[Scalar]) -> str:
     # JSON's strings, numbers and booleans are TOML's as well, but for surrogate pairs and a bare DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

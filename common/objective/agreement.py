@@ -6,13 +6,25 @@ bounds there are no bytes. Where the bytes are too many, their digest travels in
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective
-from zofedht.common.objective.scaling import Units, digest_of
+from zofedht.common.objective.named import space_of
+from zofedht.common.objective.scaling import Units, units_of
+from zofedht.common.space.space import Space
 
-__all__ = ["DIGEST_BYTES", "MOST_UNITS_BYTES", "check_fits", "units_as_bytes", "units_mismatch"]
+__all__ = [
+    "DIGEST_BYTES",
+    "MOST_UNITS_BYTES",
+    "check_fits",
+    "digest_of",
+    "units_as_bytes",
+    "units_digest",
+    "units_mismatch",
+]
 
 DIGEST_BYTES = 32
 MOST_UNITS_BYTES = 48 * 1024
@@ -52,8 +64,23 @@ def units_mismatch(mine: bytes, theirs: bytes, who: str, whom: str) -> str:
     return f"{who} has the {_PARTS[part]} {here!r} for parameter {index}, {whom} has {there!r}{more}; {_RULE}"
 
 
+def units_digest(units: Units | None, space: Space | None) -> str:
+    """Return a digest of all that says which values x stands for; empty where x is the values themselves.
+
+    It is the same for all clients.
+    """
+    if space is None or space.is_plain:
+        return "" if units is None else units.digest
+    return hashlib.sha256(units_as_bytes(units) + space.text.encode()).hexdigest()
+
+
+def digest_of(objective: Objective) -> str:
+    """Return the ``units_digest`` of an objective."""
+    return units_digest(units_of(objective), space_of(objective))
+
+
 def check_fits(objective: Objective, dimension: int, units: str) -> None:
-    """Raise ObjectiveError unless the objective has ``dimension`` parameters, and units with this digest.
+    """Raise ObjectiveError unless the objective has ``dimension`` parameters, and this ``units_digest``.
 
     In other units the same numbers are another point.
     """
@@ -62,4 +89,7 @@ def check_fits(objective: Objective, dimension: int, units: str) -> None:
             f"the server's x has {dimension} parameters, this client's objective has {objective.dim}"
         )
     if digest_of(objective) != units:
-        raise ObjectiveError.public(f"scale and bounds of this client's objective are not the run's; {_RULE}")
+        raise ObjectiveError.public(
+            "scale and bounds of this client's objective are not the run's, or its parameters are not; all clients of a"
+            " run must have the same"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -17,10 +18,12 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.machine.blas import one_thread
 from zofedht.common.machine.memory import lacking, least_bytes
 from zofedht.common.objective.base import Objective, Shard, checked_vector
+from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.objective.named import of_coordinates
 from zofedht.common.objective.names import checked_names
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised, raised_by_objective
 from zofedht.common.random.streams import stream
+from zofedht.common.space.space import Space
 from zofedht.common.typing import Vector
 
 __all__ = ["checked_objective", "code_of", "full_evaluation", "load_objective", "starting_point"]
@@ -28,7 +31,7 @@ __all__ = ["checked_objective", "code_of", "full_evaluation", "load_objective", 
 _MOST_THREADS = 256
 
 
-def load_objective(path: str, shard: Shard | None = None) -> Objective:
+def load_objective(path: str, shard: Shard | None = None, parameters: str = "") -> Objective:
     """Import ``module:factory`` and make the objective of one shard.
 
     Parameters
@@ -38,6 +41,9 @@ def load_objective(path: str, shard: Shard | None = None) -> Objective:
         class that takes a Shard, or nothing.
     shard : Shard, optional
         What the factory is told.
+    parameters : str
+        The rows of named parameters as JSON. ``module:factory`` is then the function of these itself, which may take
+        ``shard`` besides, or an Objective that declares none.
 
     Raises
     ------
@@ -51,12 +57,30 @@ def load_objective(path: str, shard: Shard | None = None) -> Objective:
     _refuse_path(module_name, name, path)
     factory = _find(module_name, name, path)
     shard = shard or Shard()
+    space = Space.of_text(parameters) if parameters else None
+    if space is not None and not isinstance(factory, type):
+        return checked_objective(_of_function(factory, shard, space, path), path)
     try:
         takes_shard = bool(inspect.signature(factory).parameters)
         made = factory(shard) if takes_shard else factory()
     except USER_ERRORS as error:
         raise ObjectiveError(f"the factory {path} for client {shard.client} {raised(error)}") from error
+    if space is not None and isinstance(made, Objective):
+        if made.parameters is not None:
+            raise ObjectiveError(f"{path} declares parameters itself; leave out the parameters of the run config")
+        made.parameters = dict(space.parameters)
     return checked_objective(made, path)
+
+
+def _of_function(function: Callable[..., Any], shard: Shard, space: Space, path: str) -> Objective:
+    """Return a function of named parameters as an objective; it may take ``shard``."""
+    with suppress(TypeError, ValueError):  # some functions written in C have no signature
+        if "shard" in inspect.signature(function).parameters and "shard" not in space.names:
+            function = functools.partial(function, shard=shard)
+    try:
+        return FunctionObjective(function, parameters=dict(space.parameters))
+    except ObjectiveError as error:
+        raise ObjectiveError(f"objective {path!r}: {error}") from error
 
 
 def code_of(path: str) -> bytes:

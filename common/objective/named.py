@@ -11,7 +11,7 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, checked_loss
 from zofedht.common.objective.scaling import in_user_units
 from zofedht.common.space.kinds import Settings
-from zofedht.common.space.space import Space
+from zofedht.common.space.space import MOST_SPACE_TEXT, Space
 from zofedht.common.typing import Indices, Matrix, Vector
 
 __all__ = ["of_coordinates", "space_of", "start_of"]
@@ -33,11 +33,12 @@ def of_coordinates(objective: Objective) -> Objective:
 
 
 def space_of(objective: Objective) -> Space | None:
-    """Return the space of an objective's parameters, None where they have no names."""
+    """Return the space of an objective's parameters, None where they have no names, or more than are told."""
     plain = in_user_units(objective)
     if isinstance(plain, _Named):
         return plain.space
-    return Space.of_names(plain.names) if plain.names else None
+    space = Space.of_names(plain.names) if plain.names else None
+    return space if space is None or len(space.text) <= MOST_SPACE_TEXT else None
 
 
 def start_of(space: Space, x0: Any) -> Any:

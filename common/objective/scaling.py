@@ -28,7 +28,7 @@ from zofedht.common.objective.base import Objective, checked_vector
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["Units", "digest_of", "given_start", "in_search_units", "in_user_units", "units_of"]
+__all__ = ["Units", "given_start", "in_search_units", "in_user_units", "units_of"]
 
 # The ends' distance from the bounds, relative to their size: rounding does not carry an end over a bound.
 _MARGIN = 16.0 * np.finfo(np.float64).eps
@@ -180,12 +180,6 @@ def given_start(x0: Any, dimension: int, units: Units | None, space: Space | Non
     for index in np.flatnonzero((start < units.lower) | (start > units.upper)):
         raise ObjectiveError(f"x0 must lie within the bounds, got {start[index]} for parameter {index}")
     return units.to_search(start)
-
-
-def digest_of(objective: Objective) -> str:
-    """Return the digest of an objective's units, or an empty text without units; it is the same for all clients."""
-    units = units_of(objective)
-    return "" if units is None else units.digest
 
 
 class _Searched(Objective):

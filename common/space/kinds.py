@@ -79,6 +79,11 @@ class Real:
         """Lower and upper bound of the coordinate, (1, 2)."""
         return np.array([[math.log10(end) if self.log else end for end in (self.lower, self.upper)]])
 
+    @property
+    def largest_step(self) -> float:
+        """The largest distance of neighbouring values, of the range: 0."""
+        return 0.0
+
     def labels(self, name: str) -> list[str]:
         """Return what the coordinate is called."""
         return [f"log10({name})" if self.log else name]
@@ -88,7 +93,7 @@ class Real:
         (low, high), c = self.box[0], float(x[0])
         if c <= low or c >= high:  # rounding of the logarithm must not keep a value from its bound
             return self.lower if c <= low else self.upper
-        return min(max(10.0**c, self.lower), self.upper) if self.log else c
+        return min(max(_power(c), self.lower), self.upper) if self.log else c
 
     def to_coordinates(self, value: Any) -> Vector:
         """Return the coordinate of a value. Raises ValueError with the rule it breaks."""
@@ -147,6 +152,13 @@ class Integer:
     def box(self) -> Matrix:
         """Lower and upper bound of the coordinate, (1, 2): half a step outside, so that all cells are whole."""
         return np.array([[self._border(self.lower - 0.5), self._border(self.upper + 0.5)]])
+
+    @property
+    def largest_step(self) -> float:
+        """The largest distance of neighbouring values, of the range."""
+        low, high = self.box[0].tolist()
+        step: float = (self._border(self.lower + 0.5) - low) / (high - low)
+        return step
 
     def labels(self, name: str) -> list[str]:
         """Return what the coordinate is called."""
@@ -220,6 +232,11 @@ class Choice:
         """Lower and upper bounds of the coordinates, (options, 2)."""
         return np.tile([0.0, 1.0], (len(self.options), 1))
 
+    @property
+    def largest_step(self) -> float:
+        """The distance of two options, of the range."""
+        return 1.0
+
     def labels(self, name: str) -> list[str]:
         """Return what the coordinates are called."""
         return [f"{name}={option}" for option in self.options]
@@ -256,6 +273,13 @@ def _check_log(parameter: Real | Integer) -> None:
 
 def repeated(values: Sequence[Any]) -> list[Any]:
     return [value for place, value in enumerate(values) if value in values[:place]]
+
+
+def _power(c: float) -> float:
+    """Return a number with the logarithm c: the shortest one, so that a user's 3.3 comes back as it was."""
+    number: float = 10.0**c
+    short = (float(f"{number:.{digits}g}") for digits in (13, 14, 15))
+    return next((one for one in short if one > 0.0 and math.log10(one) == c), number)
 
 
 def _between(lower: float, upper: float) -> str:

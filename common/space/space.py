@@ -21,7 +21,10 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.space.kinds import Choice, Integer, Parameter, Real, Settings, of_row, repeated
 from zofedht.common.typing import Matrix, Vector
 
-__all__ = ["Space", "space_mismatch"]
+__all__ = ["MOST_SPACE_TEXT", "Space", "space_mismatch"]
+
+MOST_SPACE_TEXT = 256 * 1024
+"""The most characters of a space as JSON."""
 
 _MOST_CHARACTERS = 64  # of a name
 
@@ -66,6 +69,11 @@ class Space:
             if not isinstance(parameter, Real | Integer | Choice):
                 raise ObjectiveError(f"{rule}, got {parameter!r} for {name!r}")
         space = cls(tuple(pairs))
+        if len(space.text) > MOST_SPACE_TEXT:
+            raise ObjectiveError(
+                f"parameters must fit into {MOST_SPACE_TEXT // 1024} kB as JSON, got {len(space.text)} characters for"
+                f" {len(pairs)} parameters; name fewer, or take a vector"
+            )
         for kind, names in (("parameters", space.names), ("coordinates", space.labels)):
             if twice := repeated(names):
                 raise ObjectiveError(f"{kind} must have different names, got {twice[0]!r} more than once")
@@ -136,9 +144,23 @@ class Space:
         return tuple(found)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the coordinates are the values: all parameters are reals without a logarithm."""
+        return all(isinstance(kind, Real) and not kind.log for _, kind in self.parameters)
+
+    @property
     def is_discrete(self) -> bool:
         """Whether there are integers or choices."""
         return any(kind.is_discrete for _, kind in self.parameters)
+
+    @property
+    def least_radius(self) -> tuple[str, float]:
+        """The parameter with the largest step in search units, and half of that step: a slope must reach so far.
+
+        The unit is a range, and the step from one option to another 1. Without integers and choices it is 0.
+        """
+        halves = [(name, 0.5 * kind.largest_step) for name, kind in self.parameters]
+        return max(halves, key=lambda half: half[1])
 
     @property
     def middle(self) -> Settings:

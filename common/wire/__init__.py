@@ -2,6 +2,7 @@
 
 Others use ``messages`` (Broadcast down, Update up, and what else is said), ``codec`` (to arrays and scalars and back),
 ``bundle`` (several messages in one), ``message_size`` (how long Flower's messages are), ``points`` (questions at many
-points), ``npy`` (arrays of a client, checked before they are read), ``records`` (the arrays of somebody's model) and
-``pieces`` (a client's message on its way). Inside, fields holds what a field of a message says of itself.
+points), ``start`` (where a client begins), ``npy`` (arrays of a client, checked before they are read), ``records`` (the
+arrays of somebody's model) and ``pieces`` (a client's message on its way). Inside, fields holds what a field of a
+message says of itself.
 """

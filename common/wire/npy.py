@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 
 from zofedht.common.errors import MessageError
 
-__all__ = ["MOST_OF_A_START", "decode_vector", "decode_vectors"]
-
-MOST_OF_A_START = 4
-"""Arrays of a starting point: x, and its scale and both bounds where a black box has some."""
+__all__ = ["decode_vector", "decode_vectors"]
 
 _MAGIC = b"\x93NUMPY"
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}  # of the header's length, by major version

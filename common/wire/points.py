@@ -17,6 +17,7 @@ from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
 from zofedht.common.objective.scaling import Units
 from zofedht.common.plain_text import MOST_TEXT, printable
+from zofedht.common.space.space import MOST_SPACE_TEXT, Space
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import MOST_POINTS
 
@@ -112,8 +113,10 @@ def decode_answers(metrics: Mapping[str, Any], asked: int) -> list[Answer]:
 
 
 def encode_parameters(parameters: Parameters) -> Config:
-    """Return start, names and, where they are declared, scale and bounds."""
+    """Return start, names and, where they are declared, scale and bounds and the space of named parameters."""
     metrics: Config = {"start": _to_bytes(parameters.start), "names": "\n".join(parameters.names)}
+    if parameters.space is not None:
+        metrics["space"] = parameters.space.text
     return metrics | ({} if parameters.units is None else {"units": parameters.units.as_bytes})
 
 
@@ -131,7 +134,18 @@ def decode_parameters(metrics: Mapping[str, Any], dimension: int) -> Parameters:
         if numbers.size != 3 * dimension:
             raise MessageError(f"scale and bounds must hold {3 * dimension} numbers, got {numbers.size}")
         units = Units(*numbers.reshape(3, dimension))
-    return Parameters(start, checked_names(names.split("\n") if names else None, dimension), units)
+    told = checked_names(names.split("\n") if names else None, dimension)
+    return Parameters(start, told, units, _space(metrics, told))
+
+
+def _space(metrics: Mapping[str, Any], names: tuple[str, ...]) -> Space | None:
+    text = metrics.get("space", "")
+    if not isinstance(text, str) or len(text) > MOST_SPACE_TEXT:
+        raise MessageError(f"the space of the parameters must be a text of at most {MOST_SPACE_TEXT} characters")
+    space = Space.of_text(text) if text else None
+    if space is not None and space.labels != names:
+        raise MessageError("the space of the parameters must have their names")
+    return space
 
 
 def _to_bytes(array: Matrix | Vector) -> bytes:

@@ -32,10 +32,15 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True)
 class Cells:
-    """The integers and choices of a space in search units; scale: (n,)."""
+    """The integers and choices of a space in search units; ``named`` is its text, scale: (n,)."""
 
-    space: Space
+    named: str
     scale: Vector
+
+    @functools.cached_property
+    def space(self) -> Space:
+        """The space."""
+        return Space.of_text(self.named)
 
     @functools.cached_property
     def places(self) -> Indices:
@@ -78,7 +83,7 @@ class Cells:
 
 def cells_of(space: Space | None, scale: Vector) -> Cells | None:
     """Return the cells of a space, None where it has neither integers nor choices."""
-    return None if space is None or not space.is_discrete else Cells(space, scale)
+    return None if space is None or not space.is_discrete else Cells(space.text, scale)
 
 
 def _value(kind: Integer, coordinate: float) -> int:

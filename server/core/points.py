@@ -33,7 +33,7 @@ def ask_points(state: ServerState, config: RunConfig, members: Sequence[Member])
         client="",
         shard_index=0,
         task=config.task,
-        units="" if state.units is None else state.units.digest,
+        units=state.units_digest,
         x=state.x,
         points=asked.points,
         repeats=asked.repeats,

@@ -93,7 +93,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         client="",
         shard_index=OWN_ROWS,
         task=config.task,
-        units="" if state.units is None else state.units.digest,
+        units=state.units_digest,
         dtype=config.wire_dtype,
         x=rounded(state.x, config.wire_dtype),
         basis_version=state.basis_version if follows else NO_BASIS,

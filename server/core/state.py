@@ -9,6 +9,7 @@ import numpy as np
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
+from zofedht.common.objective.agreement import units_digest
 from zofedht.common.objective.scaling import Units
 from zofedht.common.random.streams import stream
 from zofedht.common.space.kinds import Settings
@@ -89,6 +90,11 @@ class ServerState:
     def space(self) -> Space | None:
         """The named parameters that x stands for."""
         return Space.of_text(self.named) if self.named else None
+
+    @property
+    def units_digest(self) -> str:
+        """What says which values x stands for; clients compare it with their own."""
+        return units_digest(self.units, self.space)
 
     @property
     def settings(self) -> Settings:

@@ -18,7 +18,7 @@ from flwr.common.typing import Scalar
 from zofedht.common.command_line import check_address
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import FleetError, MessageError, ZofedhtError
-from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
+from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes, units_digest
 from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
@@ -45,7 +45,7 @@ from zofedht.server.grpc.transport import JoinService, start_grpc_server
 
 __all__ = ["Listening", "NetworkSites"]
 
-_MOST_BYTES = 4 * 2**20  # of an answer: reasons of MOST_POINTS points take 0.5 MB, parameters 24 bytes each
+_MOST_BYTES = 4 * 2**20  # of an answer: reasons of MOST_POINTS points take 0.5 MB, parameters 24 bytes and a row each
 _FAREWELL_SECONDS = 2.0
 _REMINDER_SECONDS = 30.0
 _POLL = 0.05
@@ -210,8 +210,7 @@ class NetworkSites:
         return None, Answer.lost("absent", "the fleet is closed")
 
     def _answers(self, proxy: ResidentProxy, points: Matrix) -> list[Answer]:
-        units = self.parameters.units
-        told = self._ask(proxy, encode_points(points), "" if units is None else units.digest)
+        told = self._ask(proxy, encode_points(points), units_digest(self.parameters.units, self.parameters.space))
         return decode_answers(told, len(points))
 
     def _parameters_of(self, name: str, proxy: ResidentProxy) -> Parameters:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from operator import itemgetter
 
-import numpy as np
 from flwr.common import Code, EvaluateIns, EvaluateRes, FitRes, GetParametersIns, Parameters, Scalar
 from flwr.common import ndarrays_to_parameters as pack
 from flwr.server import History, Server
@@ -23,7 +22,6 @@ from flwr.server.client_proxy import ClientProxy
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import MessageError, RoundError, ZofedhtError
-from zofedht.common.objective.scaling import Units
 from zofedht.common.plain_text import printable
 from zofedht.common.shards import about_data, members_of
 from zofedht.common.typing import Vector
@@ -31,7 +29,7 @@ from zofedht.common.wire.bundle import bundled, unbundled
 from zofedht.common.wire.codec import Encoded, decode_metrics
 from zofedht.common.wire.message_size import fit_ins_size, fit_res_size
 from zofedht.common.wire.messages import Broadcast, Member, Update
-from zofedht.common.wire.npy import MOST_OF_A_START, decode_vectors
+from zofedht.common.wire.start import decode_start
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.coordinator import Coordinator
@@ -315,9 +313,5 @@ def _start(proxy: ClientProxy, ins: GetParametersIns, timeout: float) -> Start:
     result = proxy.get_parameters(ins, timeout=timeout, group_id=0)
     if result.status.code != Code.OK:
         raise RoundError(printable(result.status.message) or "the client answered with an error", cause="refused")
-    vectors = decode_vectors(result.parameters.tensors, "the starting point", MOST_OF_A_START)
-    if len(vectors) not in (1, MOST_OF_A_START) or not np.all(np.isfinite(vectors[0])):
-        raise MessageError("it must be one vector of finite numbers, with scale and both bounds where there are some")
-    if any(vector.shape != vectors[0].shape for vector in vectors):
-        raise MessageError("scale and bounds must be as long as the starting point")
-    return Start(vectors[0].shape[0], vectors[0], Units(*vectors[1:]) if len(vectors) > 1 else None)
+    told = decode_start(result.parameters.tensors)
+    return Start(told.start.shape[0], told.start, told.units, told.space)

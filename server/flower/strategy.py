@@ -144,7 +144,7 @@ class ZofedhtStrategy(Strategy):
     def questions(self) -> list[tuple[ClientProxy, dict[str, Scalar]]]:
         """Return, for each logical client that is there, its node and what asks it for an evaluation of x."""
         homes, state = self._homes(), self.coordinator.state
-        dimension, units = state.x.shape[0], "" if state.units is None else state.units.digest
+        dimension, units = state.x.shape[0], state.units_digest
         return [
             (homes[member], question(self.coordinator.config, member, dimension, units))
             for member in in_turn(list(homes))

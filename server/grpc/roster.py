@@ -27,9 +27,9 @@ from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 from flwr.server.client_manager import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from zofedht.common.errors import DataError, MessageError
+from zofedht.common.errors import DataError
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Member
-from zofedht.common.wire.npy import MOST_OF_A_START, decode_vectors
+from zofedht.common.wire.start import decode_start
 from zofedht.server.core.selection import as_people_sort
 from zofedht.server.core.traffic import Meter, Traffic
 from zofedht.server.flower.proxies import PromptProxy
@@ -72,10 +72,7 @@ class ResidentProxy(PromptProxy):
 
     def get_parameters(self, ins: GetParametersIns, timeout: float | None, group_id: int | None) -> GetParametersRes:
         result: GetParametersRes = self._ask("get_parameters", ins, timeout)
-        expected = self.hello.dimension
-        for x in decode_vectors(result.parameters.tensors, "the starting point", MOST_OF_A_START):
-            if expected and x.shape != (expected,):
-                raise MessageError(f"its start must have the n = {expected} of its introduction, got {x.shape[0]}")
+        decode_start(result.parameters.tensors, self.hello.dimension)
         return result
 
     def get_properties(self, ins: GetPropertiesIns, timeout: float | None, group_id: int | None) -> GetPropertiesRes:

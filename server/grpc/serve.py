@@ -17,6 +17,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import DataError, ZofedhtError
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
+from zofedht.common.objective.names import names_as_text
 from zofedht.common.plain_text import printable
 from zofedht.common.shards import check_count, shard_sizes, source_digest, with_standard_columns
 from zofedht.common.tls import TlsFiles
@@ -149,6 +150,7 @@ class _Settled(NamedTuple):
 
     dimension: int = 0
     units: bytes | None = None
+    names: str | None = None  # of the parameters
     by: str = ""  # a joined client with these properties
 
 
@@ -177,7 +179,8 @@ class _Service:
         if central is not None:
             self._settled = _Settled(central.dim)
         elif state is not None:
-            self._settled = _Settled(state.x.shape[0], units_as_bytes(state.units, MOST_UNITS_BYTES))
+            names = None if state.space is None else names_as_text(state.space.labels)
+            self._settled = _Settled(state.x.shape[0], units_as_bytes(state.units, MOST_UNITS_BYTES), names)
         self._begun = state is not None
         self._labels: frozenset[int] | None = None
         self._sources: dict[str, str] = {}
@@ -214,7 +217,11 @@ class _Service:
         """What a client must bring now; the connected clients decide what the server does not know."""
         hellos = [proxy.hello for proxy in self.roster.connected().values()]
         named = next((hello for hello in hellos if hello.source == "data" and hello.names), None)
-        told = (_Settled(hello.dimension, hello.units, hello.name) for hello in hellos if hello.dimension)
+        told = (
+            _Settled(hello.dimension, hello.units, hello.names if self._config.objective else None, hello.name)
+            for hello in hellos
+            if hello.dimension
+        )
         settled = self._settled if self._settled.dimension else next(told, self._settled)
         if self._begun:
             self._settled = settled
@@ -225,6 +232,7 @@ class _Service:
             black_box=bool(self._config.objective),
             count_given=self._count_given,
             units=settled.units,
+            names=settled.names,
             first=settled.by,
             revoked=self._revoked.refuses,
             most_dimension=max(0, self._limit - _HEADERS) // (8 * self._vectors),
@@ -285,7 +293,7 @@ class _Service:
             self._count = self._count or max(expected.shard_count, present, 1)
         else:
             self._count = expected.shard_count or max(present, 1)
-        self._settled = _Settled(expected.dimension, expected.units, expected.first)
+        self._settled = _Settled(expected.dimension, expected.units, expected.names, expected.first)
         self._begun = True
         self._config = self._config.replace(num_clients=self._count)
         self._settle([proxy.hello for proxy in self.roster.connected().values()])

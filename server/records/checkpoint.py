@@ -14,7 +14,9 @@ import numpy as np
 
 from zofedht.common.config.run_config import FREE_KEYS, RunConfig
 from zofedht.common.errors import CheckpointError, ConfigError
+from zofedht.common.objective.agreement import units_digest
 from zofedht.common.objective.scaling import Units
+from zofedht.common.space.space import Space
 from zofedht.server.core.state import ServerState
 from zofedht.server.records.files import replace_file
 from zofedht.server.records.packing import pack, unpack
@@ -106,13 +108,12 @@ def check_dimension(state: ServerState, dimension: int) -> None:
         )
 
 
-def check_units(state: ServerState, units: Units | None) -> None:
-    """Raise CheckpointError when the state is in other units than the objective's scale and bounds make."""
-    kept, now = (None if which is None else which.digest for which in (state.units, units))
-    if kept != now:
+def check_units(state: ServerState, units: Units | None, space: Space | None) -> None:
+    """Raise CheckpointError when the state is in other units than the objective's scale, bounds and space make."""
+    if state.units_digest != units_digest(units, space):
         raise CheckpointError(
-            "the objective's scale or bounds are not those that the checkpoint was made with; resume with the objective"
-            " that it was made with, or start a new run"
+            "the objective's scale, bounds or parameters are not those that the checkpoint was made with; resume with"
+            " the objective that it was made with, or start a new run"
         )
 
 

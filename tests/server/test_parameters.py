@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from zofedht import Choice, Fleet, Integer, ObjectiveError, Real, check, load_run, run
+from zofedht.server.__main__ import main
 
 PUMP: Any = {"valve": Real(0, 1), "pause": Real(1e-3, 10, log=True), "teeth": Integer(8, 40), "mode": Choice("a", "b")}
 
@@ -88,7 +90,7 @@ def test_sites_must_have_the_same_parameters() -> None:
 
 
 def test_check_names_the_parameters() -> None:
-    report = check(energy, parameters=PUMP, radius=0.1)
+    report = check(energy, parameters=PUMP)
     assert report.ok
     assert report.findings[0].text.startswith("4 parameters (valve, pause, teeth, mode), 5 coordinates")
 
@@ -154,3 +156,101 @@ def test_a_killed_search_of_integers_ends_the_same(tmp_path: Path) -> None:
 def test_lbfgs_refuses_integers() -> None:
     with Fleet.local([energy], parameters=PUMP) as fleet, pytest.raises(Exception, match="lbfgs needs slopes"):
         fleet.minimize(maxfev=100, method="lbfgs")
+
+
+@pytest.mark.parametrize("algorithm", ["cma-es", "zofedht"])
+def test_run_searches_integers_and_choices(algorithm: str, tmp_path: Path) -> None:
+    result = run(energy, parameters=PUMP, algorithm=algorithm, budget=900, out=tmp_path / "run")
+    assert result.success
+    assert result.fun == energy(**result.settings)
+    assert load_run(tmp_path / "run").settings == result.settings
+    if algorithm == "cma-es":
+        assert (result.settings["teeth"], result.settings["mode"]) == (30, "b")
+        assert result.settings["valve"] == pytest.approx(0.3, abs=0.01)
+
+
+def test_slopes_reach_half_a_step() -> None:
+    """Where nobody says a radius the run takes one; a smaller one is refused in a sentence."""
+    teeth: Any = {"valve": Real(0, 1), "teeth": Integer(8, 40)}
+    result = run(lambda valve, teeth: (valve - 0.3) ** 2 + ((teeth - 30) / 32) ** 2, parameters=teeth, rounds=60)
+    assert abs(result.settings["teeth"] - 30) <= 2
+    change = result.history[0]["interventions"]
+    assert [one["after"] for one in change if one["what"] == "radius"] == [pytest.approx(0.5 / 33)]
+    with pytest.raises(Exception, match=r"radius must be at least 0.01515, half a step of 'teeth', got 0.01"):
+        run(lambda valve, teeth: 0.0, parameters=teeth, rounds=1, radius=0.01)
+    report = check(lambda valve, teeth: valve + teeth, parameters=teeth, radius=0.01)
+    assert not report.ok
+    assert "half a step of 'teeth'" in str(report)
+
+
+PROGRAM = """
+import math
+
+def energy(valve, pause, teeth, mode, shard=None):
+    at = .3 if shard is None else .25 + .1 * shard.index
+    return (valve - at) ** 2 + math.log10(pause) ** 2 / 16 + ((teeth - 30) / 32) ** 2 + .2 * (mode == "a")
+"""
+
+CONFIG = """
+objective = "pump_by_name:energy"
+algorithm = "cma-es"
+num-clients = 2
+budget = 1600
+
+[parameters]
+valve = { lower = 0, upper = 1 }
+pause = { lower = 1e-3, upper = 10, log = true }
+teeth = { lower = 8, upper = 40, integer = true }
+mode = { options = ["a", "b"] }
+"""
+
+
+def _project(folder: Path, monkeypatch: pytest.MonkeyPatch, config: str = CONFIG) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.delitem(sys.modules, "pump_by_name", raising=False)  # each test has its own
+    (folder / "pump_by_name.py").write_text(PROGRAM, encoding="utf-8")
+    (folder / "run.toml").write_text(config, encoding="utf-8")
+
+
+def test_the_command_takes_parameters_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _project(tmp_path, monkeypatch)
+    assert main(["run", "--config", "run.toml", "--out", "out"]) == 0
+    found = load_run("out")
+    assert (found.settings["teeth"], found.settings["mode"]) == (30, "b")
+    assert found.settings["valve"] == pytest.approx(0.3, abs=0.01)
+    assert main(["export", "out", "--out", "x.csv"]) == 0
+    rows = dict(line.split(",") for line in (tmp_path / "x.csv").read_text(encoding="utf-8").splitlines())
+    assert (rows.pop("parameter"), rows["teeth"], rows["mode"]) == ("value", "30", "b")
+    assert float(rows["valve"]) == found.settings["valve"]
+    same = run("pump_by_name:energy", parameters=PUMP, algorithm="cma-es", num_clients=2, budget=1600)
+    assert np.array_equal(same.x, found.x)
+    capsys.readouterr()
+
+
+def test_a_resumed_run_of_integers_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _project(tmp_path, monkeypatch)
+    for folder, budget in (("whole", "1600"), ("parts", "500")):
+        assert main(["run", "--config", "run.toml", "--set", f"budget={budget}", "--out", folder]) == 0
+    assert main(["resume", "parts", "--set", "budget=1600"]) == 0
+    assert np.array_equal(load_run("parts").x, load_run("whole").x)
+    text = (tmp_path / "parts/config.toml").read_text(encoding="utf-8")
+    assert '"mode" = {options = ["a", "b"]}' in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ("valve = { lower = 1, upper = 0 }", "parameter 'valve': Real must have lower < upper, got (1, 0)"),
+        ("valve = 3", "parameter 'valve' must be a row"),
+        ("mode = { options = [] }", "parameter 'mode': Choice must have 2 to 100 options, got 0"),
+        ("valve = { lower = 0, upper = 1 }", "must take its parameters by name, (valve=), but it takes"),
+    ],
+)
+def test_wrong_rows_are_named(
+    rows: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _project(tmp_path, monkeypatch, CONFIG.split("valve =")[0] + rows)
+    assert main(["run", "--config", "run.toml", "--out", "out"]) == 2
+    assert sentence in capsys.readouterr().err

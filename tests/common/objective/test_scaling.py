@@ -14,9 +14,10 @@ from tests.common.samples import probe
 from tests.waiting import PATIENCE
 from zofedht.common.directions.slopes import ENDS, probes
 from zofedht.common.errors import ObjectiveError
+from zofedht.common.objective.agreement import digest_of
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import starting_point
-from zofedht.common.objective.scaling import Units, digest_of, in_search_units, units_of
+from zofedht.common.objective.scaling import Units, in_search_units, units_of
 from zofedht.common.typing import Vector
 
 _INF = np.inf

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.space.kinds import Choice, Integer, Real
@@ -36,6 +38,13 @@ def test_settings_come_back_from_their_coordinates() -> None:
         assert back.pop("pause") == pytest.approx(settings.pop("pause"), rel=1e-13)
         assert back == settings
         assert [type(value) for value in back.values()] == [type(value) for value in settings.values()]
+
+
+@given(st.integers(1, 10**12), st.integers(-20, 6))
+def test_round_numbers_come_back_from_their_logarithm(digits: int, exponent: int) -> None:
+    value = float(f"{digits}e{exponent}")
+    kind = Real(1e-20, 1e18, log=True)
+    assert kind.from_coordinates(kind.to_coordinates(value)) == value
 
 
 def test_bounds_are_reached_exactly() -> None:

@@ -12,9 +12,10 @@ from tests.server.fleet.pump import Pump
 from zofedht import MessageError, ObjectiveError, Shard
 from zofedht.client.flower.numpy_client import ZofedhtClient
 from zofedht.client.steps.worker import BasisStore
+from zofedht.common.objective.agreement import digest_of
 from zofedht.common.objective.parameters import Parameters, parameters_of
 from zofedht.common.objective.points import Answer
-from zofedht.common.objective.scaling import digest_of, in_search_units
+from zofedht.common.objective.scaling import in_search_units
 from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import OWN_ROWS, Question
 from zofedht.common.wire.points import (

@@ -19,7 +19,7 @@ SPACE = Space.of(
     {"valve": Real(0, 1), "teeth": Integer(8, 40), "cells": Integer(1, 900, log=True), "mode": Choice("a", "b", "c")}
 )
 SCALE = SPACE.box[:, 1] - SPACE.box[:, 0]
-CELLS = Cells(SPACE, SCALE)
+CELLS = Cells(SPACE.text, SCALE)
 LAMBDA = 8
 ALPHA = 1.0 / (SPACE.dim * LAMBDA)
 

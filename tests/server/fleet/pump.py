@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
-from zofedht import Objective, Shard
+from zofedht import Choice, Integer, Objective, Real, Shard
 
-__all__ = ["Crashing", "Hanging", "Misnamed", "Paced", "Pump", "Shut"]
+__all__ = ["ByName", "Crashing", "Hanging", "Misnamed", "Paced", "Pump", "Shut"]
 
 
 class Pump(Objective):
@@ -59,6 +61,22 @@ class Shut(Pump):
         if self.site == 1 and x[0] > 0.9:
             raise RuntimeError("a secret of the plant")
         return float("nan") if self.site == 1 and x[0] < 0.1 else super().value(x, batch)
+
+
+class ByName(Pump):
+    """Gets its parameters by name."""
+
+    names = bounds = scale = None  # type: ignore[assignment]
+    parameters: ClassVar[Any] = {
+        "valve": Real(0, 1), "pause": Real(1, 100, log=True), "teeth": Integer(8, 40), "mode": Choice("a", "b"),
+    }  # fmt: skip
+
+    def initial(self, rng: np.random.Generator) -> Any:
+        return {"valve": 0.7, "pause": 3.3}
+
+    def value(self, x: Any, batch: object) -> float:
+        at, pause = self.optimum
+        return (x["valve"] - at) ** 2 + math.log(x["pause"] / pause) ** 2 + abs(x["teeth"] - 30) + (x["mode"] == "a")
 
 
 class Misnamed(Pump):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.server.fleet.program import search
-from tests.server.fleet.pump import Pump
+from tests.server.fleet.pump import ByName, Pump
 from tests.server.grpc.processes import Process, Site
 from tests.waiting import PATIENCE, until
 from zofedht import BudgetError, Fleet, FleetError, ObjectiveError, Shard
@@ -60,6 +60,19 @@ def test_sites_with_certificates_are_a_function(secure_site: Site):
         np.testing.assert_array_equal(fleet.table(points, ["c2", "c0"]), same.table(points)[[2, 0]])
         assert fleet(FAR) == fleet.many([FAR])[0] == same(FAR)
     assert [client.ends() for client in clients] == [0, 0, 0]
+
+
+def test_sites_tell_their_named_parameters(site: Site):
+    fleet = listening(site)
+    [join(site, f"c{index}", "ByName") for index in range(3)]
+    with fleet, Fleet.local({name: ByName(Shard(name)) for name in ("c0", "c1", "c2")}) as same:
+        assert fleet.settings(fleet.x0) == {"valve": 0.7, "pause": 3.3, "teeth": 24, "mode": "a"}
+        asked = {"valve": 0.4, "pause": 45.0, "teeth": 30, "mode": "b"}
+        assert fleet(asked) == same(asked)
+        mine, theirs = (each.minimize(maxfev=900, method="cma-es") for each in (fleet, same))
+        np.testing.assert_array_equal(mine.x, theirs.x)
+        assert mine.settings == theirs.settings
+        assert (mine.settings["teeth"], mine.settings["mode"]) == (30, "b")
 
 
 def test_many_points_go_in_several_messages(site: Site):

@@ -159,7 +159,7 @@ def test_without_a_node_the_wait_is_bounded():
         fit(CONFIG.replace(round_timeout=0.1), [])
 
 
-@pytest.mark.parametrize("factory", ["Valve", "Starting"])
+@pytest.mark.parametrize("factory", ["Valve", "Starting", "ByName"])
 def test_a_black_box_equals_in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str):
     """Its start is asked of a client, and evaluations are asked of all of them."""
     config = small(objective=f"{black_box(tmp_path, monkeypatch)}:{factory}")
@@ -167,6 +167,8 @@ def test_a_black_box_equals_in_process(tmp_path: Path, monkeypatch: pytest.Monke
     assert sha256_of_x(over_flower.state.x) == sha256_of_x(here.state.x)
     assert over_flower.initial == here.initial
     assert over_flower.final == here.final
+    assert over_flower.state.settings == here.state.settings
+    assert bool(here.state.settings) == (factory == "ByName")
 
 
 @pytest.mark.parametrize("every", [0, 2])

@@ -22,6 +22,9 @@ from zofedht.common.shards import own_objective, own_rows
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import sha256_of_x
 
+LEFT_OUT = dict.fromkeys(("clients_per_round", "sampling", "memory", "kernel", "local_steps", "step_size"))
+"""Keys of SMALL that are not for cma-es."""
+
 
 def in_process(objectives: Any = None, **keys: Any) -> str:
     """Return the digest of the final x of the same config without any transport."""
@@ -86,7 +89,7 @@ def test_a_search_equals_in_process(site: Site, monkeypatch: pytest.MonkeyPatch)
     folder.mkdir()
     (folder / "valve_to_search.py").write_text(VALVE)
     keys = {"algorithm": "cma-es", "objective": "valve_to_search:Bounded", "batch_size": 3}
-    left_out = dict.fromkeys(("clients_per_round", "sampling", "memory", "kernel", "local_steps", "step_size"))
+    left_out = LEFT_OUT
     server = site.server(**keys, **left_out)
     options = ["--objective", "valve_to_search:Bounded", "--partition"]
     all_end_well(server, [site.client(f"c{i}", *options, f"{i}/3", folder=folder) for i in range(3)])
@@ -97,6 +100,54 @@ def test_a_search_equals_in_process(site: Site, monkeypatch: pytest.MonkeyPatch)
     assert site.summary()["x_sha256"] == sha256_of_x(result.x)
     assert site.summary()["bytes_down"] == pytest.approx(result.state.totals.bytes_down, rel=0.05)
     assert site.summary()["final_train_loss"] < site.summary()["initial_train_loss"]
+
+
+@pytest.mark.parametrize("algorithm", ["cma-es", "zofedht"])
+def test_clients_tell_the_names_of_their_parameters(site: Site, algorithm: str, monkeypatch: pytest.MonkeyPatch):
+    keys = {"algorithm": algorithm, "objective": "valve_by_name:ByName", "batch_size": 3}
+    left_out = LEFT_OUT if algorithm == "cma-es" else {}
+    folder = site.folder / "device"
+    folder.mkdir()
+    (folder / "valve_by_name.py").write_text(VALVE)
+    server = site.server(**keys, **left_out)
+    options = ["--objective", "valve_by_name:ByName", "--partition"]
+    all_end_well(server, [site.client(f"c{i}", *options, f"{i}/3", folder=folder) for i in range(3)])
+    monkeypatch.syspath_prepend(folder)
+    taken = {key.replace("-", "_"): value for key, value in SMALL.items()} | keys
+    result = run_in_process(RunConfig().replace(**{key: taken[key] for key in taken if key not in left_out}))
+    assert site.summary()["x_sha256"] == sha256_of_x(result.x)
+    assert load_run(site.out).settings == site.summary()["settings"]
+    assert load_run(site.out).last_settings == result.state.settings
+    assert list(result.state.settings) == ["flow", "pause", "teeth", "mode"]
+
+
+def test_a_client_with_another_option_is_refused(site: Site):
+    folder = site.folder / "device"
+    folder.mkdir()
+    (folder / "valve_by_name.py").write_text(VALVE)
+    server = site.server(algorithm="cma-es", objective="valve_by_name:OtherMode", batch_size=3, **LEFT_OUT)
+    options = ["--objective", "valve_by_name:OtherMode", "--partition"]
+    for index in range(3):
+        site.client(f"c{index}", *options, f"{index}/3", folder=folder)
+    assert server.ends() != 0
+    assert "client c2 has the parameter 'mode' as Choice(options=('a', 'b', '3')), client c0" in server.text
+
+
+def test_a_file_of_parameters_serves_plain_functions(site: Site):
+    """The table stands in the server's run.toml alone; the clients have a function of keywords."""
+    text = "def energy(flow, teeth, shard):\n    return (flow - .2 * shard.index) ** 2 + ((teeth - 30) / 8) ** 2\n"
+    folder = site.folder / "device"
+    folder.mkdir()
+    (folder / "valve_function.py").write_text(text)
+    rows = "flow = { lower = 0, upper = 1 }\nteeth = { lower = 8, upper = 40, integer = true }\n"
+    (site.folder / "run.toml").write_text(f"[parameters]\n{rows}")
+    keys = {"algorithm": "cma-es", "objective": "valve_function:energy", "rounds": 30}
+    server = site.server("--config", str(site.folder / "run.toml"), **keys, **LEFT_OUT)
+    options = ["--objective", "valve_function:energy", "--partition"]
+    all_end_well(server, [site.client(f"c{i}", *options, f"{i}/3", folder=folder) for i in range(3)])
+    found = load_run(site.out)
+    assert found.settings["teeth"] == 30
+    assert found.settings["flow"] == pytest.approx(0.2, abs=0.01)
 
 
 def test_exports_are_in_the_clients_units(site: Site, monkeypatch: pytest.MonkeyPatch):

@@ -118,7 +118,9 @@ def test_a_resumed_run_refuses_other_units(tmp_path: Path):
     run_in_process(small(rounds=4, step_schedule="inverse-sqrt"), boxes, folder=folder)
     config, state, _ = folder.reopen({"rounds": 7})
     for others in ([Bowl(i) for i in range(4)], [Bowl(i, scale=None) for i in range(4)], quadratics(dimension=4)):
-        with pytest.raises(CheckpointError, match="scale or bounds are not those that the checkpoint was made with"):
+        with pytest.raises(
+            CheckpointError, match="scale, bounds or parameters are not those that the checkpoint was made with"
+        ):
             run_in_process(config, others, state=state)
     result = run_in_process(config, boxes, folder=folder, state=state)
     assert result.state.x.tobytes() == run_in_process(small(step_schedule="inverse-sqrt"), boxes).state.x.tobytes()
