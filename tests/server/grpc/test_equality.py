@@ -29,7 +29,7 @@ LEFT_OUT = dict.fromkeys(("clients_per_round", "sampling", "memory", "kernel", "
 def in_process(objectives: Any = None, **keys: Any) -> str:
     """Return the digest of the final x of the same config without any transport."""
     config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
-    return sha256_of_x(run_in_process(config, objectives).state.x)
+    return sha256_of_x(run_in_process(config, objectives).x)
 
 
 def all_end_well(server: Process, clients: list[Process]) -> None:
