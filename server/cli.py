@@ -87,6 +87,8 @@ def parser() -> argparse.ArgumentParser:
     )
 
     add_completion(commands)
+    report = commands.add_parser("report", help="make report.html of a finished run again")
+    report.add_argument("folder", metavar="DIR", type=Path, help="result folder of the run")
 
     plot = commands.add_parser("plot", help="loss against evaluations and against bytes")
     plot.add_argument("folders", metavar="DIR", type=Path, nargs="+", help="result folders")

@@ -29,6 +29,7 @@ from zofedht.server.records.finished_run import export, load_run
 from zofedht.server.records.plots import plot_runs
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.records.summary import comparison_text, summary_text
+from zofedht.server.report.write import write_report
 
 if TYPE_CHECKING:
     from zofedht.server.page.access import PageOptions
@@ -230,6 +231,11 @@ def _plot(args: argparse.Namespace) -> int:
     return 0
 
 
+def _report(args: argparse.Namespace) -> int:
+    print(f"report: {write_report(RunFolder(args.folder.expanduser()))}")
+    return 0
+
+
 def _export(args: argparse.Namespace) -> int:
     run = load_run(args.folder)
     export(run, args.out.expanduser(), last=args.last)
@@ -264,6 +270,7 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "compare": _compare,
     "watch": _watch,
     "plot": _plot,
+    "report": _report,
     "export": _export,
     "keys": _list_keys,
     "completion": _completion,

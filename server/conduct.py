@@ -25,6 +25,7 @@ from zofedht.server.records.checkpoint import check_dimension, check_units
 from zofedht.server.records.files import undisturbed
 from zofedht.server.records.progress import progress
 from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.report.write import write_report, write_settings
 
 __all__ = ["Engine", "Result", "Start", "conduct"]
 
@@ -148,7 +149,11 @@ def conduct(
                         _save_anyway(folder, config, coordinator.state)
                 raise
         state = coordinator.state
-    summary = folder.finish(config, state, last, verdict) if folder else {}
+    summary = {}
+    if folder:
+        summary = folder.finish(config, state, last, verdict)
+        write_settings(folder, state, verdict, summary)
+        write_report(folder)
     return Result(state, summary, verdict, initial, last)
 
 

@@ -88,7 +88,8 @@ ARROWS = {
         "evaluation": "",
         "core": "aggregation auto evaluation minimizers privacy",
         "records": "aggregation auto core evaluation privacy",
-        "conduct": "auto core evaluation privacy records",
+        "report": "core evaluation records",
+        "conduct": "auto core evaluation privacy records report",
         "overdue": "",
         "inprocess": "overdue conduct core evaluation records",
         "flower": "aggregation conduct core evaluation records",
@@ -100,7 +101,7 @@ ARROWS = {
         "fleet": "core evaluation grpc minimizers records",
         "page": "records",
         "cli": "",
-        "commands": "cli conduct core flower grpc inprocess page records",
+        "commands": "cli conduct core flower grpc inprocess page records report",
         "__main__": "cli commands",
     },
     "experiments": {

@@ -12,7 +12,7 @@ from zofedht.common.config.keys import Scalar, kind_of
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
 
-__all__ = ["dump_toml", "load_toml", "parse_assignments"]
+__all__ = ["dump_toml", "load_toml", "parse_assignments", "toml_value"]
 
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # how texts of Windows tools begin
@@ -69,15 +69,16 @@ def dump_toml(config: RunConfig) -> str:
     """Return the config as a TOML text that ``load_toml`` reads back to an equal config."""
     keys = config.to_mapping()
     table = json.loads(str(keys.pop("parameters")) or "{}")
-    lines = [f"{key} = {_toml_value(value)}\n" for key, value in keys.items()]
-    rows = [f"{_toml_value(name)} = {_toml_row(row)}\n" for name, row in table.items()]
+    lines = [f"{key} = {toml_value(value)}\n" for key, value in keys.items()]
+    rows = [f"{toml_value(name)} = {_toml_row(row)}\n" for name, row in table.items()]
     return "".join([*lines, *(["\n[parameters]\n", *rows] if rows else [])])
 
 
 def _toml_row(row: Mapping[str, Any]) -> str:
-    return "{" + ", ".join(f"{key} = {_toml_value(value)}" for key, value in row.items()) + "}"
+    return "{" + ", ".join(f"{key} = {toml_value(value)}" for key, value in row.items()) + "}"
 
 
-def _toml_value(value: Scalar | list[Scalar]) -> str:
+def toml_value(value: Scalar | list[Scalar]) -> str:
+    """Return a text, a number, a boolean or a list of such as TOML writes it."""
     # JSON's strings, numbers and booleans are TOML's as well, but for surrogate pairs and a bare DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

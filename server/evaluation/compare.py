@@ -32,7 +32,8 @@ class Comparison:
 
     ``these_sites`` and ``sites_like_these`` are 95% intervals of it, None where there is nothing to tell them by.
     ``gains`` are those of the ``sites``; ``lost`` are sites without an answer to each question. ``noise`` is the
-    standard deviation of one paired difference, NaN where each was asked once.
+    standard deviation of one paired difference, NaN where each was asked once, and ``reach`` how far a 95% interval
+    reaches on both sides of the gain of one site.
     """
 
     gain: float
@@ -42,6 +43,7 @@ class Comparison:
     gains: Vector
     lost: tuple[str, ...]
     noise: float
+    reach: float
 
     @property
     def wins(self) -> int:
@@ -106,21 +108,25 @@ def comparison(before: Matrix, after: Matrix, sites: Sequence[str]) -> Compariso
     gains = differences.mean(axis=1) if len(differences) else np.empty(0)
     count, repeats = len(gains), before.shape[1]
     gain = float(np.mean(gains)) if count else math.nan
-    noise, these, alike = math.nan, None, None
+    noise, reach, these, alike = math.nan, math.nan, None, None
     if count and repeats > 1:
         noise = math.sqrt(float(np.mean(np.var(differences, axis=1, ddof=1))))
-        these = _interval(gain, noise / math.sqrt(count * repeats), count * (repeats - 1))
+        reach = _reach(noise / math.sqrt(repeats), count * (repeats - 1))
+        these = _around(gain, reach / math.sqrt(count))
     if count >= LEAST_SITES:
-        alike = _interval(gain, float(np.std(gains, ddof=1)) / math.sqrt(count), count - 1)
+        alike = _around(gain, _reach(float(np.std(gains, ddof=1)) / math.sqrt(count), count - 1))
     kept = tuple(site for site, answered in zip(sites, whole, strict=True) if answered)
     lost = tuple(site for site, answered in zip(sites, whole, strict=True) if not answered)
-    return Comparison(gain, these, alike, kept, gains, lost, noise)
+    return Comparison(gain, these, alike, kept, gains, lost, noise, reach)
 
 
-def _interval(middle: float, error: float, freedom: int) -> Interval:
+def _reach(error: float, freedom: int) -> float:
     if error == 0.0:
-        return middle, middle
+        return 0.0
     from scipy.special import stdtrit  # loaded at the end of a run, not at its begin
 
-    reach = float(stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * error
+    return float(stdtrit(freedom, 0.5 + CONFIDENCE / 2)) * error
+
+
+def _around(middle: float, reach: float) -> Interval:
     return middle - reach, middle + reach

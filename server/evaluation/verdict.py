@@ -75,12 +75,17 @@ class Verdict:
         told: dict[str, Any] = {"success": self.success, "x_is": self.which, "x_round": self.chosen.round}
         if self.comparison is None or self.means is None:
             return told | {"comparison": None}
+        gains = dict(zip(self.comparison.sites, self.comparison.gains.tolist(), strict=True))
         columns = {"start": self.means["start"], "x": self.means[self.which], "last": self.means["last"]}
         rows = [
-            {"site": site} | {name: float(column[index]) for name, column in columns.items()}
+            {"site": site or "all rows"}
+            | {name: float(column[index]) for name, column in columns.items()}
+            | {"gain": gains[site], "reach": self.comparison.reach}
             for index, site in enumerate(self.sites)
+            if site in gains
         ]
-        return told | {"comparison": self.comparison.about() | {"repeats": self.repeats, "sites": rows}}
+        compared = self.comparison.about() | {"last_gain": self.comparisons["last"].gain, "repeats": self.repeats}
+        return told | {"comparison": compared | {"sites": rows}}
 
 
 def judge(

@@ -61,6 +61,8 @@ class RunFolder:
         self.summary_file = path / "summary.json"
         self.vector_file = path / "x.npy"
         self.last_file = path / "x-last.npy"
+        self.settings_file = path / "settings.toml"
+        self.report_file = path / "report.html"
         self.picture_file = path / "loss.png"
         self.clients = ClientLog(path / "clients.jsonl")
         self._lock = FolderLock(path / "run.lock")

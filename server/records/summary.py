@@ -9,6 +9,7 @@ from typing import Any
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.records.words import number, verdict_text
 
 __all__ = ["comparison_text", "summary_text"]
 
@@ -20,13 +21,14 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
     """Draw the picture and return the summary as text, with the paths of all files."""
     picture = folder.draw()
     lines = [
-        f"training loss   {_number(summary['initial_train_loss'])} -> {_number(summary['final_train_loss'])}",
+        f"training loss   {number(summary['initial_train_loss'])} -> {number(summary['final_train_loss'])}",
         *[f"{'':16}{note}" for note in summary["evaluation_notes"]],
         *_advice(summary),
         *_metrics(summary),
+        f"verdict         {verdict_text(summary)}",
         f"cost            {summary['rounds']} rounds, {summary['evaluations']:,} evaluations,"
         f" {summary['bytes_up'] / 1e6:.2f} MB up, {summary['bytes_down'] / 1e6:.2f} MB down,"
-        f" {summary['seconds']:.1f} s",
+        f" {summary['seconds']:.1f} s; {summary['full_evaluations']:,} evaluations more in full evaluations",
         *([f"search          {summary['search']['sentence']}"] if summary["search"] else []),
         *_changes(summary["interventions"]),
         *_others(summary["fallbacks"]),
@@ -39,6 +41,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         f"summary: {folder.summary_file}",
         f"history: {folder.history_file}",
         picture,
+        f"report: {folder.report_file}",
     ]
     return "\n".join(lines)
 
@@ -55,7 +58,7 @@ def comparison_text(names: Sequence[str], summaries: Sequence[Mapping[str, Any]]
     lines = [line("algorithm", "final train loss", "test accuracy", "evaluations", "MB up + down")]
     for name, row in zip(names, summaries, strict=True):
         megabytes = f"{(row['bytes_up'] + row['bytes_down']) / 1e6:.2f}"
-        loss, accuracy = _number(row["final_train_loss"]), _number(row["test_accuracy"])
+        loss, accuracy = number(row["final_train_loss"]), number(row["test_accuracy"])
         lines.append(line(name, loss, accuracy, f"{row['evaluations']:,}", megabytes))
     return "\n".join(lines)
 
@@ -67,7 +70,7 @@ def _metrics(summary: Mapping[str, Any]) -> list[str]:
     lines = []
     for name in dict.fromkeys(name.partition("_")[2] for name in known):
         places = (("train", on_clients), ("test", "on test rows"))
-        shown = [f"{_number(known[f'{of}_{name}'])} {where}" for of, where in places if f"{of}_{name}" in known]
+        shown = [f"{number(known[f'{of}_{name}'])} {where}" for of, where in places if f"{of}_{name}" in known]
         if name != "loss":
             lines.append(f"{name:<15} {', '.join(shown)}")
     return lines
@@ -79,7 +82,7 @@ def _advice(summary: Mapping[str, Any]) -> list[str]:
         return []
     if before is None or (after is not None and after <= before):  # JSON has no NaN: it is None
         return []
-    last, config = f"{'':16}it rose to {_number(after)} in the end", RunConfig.from_mapping(summary["config"])
+    last, config = f"{'':16}it rose to {number(after)} in the end", RunConfig.from_mapping(summary["config"])
     if config.asks_points:
         return [f"{last}: no candidate was better; more rounds, or a larger batch-size, may help"]
     if config.step_is_auto:
@@ -159,7 +162,3 @@ def _masks(rounding: float) -> list[str]:
         if rounding
         else []
     )
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

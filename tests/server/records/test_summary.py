@@ -51,7 +51,7 @@ def test_a_black_boxs_own_metrics_are_shown(tmp_path: Path, monkeypatch: pytest.
     path.write_text(path.read_text() + SCORED)
     folder = RunFolder(tmp_path / "run")
     lines = finished(folder, objective=f"{module}:Scored").splitlines()
-    assert lines[1].split(maxsplit=1) == ["macro_f1", "0.2500 as the mean of the clients"]
+    assert lines[1].split(maxsplit=1) == ["macro_f1", "0.25 as the mean of the clients"]
     assert lines[2].split(maxsplit=1) == ["auc", "nan as the mean of the clients"]
     assert summary_text(folder.summary(), folder).splitlines() == lines  # as `serve --resume` of a finished run
     kept = json.loads(folder.summary_file.read_text())["final_metrics"]
@@ -140,9 +140,9 @@ def test_classifiers_have_an_accuracy(tmp_path: Path) -> None:
 def test_accuracy_is_a_column_if_any_run_has_it() -> None:
     row = {"final_train_loss": 0.5, "test_accuracy": None, "evaluations": 1200, "bytes_up": 1e6, "bytes_down": 5e5}
     plain = comparison_text(["zofedht"], [row]).splitlines()
-    assert plain[1].split() == ["zofedht", "0.5000", "1,200", "1.50"]
+    assert plain[1].split() == ["zofedht", "0.5", "1,200", "1.50"]
     assert "accuracy" not in plain[0]
     mixed = comparison_text(["a", "b"], [row, row | {"test_accuracy": 0.75, "final_train_loss": math.inf}]).splitlines()
     assert "test accuracy" in mixed[0]
-    assert [line.split()[2] for line in mixed[1:]] == ["-", "0.7500"]
+    assert [line.split()[2] for line in mixed[1:]] == ["-", "0.75"]
     assert len({len(line) for line in mixed}) == 1
