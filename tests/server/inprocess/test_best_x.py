@@ -78,7 +78,8 @@ def test_noise_alone_is_no_success():
 def test_a_private_run_returns_its_last_x():
     """Which x is best would tell something of losses that no noise hides."""
     pytest.importorskip("dp_accounting")
-    config = small(privacy="central", **LONG)
+    shared = {"uplink": "slopes", "directions": "shared", "sampling": "without-replacement"}
+    config = small(privacy="central", **shared, **LONG)
     result = run_in_process(config, quadratics())
     assert result.state.best is None
     assert result.x.tobytes() == result.state.x.tobytes()
