@@ -8,7 +8,7 @@ MLP_ROUNDS = $(if $(QUICK),8,225)
 FEWER = $(if $(QUICK),--repeats 1 --etas 1 $(1))
 STUDY_RUN = $(BIN)/python -m zofedht.experiments study --jobs 2 $(if $(DATA),--data-dir $(DATA))
 
-.PHONY: run test check bench study format up down clean
+.PHONY: run test check docs bench study format up down clean
 
 .venv/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with make PYTHON=python3.12"; exit 1; }
@@ -34,6 +34,11 @@ check: .venv/.installed  ## format, lint and types
 build/types:
 	@rm -rf $@ && mkdir -p $@/zofedht
 	@ln -s ../../../zofedht/__init__.py ../../../zofedht/py.typed ../../../zofedht/flower.py ../../../common ../../../client ../../../server ../../../experiments $@/zofedht
+
+docs: .venv/.installed  ## the documentation as a site, in build/site; it fails for a broken link
+	@$(BIN)/python -c 'import mkdocs_jupyter' 2>/dev/null || $(BIN)/pip install --quiet --editable '.[docs]'
+	$(MAKE) --silent build/types
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 format: .venv/.installed  ## rewrite the code in the one format
 	$(BIN)/ruff format .
