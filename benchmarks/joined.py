@@ -131,7 +131,7 @@ async def _stay(joining: asyncio.Semaphore, port: str, folder: Path, file: str, 
                     joining.release()
                     continue
                 introduced = True
-                for piece in pieces_of(answer_to(client, kind, message, lambda text: None).SerializeToString()):
+                for piece in pieces_of(answer_to(client, kind, message).SerializeToString()):
                     await call.write(piece)
     except grpc.RpcError:
         os._exit(1)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from zofedht.client.cli import parser
 from zofedht.common.command_line import guarded
+from zofedht.common.logs import log_options
 
 __all__ = ["main"]
 
@@ -17,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     args = parser().parse_args(argv)
     actions = {"check": _check, "join": _join, "ledger": _ledger, "completion": _completion}
-    return guarded("zofedht-client", lambda: actions[args.command](args))
+    return guarded("zofedht-client", lambda: actions[args.command](args), log_options(args))
 
 
 def _join(args: argparse.Namespace) -> int:

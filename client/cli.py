@@ -8,6 +8,7 @@ from pathlib import Path
 
 from zofedht.common.command_line import add_version
 from zofedht.common.completion import add_completion, keys_complete
+from zofedht.common.logs import add_log_options
 
 __all__ = ["parser"]
 
@@ -41,6 +42,8 @@ def parser() -> argparse.ArgumentParser:
     ledger = commands.add_parser("ledger", help="sum up what a client has sent", description="Sum up a ledger.")
     ledger.add_argument("file", metavar="FILE", type=Path, help="the file of join --ledger")
     add_completion(commands)
+    for command in commands.choices.values():
+        add_log_options(command)
     return top
 
 

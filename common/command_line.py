@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import math
 import os
 import signal
@@ -15,12 +16,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from zofedht.common.errors import ConfigError, ZofedhtError
+from zofedht.common.logs import LogOptions, shown
 from zofedht.common.machine.versions import version_text
-from zofedht.common.plain_text import printable
 
 __all__ = ["Interrupt", "add_version", "check_address", "guarded"]
 
 INTERRUPTED = 130
+_log = logging.getLogger(__name__)
 _BURST_SECONDS = 5.0  # an impatient user presses Ctrl-C twice; a terminal that closes hangs up and terminates
 _LAST_PORT = 65_535
 
@@ -84,29 +86,30 @@ def check_address(option: str, address: str) -> None:
         raise ConfigError([f"{option} must be HOST:PORT with a port up to {_LAST_PORT}, got {address!r}"])
 
 
-def guarded(program: str, action: Callable[[], int]) -> int:
+def guarded(program: str, action: Callable[[], int], log: LogOptions | None = None) -> int:
     """Run the action and return its exit code, 2 for a ZofedhtError, or 130 for an interrupt.
 
-    A standard error that is closed, or whose terminal has gone, ends nothing: what is written to it is lost.
+    What it logs is shown on standard error. A standard error that is closed, or whose terminal has gone, ends nothing:
+    what is written to it is lost.
     """
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stderr(_Lasting(sys.stderr or nowhere)):
-        return _guarded(program, action)
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        redirect_stderr(_Lasting(sys.stderr or nowhere)),
+        shown(log, program),
+    ):
+        return _guarded(action)
 
 
-def _guarded(program: str, action: Callable[[], int]) -> int:
-
-    def say(text: str) -> None:
-        print(printable(f"{program}: {text}", None, keep="\n\t"), file=sys.stderr)
-
-    warnings.showwarning = lambda message, *rest: say(f"warning: {message}")
+def _guarded(action: Callable[[], int]) -> int:
+    warnings.showwarning = lambda message, *rest: _log.warning("%s", message)
     try:
         return action()
     except ConfigError as error:
         for problem in error.problems:
-            say(f"error: {problem}")
+            _log.error("%s", problem)
     except ZofedhtError as error:
-        say(f"error: {error}")
+        _log.error("%s", error)
     except KeyboardInterrupt:
-        say("interrupted; what was finished is kept")
+        _log.warning("interrupted; what was finished is kept")
         return INTERRUPTED
     return 2

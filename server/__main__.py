@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from zofedht.common.command_line import Interrupt, guarded
+from zofedht.common.logs import log_options
 from zofedht.server.cli import parser
 
 __all__ = ["main"]
@@ -17,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     # docker and systemd stop a process with SIGTERM, which checkpoints the run like an interrupt.
     Interrupt().install("SIGINT", "SIGTERM", "SIGHUP")  # a terminal that is closed hangs up
-    return guarded("zofedht-server", lambda: _run(args))
+    return guarded("zofedht-server", lambda: _run(args), log_options(args))
 
 
 def _run(args: argparse.Namespace) -> int:

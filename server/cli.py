@@ -7,6 +7,7 @@ from pathlib import Path
 
 from zofedht.common.command_line import add_version
 from zofedht.common.completion import add_completion, keys_complete
+from zofedht.common.logs import add_log_options
 
 __all__ = ["parser"]
 
@@ -93,6 +94,8 @@ def parser() -> argparse.ArgumentParser:
     plot = commands.add_parser("plot", help="loss against evaluations and against bytes")
     plot.add_argument("folders", metavar="DIR", type=Path, nargs="+", help="result folders")
     plot.add_argument("--out", metavar="FILE", type=Path, required=True, help="picture to write: .png, .pdf or .svg")
+    for command in commands.choices.values():
+        add_log_options(command)
     return top
 
 

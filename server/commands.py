@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -18,7 +18,6 @@ from zofedht.common.config.reference import json_schema, key_rows
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml, parse_assignments
 from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
-from zofedht.common.plain_text import printable
 from zofedht.common.shards import source_digest, with_standard_columns
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.server.cli import parser
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from zofedht.server.page.access import PageOptions
 
 __all__ = ["ACTIONS"]
+
+_log = logging.getLogger(__name__)
 
 
 def _keys(args: argparse.Namespace) -> dict[str, Any]:
@@ -98,8 +99,8 @@ def _serve(args: argparse.Namespace) -> int:
         serve(
             options,
             _keys(args),
-            report=_say,
-            listening=lambda port: _say(f"listening on port {port}"),
+            report=_log.info,
+            listening=lambda port: _log.info("listening on port %d", port),
             over=lambda summary, folder: print(summary_text(summary, folder), flush=True),
         )
     return 0
@@ -111,7 +112,7 @@ def _page(args: argparse.Namespace, folder: Path) -> AbstractContextManager[int]
         return nullcontext(0)
     from zofedht.server.page.serving import show_page
 
-    return show_page(folder, _page_options(args), _say)
+    return show_page(folder, _page_options(args), _log.info)
 
 
 def _page_options(args: argparse.Namespace) -> PageOptions:
@@ -124,13 +125,8 @@ def _page_options(args: argparse.Namespace) -> PageOptions:
 def _watch(args: argparse.Namespace) -> int:
     from zofedht.server.page.serving import watch
 
-    watch(args.folder.expanduser(), _page_options(args), _say)
+    watch(args.folder.expanduser(), _page_options(args), _log.info)
     return 0
-
-
-def _say(text: str) -> None:
-    # In one write: several threads report clients.
-    print(f"{printable(text, None)}\n", end="", file=sys.stderr, flush=True)
 
 
 def _make_certificates(args: argparse.Namespace) -> int:
@@ -158,7 +154,7 @@ def _resume(args: argparse.Namespace) -> int:
                     " x0=load_run(DIR).x)"
                 ]
             )
-        print(f"continuing {folder.path} after round {state.round}", file=sys.stderr)
+        _log.info("continuing %s after round %d", folder.path, state.round)
         folder.check_source(source_digest(config), changed=args.data_changed)
         _conduct(config, folder, args.engine or engine, state)
     return 0
@@ -197,7 +193,7 @@ def _compare(args: argparse.Namespace) -> int:
             held.enter_context(folder).begin(chosen, "in-process")
         rows = []
         for (name, chosen), folder in zip(configs.items(), folders, strict=True):
-            print(f"{name}:", file=sys.stderr)
+            _log.info("%s:", name)
             rows.append(run_in_process(chosen, folder=folder, show_progress=True).summary)
         print(comparison_text(list(configs), rows))
         plot_runs([folder.path for folder in folders], picture)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
@@ -129,13 +130,15 @@ def conduct(
         if folder:
             coordinator.observers.extend(folder.start(config, state, initial))
         coordinator.observers.extend(observers)
-        notes = list(about)
-        notes += [f"{change.what} = {change.before} becomes {change.after}: {change.why}" for change in changes]
+        notes = [(logging.INFO, line) for line in about]
+        notes += [
+            (logging.INFO, f"{change.what} = {change.before} becomes {change.after}: {change.why}")
+            for change in changes
+        ]
         if initial.missing:
             who = who_is_missing(initial.missing)
-            notes.append(
-                f"warning: the start could not be evaluated by all clients, its loss is that of the others; {who}"
-            )
+            text = f"the start could not be evaluated by all clients, its loss is that of the others; {who}"
+            notes.append((logging.WARNING, text))
         with progress(config, state, notes=notes) if show_progress else nullcontext() as shown:
             if shown is not None:
                 coordinator.observers.append(shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections.abc import Iterator
@@ -11,10 +12,12 @@ from zofedht.common.objective.user_traceback import user_place_of
 
 __all__ = ["told_when_overdue"]
 
+_log = logging.getLogger(__name__)
+
 
 @contextmanager
 def told_when_overdue(seconds: float, round_: int) -> Iterator[None]:
-    """Say on standard error where the calling thread is, once, if the block takes longer than round-timeout."""
+    """Log a warning of where the calling thread is, once, if the block takes longer than round-timeout."""
     caller = threading.get_ident()
 
     def tell() -> None:
@@ -24,7 +27,7 @@ def told_when_overdue(seconds: float, round_: int) -> Iterator[None]:
             " nothing ends an evaluation; interrupt the run and resume it, or let clients join by `serve`, which goes"
             " on without a client that hangs"
         )
-        print(text, file=sys.stderr, flush=True)
+        _log.warning(text)
 
     timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), tell)
     timer.daemon = True

@@ -68,7 +68,8 @@ ARROWS = {
         "tls": "errors",
         "plain_text": "",
         "whole_lines": "",
-        "command_line": "errors plain_text machine",
+        "logs": "plain_text",
+        "command_line": "errors logs machine",
         "completion": "config errors",
     },
     "client": {

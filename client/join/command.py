@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
-import sys
 import uuid
 from pathlib import Path
 
@@ -17,11 +17,12 @@ from zofedht.client.steps.secret_file import secret_of_file
 from zofedht.common.command_line import check_address
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import ConfigError
-from zofedht.common.plain_text import printable
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.common.wire.messages import OWN_ROWS
 
 __all__ = ["join"]
+
+_log = logging.getLogger(__name__)
 
 
 def join(args: argparse.Namespace) -> int:
@@ -48,14 +49,14 @@ def join(args: argparse.Namespace) -> int:
         max_wait=args.max_wait,
     )
     signal.signal(signal.SIGTERM, _stop)  # systemd and docker stop a client this way
-    client = ResidentClient(options, _say)
+    client = ResidentClient(options, _log.info)
     health = Health(args.health_address) if args.health_address else None
     up = False
 
     def connected(now: bool) -> None:
         nonlocal up
         if now and not up:
-            _say(f"joined {args.server} as {args.name}")
+            _log.info("joined %s as %s", args.server, args.name)
         up = now
         if health is not None:
             health.show(connected=now)
@@ -63,10 +64,10 @@ def join(args: argparse.Namespace) -> int:
     ledger = Ledger(args.ledger.expanduser()) if args.ledger else None
     sent = ledger.sent if ledger else lambda message: None
     try:
-        stay_joined(connection, client.to_client(), report=_say, connected=connected, sent=sent)
+        stay_joined(connection, client.to_client(), report=_log.info, connected=connected, sent=sent)
     except _StoppedError:
         return 0
-    _say("the run is over")
+    _log.info("the run is over")
     return 0
 
 
@@ -87,10 +88,6 @@ def _own_key(path: Path | None, name: str, least_noise: float) -> str:
     resolved = path.expanduser().resolve()
     secret_of_file(resolved, name)
     return str(resolved)
-
-
-def _say(text: str) -> None:
-    print(printable(text, None, keep="\n\t"), file=sys.stderr, flush=True)  # of a server, or of the own objective
 
 
 def _own_set(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -42,6 +43,8 @@ from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Broadcast, Hello, Q
 from zofedht.common.wire.points import asks_for_parameters
 
 __all__ = ["JoinOptions", "ResidentClient"]
+
+_log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LINES = 5.0
 _MOST_PARAMETERS = 2**25  # of which a message holds x: 256 MB
@@ -140,11 +143,11 @@ class ResidentClient(ZofedhtClient):
         now, place = time.monotonic(), f"round {update.round + 1}"
         at = "" if update.step is None else f", step {update.step + 1}"
         if update.status in ("failed", "stopped"):
-            self._report(f"{place}{at}: {self._error or update.reason}")
+            _log.warning("%s%s: %s", place, at, self._error or update.reason)
         elif update.skipped:
-            self._report(f"{place}: {update.skipped} steps skipped, the first{at}: {self._error}")
+            _log.warning("%s: %d steps skipped, the first%s: %s", place, update.skipped, at, self._error)
         elif self._error:
-            self._report(f"{place}: a slope counts as 0, and the server is not told: {self._error}")
+            _log.warning("%s: a slope counts as 0, and the server is not told: %s", place, self._error)
         elif now - self._shown > _SECONDS_BETWEEN_LINES and update.status == "ok":
             self._shown = now
             self._report(f"{place}  loss of my probes {update.loss:.4f}")
@@ -159,7 +162,7 @@ class ResidentClient(ZofedhtClient):
                 return math.nan, 0, encode_no_metrics(error.cause, self._told(error))
         loss, examples, metrics = super().evaluate(parameters, config)
         if self._error:
-            self._report(f"x could not be evaluated on all samples: {self._error}")
+            _log.warning("x could not be evaluated on all samples: %s", self._error)
         return loss, examples, metrics
 
     def _secret_of(self, broadcast: Broadcast) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import re
@@ -26,6 +27,8 @@ from zofedht.common.wire.npy import decode_vectors
 from zofedht.common.wire.pieces import pieces_of
 
 __all__ = ["Connection", "answer_to", "stay_joined"]
+
+_log = logging.getLogger(__name__)
 
 METHOD = "/flwr.proto.FlowerService/Join"
 _MOST_REASON = 1000  # characters of what a server says
@@ -112,7 +115,7 @@ def stay_joined(
         connected(True)
 
     while True:
-        line = _Line(connection, client, welcome, report, sent, silence)
+        line = _Line(connection, client, welcome, sent, silence)
         try:
             line.answer_until_over()
         except grpc.RpcError as error:
@@ -135,7 +138,7 @@ def stay_joined(
             raise JoinError(f"no connection to {connection.address} for {connection.max_wait:g} seconds: {reason}")
         put_off = code is grpc.StatusCode.ABORTED and not line.admitted
         what = "not admitted yet by" if put_off else "no connection to"
-        report(f"{what} {connection.address} ({reason}); trying again in {pause:.1f} s")
+        _log.warning("%s %s (%s); trying again in %.1f s", what, connection.address, reason, pause)
         sleep(pause)
 
 
@@ -147,13 +150,12 @@ class _Line:
         connection: Connection,
         client: Client,
         welcome: Callable[[], None],
-        report: Callable[[str], None],
         sent: Callable[[ClientMessage], None],
         silence: float,
     ) -> None:
         self._connection = connection
         self._silence = silence
-        self._report, self._sent = report, sent
+        self._sent = sent
         self._client = client
         self._welcome = welcome
         self._introduced = False
@@ -182,7 +184,7 @@ class _Line:
                         self._welcome()
                         continue
                     self._introduced = True
-                    answer = answer_to(self._client, kind, message, self._report)
+                    answer = answer_to(self._client, kind, message)
                     self._sent(answer)
                     answers.put(answer)
                 raise _StreamEndedError
@@ -253,7 +255,7 @@ class _StreamEndedError(grpc.RpcError):  # type: ignore[misc]
         return "the server closed the connection"
 
 
-def answer_to(client: Client, kind: str | None, message: ServerMessage, report: Callable[[str], None]) -> ClientMessage:
+def answer_to(client: Client, kind: str | None, message: ServerMessage) -> ClientMessage:
     """Return the client's answer as a message; an exception becomes a status that the server reports.
 
     No question ends the client. Raises ZofedhtError when the client cannot introduce itself.
@@ -268,13 +270,13 @@ def answer_to(client: Client, kind: str | None, message: ServerMessage, report: 
     except ZofedhtError as error:
         if kind == "get_properties_ins":
             raise  # the user of this client must see it
-        report(f"a question of the server was not answered: {error}")
+        _log.warning("a question of the server was not answered: %s", error)
         return _wrapped(verb, _FAILED[verb](Status(Code.FIT_NOT_IMPLEMENTED, error.public_text)))
     except Exception as error:  # no server of this program asks such a question
         text = f"a question of the server could not be answered: {type(error).__name__}"
         if kind == "get_properties_ins":
             raise JoinError(f"{text}: {error}") from error
-        report(f"{text}: {error}")
+        _log.warning("%s: %s", text, error)
         return _wrapped(verb, _FAILED[verb](Status(Code.FIT_NOT_IMPLEMENTED, text)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +18,7 @@ from flwr.common.typing import Scalar
 from zofedht.common.command_line import check_address
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import FleetError, MessageError, ZofedhtError
+from zofedht.common.logs import shown
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes, units_digest
 from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.parameters import Parameters
@@ -44,6 +45,8 @@ from zofedht.server.grpc.roster import ResidentProxy, Roster
 from zofedht.server.grpc.transport import JoinService, start_grpc_server
 
 __all__ = ["Listening", "NetworkSites"]
+
+_log = logging.getLogger(__name__)
 
 _MOST_BYTES = 4 * 2**20  # of an answer: reasons of MOST_POINTS points take 0.5 MB, parameters 24 bytes and a row each
 _FAREWELL_SECONDS = 2.0
@@ -88,8 +91,12 @@ class Listening:
                 raise FleetError(f"{name} must be seconds of at least 0, got {value!r}")
 
 
+_telling = threading.Lock()
+
+
 def _to_stderr(text: str) -> None:
-    print(f"{printable(text, None)}\n", end="", file=sys.stderr, flush=True)
+    with _telling, shown():
+        _log.info(text)
 
 
 class NetworkSites:

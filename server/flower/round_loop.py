@@ -7,6 +7,7 @@ client while round-timeout lasts; then ``tell`` goes on with what there is, or h
 
 from __future__ import annotations
 
+import logging
 import math
 import queue
 import time
@@ -52,6 +53,8 @@ from zofedht.server.flower.strategy import (
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["FlowerRounds"]
+
+_log = logging.getLogger(__name__)
 
 _SPARE_THREADS = 16  # a slot that was drawn again may start while the lost one still blocks its thread
 _GRACE = 1.0  # seconds in which a proxy whose time is up tells so itself, and knows that its client is late
@@ -189,11 +192,17 @@ class FlowerRounds(Server):
                     send(bundle, together=False)
                     continue
                 failures.extend(lost(asked.broadcast, error) for asked in bundle)
+                for failure in failures[-len(bundle) :]:
+                    _log.debug("slot %d is lost by %s: %s", failure.slot, failure.client, failure.reason)
                 # A malformed reply counts as the client's answer. A slot without an answer is drawn again.
                 if not isinstance(error, MessageError) and in_time:
                     send([again for asked in bundle for again in self.strategy.redraw(asked.broadcast.slot)])
                 continue
             updates += answers
+            for update in answers:
+                _log.debug(
+                    "slot %d of %s: %s after %.3f s", update.slot, update.client, update.status, now - began[future]
+                )
             send([again for pair in zip(bundle, answers, strict=True) for again in self.strategy.resend(*pair)])
         self.strategy.coordinator.tell(updates, failures)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from bisect import insort
@@ -38,6 +39,8 @@ from zofedht.server.grpc.conversation import Conversation
 from zofedht.server.grpc.fit_encoder import FitEncoder
 
 __all__ = ["ResidentProxy", "Roster"]
+
+_log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -180,7 +183,7 @@ class Roster(SimpleClientManager):
         try:
             note(*words)
         except DataError as error:  # a full disk: the round will end the run, if it must end
-            self._report(str(error))
+            _log.warning("%s", error)
 
     def connected(self) -> dict[str, ResidentProxy]:
         """Return the connected clients by name, in natural order."""
@@ -229,7 +232,7 @@ class Roster(SimpleClientManager):
         try:
             self._remember(self._dealt)
         except DataError as error:  # a full disk: the next change is another chance
-            self._report(f"the shards of the clients cannot be kept: {error}")
+            _log.warning("the shards of the clients cannot be kept: %s", error)
 
     def members(self) -> dict[Member, ClientProxy]:
         """Return the clients that can be drawn now and their connections; a client with a late answer cannot."""

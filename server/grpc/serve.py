@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
@@ -37,6 +38,8 @@ from zofedht.server.grpc.transport import JoinService, start_grpc_server
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["ServeOptions", "serve"]
+
+_log = logging.getLogger(__name__)
 
 _FAREWELL_SECONDS = 2.0  # for the last message, which a stopped client never reads
 _ROOM_FOR_TEXT = 2**20
@@ -197,7 +200,7 @@ class _Service:
         try:
             self._revoked.read_again()
         except DataError as error:
-            self._report(f"{error}; the clients that were refused before are refused")
+            _log.warning("%s; the clients that were refused before are refused", error)
             return
         self._report(f"{self._revoked.file} was read again")
         self.roster.dismiss_revoked(self._revoked.refuses)
@@ -255,7 +258,7 @@ class _Service:
         """Report each refused client once with the reason."""
         if (name, reason) not in self._told and len(self._told) < _MOST_REFUSALS:
             self._told.add((name, reason))
-            self._report(f"refused {name[:_MOST_NAME]!r}: {printable(reason, _MOST_REASON)}")
+            _log.warning("refused %r: %s", name[:_MOST_NAME], printable(reason, _MOST_REASON))
 
     @property
     def _clients_hold_data(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import logging
 import struct
 import warnings
 from pathlib import Path
@@ -22,6 +23,8 @@ from zofedht.server.records.files import replace_file
 from zofedht.server.records.packing import pack, unpack
 
 __all__ = ["CheckpointWriter", "check_dimension", "check_units", "load_newest", "read_checkpoint", "write_checkpoint"]
+
+_log = logging.getLogger(__name__)
 
 _MAGIC = b"ZOFEDHT1"  # the number is the version of the format
 _KEEP = 3
@@ -42,6 +45,7 @@ def write_checkpoint(folder: Path, state: ServerState, config: RunConfig) -> Pat
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"round-{state.round:08d}.ckpt"
     replace_file(path, body + hashlib.sha256(body).digest())
+    _log.debug("checkpoint %s", path)
     for old in sorted(folder.glob(_PATTERN))[:-_KEEP]:
         old.unlink()
     return path

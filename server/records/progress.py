@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TextIO
 
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.logs import shown, shows_text
 from zofedht.server.core.round_record import Observer, RoundRecord
 from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.full_evaluation import Unevaluated, who_is_missing
@@ -17,23 +18,27 @@ from zofedht.server.evaluation.full_evaluation import Unevaluated, who_is_missin
 __all__ = ["progress"]
 
 _SECONDS_BETWEEN_LINES = 2.0
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
-def progress(
-    config: RunConfig, start: ServerState, stream: TextIO | None = None, notes: Sequence[str] = ()
-) -> Iterator[Observer]:
-    """Yield an observer that shows round, loss, evaluations and time left on ``stream`` (standard error).
+def progress(config: RunConfig, start: ServerState, notes: Sequence[tuple[int, str]] = ()) -> Iterator[Observer]:
+    """Yield an observer that shows round, loss, evaluations and time left on standard error.
 
-    ``notes`` are the first lines.
+    ``notes`` are logged first, each at its level.
     """
-    stream = stream or sys.stderr
-    for note in notes:
-        print(note, file=stream, flush=True)
-    if not stream.isatty():
-        warned = _warn_once(lambda text: print(text, file=stream, flush=True))
-        yield _both(warned, _lines(config, lambda text: print(text, file=stream, flush=True)))
-        return
+    with shown():
+        for level, text in notes:
+            _log.log(level, "%s", text)
+        if not (sys.stderr.isatty() and shows_text()):
+            yield _both(_warned(), _lines(config))
+            return
+        with _bar(config, start) as show:
+            yield _both(_warned(), show)
+
+
+@contextmanager
+def _bar(config: RunConfig, start: ServerState) -> Iterator[Observer]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -43,7 +48,7 @@ def progress(
         TextColumn("loss {task.fields[loss]}  {task.fields[evaluations]} evaluations"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(file=stream)) as bar:
+    with Progress(*columns, console=Console(file=sys.stderr)) as bar:
         task = bar.add_task("", total=1.0, round=start.round, loss="-", evaluations=start.totals.evaluations)
         bar.update(task, completed=_done(config, start))
 
@@ -57,8 +62,7 @@ def progress(
                 evaluations=f"{record.evaluations:,}",
             )
 
-        # rich reads text in brackets as a style.
-        yield _both(_warn_once(lambda text: bar.console.print(text, markup=False, highlight=False)), show)
+        yield show
 
 
 def _both(first: Observer, second: Observer) -> Observer:
@@ -69,7 +73,7 @@ def _both(first: Observer, second: Observer) -> Observer:
     return show
 
 
-def _warn_once(write: Callable[[str], None]) -> Observer:
+def _warned() -> Observer:
     """Return an observer that warns of clients that could not evaluate x, once for each client and reason."""
     told: set[Unevaluated] = set()
 
@@ -78,15 +82,17 @@ def _warn_once(write: Callable[[str], None]) -> Observer:
         if new := [one for one in missing if one not in told]:
             told.update(new)
             whose = "the other clients" if record.train_loss_source == "full" else "the probes"
-            write(
-                f"warning: x after round {record.round} could not be evaluated by all clients, the loss is that of"
-                f" {whose}; {who_is_missing(new)}"
+            _log.warning(
+                "x after round %d could not be evaluated by all clients, the loss is that of %s; %s",
+                record.round,
+                whose,
+                who_is_missing(new),
             )
 
     return show
 
 
-def _lines(config: RunConfig, write: Callable[[str], None]) -> Observer:
+def _lines(config: RunConfig) -> Observer:
     first: tuple[float, float] | None = None  # time and share done after the first round
     shown = -math.inf
 
@@ -96,15 +102,26 @@ def _lines(config: RunConfig, write: Callable[[str], None]) -> Observer:
         if done < 1.0 and now - shown < _SECONDS_BETWEEN_LINES:
             return
         shown = now
-        left = ""
+        left, seconds_left = "", None
         if first is None:
             first = now, done  # the first round starts processes and reads data: its time is no measure
         elif done > first[1]:
-            left = f"  {_clock((now - first[0]) * (1.0 - done) / (done - first[1]))} left"
+            seconds_left = (now - first[0]) * (1.0 - done) / (done - first[1])
+            left = f"  {_clock(seconds_left)} left"
         failed = f"  {len(record.failures)} failed" if record.failures else ""
         steps = sum(int(str(skipped["steps"])) for skipped in record.skipped)
         failed += f"  {steps} steps skipped" if steps else ""
-        write(f"round {_of(config, state)}  loss {_loss(record)}  {record.evaluations:,} evaluations{left}{failed}")
+        facts = {
+            "round": state.round,
+            "of_rounds": config.rounds,
+            "train_loss": record.train_loss if math.isfinite(record.train_loss) else None,
+            "evaluations": record.evaluations,
+            "seconds_left": seconds_left,
+            "failed": len(record.failures),
+            "skipped_steps": steps,
+        }
+        text = f"round {_of(config, state)}  loss {_loss(record)}  {record.evaluations:,} evaluations{left}{failed}"
+        _log.info("%s", text, extra={"facts": facts})
 
     return show
 

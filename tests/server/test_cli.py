@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -51,7 +52,7 @@ def complaint(capsys: Captured, code: int) -> str:
     """Return the one sentence of a command that failed."""
     captured = capsys.readouterr()
     assert code == 2
-    lines = [line for line in captured.err.splitlines() if not line.startswith(("round ", "continuing "))]
+    lines = [line for line in captured.err.splitlines() if not re.match(r"\d\d:\d\d:\d\d (round|continuing) ", line)]
     assert len(lines) == 1, captured.err
     assert lines[0].startswith("zofedht-server: error: ")
     return lines[0].removeprefix("zofedht-server: error: ")

@@ -175,17 +175,17 @@ def test_the_command_line_may_allow_a_fetch(tmp_path: Path, monkeypatch: pytest.
     assert str(tmp_path) not in caught.value.public_text
 
 
-def test_an_own_files_errors_stay_on_the_device(secrets: dict[str, Path]):
-    heard: list[str] = []
+def test_an_own_files_errors_stay_on_the_device(secrets: dict[str, Path], caplog: pytest.LogCaptureFixture):
     secrets["csv"].write_text(f"a,b,label\n{_SECRET},0\n2,hunter2,1\n")
-    client = ResidentClient(JoinOptions("pi", "1", data=str(secrets["csv"])), heard.append)
+    client = ResidentClient(JoinOptions("pi", "1", data=str(secrets["csv"])), lambda text: None)
     told = told_by(client, RunConfig(dataset="clients", num_clients=2))
     assert not [word for word in outside(secrets["csv"]) if word in told]
-    assert "hunter2" in " ".join(heard), "the device's own log says what is wrong"
+    assert "hunter2" in caplog.text, "the device's own log says what is wrong"
 
 
-def test_an_objectives_words_stay_on_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    heard: list[str] = []
+def test_an_objectives_words_stay_on_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
     (tmp_path / "leaky_valve.py").write_text(
         "from zofedht import Objective\n"
         "class Valve(Objective):\n"
@@ -194,13 +194,13 @@ def test_an_objectives_words_stay_on_the_device(tmp_path: Path, monkeypatch: pyt
         "        raise ValueError('hunter2 in /vault/rows.csv')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    client = ResidentClient(JoinOptions("pi", "1", objective="leaky_valve:Valve"), heard.append)
+    client = ResidentClient(JoinOptions("pi", "1", objective="leaky_valve:Valve"), lambda text: None)
     config = RunConfig(objective="leaky_valve:Valve", num_clients=2, step_size=1.0, on_error="drop-slot")
     told = told_by(client, config)
     assert "the objective raised ValueError (leaky_valve.py, line 5, in value)" in told
     assert "hunter2" not in told
     assert "vault" not in told
-    assert "hunter2 in /vault/rows.csv" in " ".join(heard)
+    assert "hunter2 in /vault/rows.csv" in caplog.text
 
 
 @pytest.mark.parametrize("index", [1, -1, 2, 2**31 - 1])

@@ -72,7 +72,7 @@ def little_memory() -> Iterator[None]:
 
 def ask(client: Any, question: ServerMessage) -> ClientMessage:
     with little_memory():
-        return answer_to(client, question.WhichOneof("msg"), question, lambda text: None)
+        return answer_to(client, question.WhichOneof("msg"), question)
 
 
 def failed(answer: ClientMessage) -> str:

@@ -40,6 +40,7 @@ from zofedht.client.join import patience
 from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.common.errors import ZofedhtError
+from zofedht.common.logs import shown
 from zofedht.common.wire.pieces import Assembly
 
 
@@ -205,7 +206,8 @@ def main(argv: Sequence[str]) -> int:
     evil = Evil(deed, honest, Path(mark), float(amount))
     line = Counting(address, None, file=Path(mark)) if deed == "counting" else Connection(address, None)
     try:
-        stay_joined(line, evil, report=_say, connected=lambda up: _say("joined") if up else None)
+        with shown():
+            stay_joined(line, evil, report=_say, connected=lambda up: _say("joined") if up else None)
     except ZofedhtError as error:
         _say(f"error: {error}")
         return 2

@@ -39,7 +39,7 @@ def command(*words: str | Path) -> int:
 
 def test_a_run_says_where_its_page_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert command("run", "--out", tmp_path / "run", "--page", "127.0.0.1:0", "--set", *SETTINGS) == 0
-    assert re.search(r"^page: http://127\.0\.0\.1:\d+/$", capsys.readouterr().err, re.MULTILINE)
+    assert re.search(r"^\S+ page: http://127\.0\.0\.1:\d+/$", capsys.readouterr().err, re.MULTILINE)
     assert command("resume", tmp_path / "run", "--page", "127.0.0.1:0", "--set", "rounds=8") == 0
     assert "page: http" in capsys.readouterr().err
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import time
+from contextlib import redirect_stderr
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 from tests.helpers import small
 from tests.server.records.test_history import RECORD
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.logs import LogOptions, shown
 from zofedht.server.core.state import ServerState, Totals
 from zofedht.server.records.progress import progress
 
@@ -29,7 +32,7 @@ def state_of(round_: int) -> ServerState:
 
 
 def show_all(config: RunConfig, stream: io.StringIO, rounds: int, first: int = 0, loss: float = 0.5) -> str:
-    with progress(config, state_of(first), stream) as show:
+    with redirect_stderr(stream), progress(config, state_of(first)) as show:
         for round_ in range(first + 1, rounds + 1):
             record = replace(RECORD, round=round_ - 1, evaluations=72 * round_, train_loss=loss, failures=[])
             show(state_of(round_), record)
@@ -75,7 +78,7 @@ def test_fast_rounds_share_a_line():
 @pytest.mark.usefixtures("slowly")
 def test_failures_are_counted_on_their_line():
     stream = io.StringIO()
-    with progress(small(), state_of(0), stream) as show:
+    with redirect_stderr(stream), progress(small(), state_of(0)) as show:
         show(state_of(1), replace(RECORD, failures=[{}, {}]))
     assert "2 failed" in stream.getvalue()
 
@@ -97,3 +100,21 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch):
     assert "round 7/7" in text
     assert "0.5000" in text
     assert "504 evaluations" in text
+
+
+def test_json_has_the_numbers_as_fields():
+    stream = io.StringIO()
+    with redirect_stderr(stream), shown(LogOptions(format="json")):
+        show_all(small(), stream, 7, loss=math.nan)
+    last = json.loads(stream.getvalue().splitlines()[-1])
+    assert (last["round"], last["of_rounds"], last["evaluations"]) == (7, 7, 504)
+    assert last["train_loss"] is None
+    assert last["level"] == "info"
+
+
+@pytest.mark.parametrize("options", [LogOptions(format="json"), LogOptions(-1)])
+def test_a_terminal_gets_no_bar_where_lines_were_asked_for(options: LogOptions):
+    stream = Terminal()
+    with redirect_stderr(stream), shown(options):
+        show_all(small(), stream, 7)
+    assert "\x1b[" not in stream.getvalue()
