@@ -25,7 +25,17 @@ from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["FILES", "RunView"]
 
-FILES = ("config.toml", "history.jsonl", "clients.jsonl", "summary.json", "x.npy", "loss.png", "report.html")
+FILES = (
+    "report.html",
+    "settings.toml",
+    "summary.json",
+    "loss.png",
+    "x.npy",
+    "x-last.npy",
+    "config.toml",
+    "history.jsonl",
+    "clients.jsonl",
+)
 """Files of a run that the page gives out. Not among them: run.json, which has digests of data, and the checkpoints."""
 
 _MOST_POINTS = 20_000  # kept in memory; half of them stay when there are more
