@@ -42,16 +42,21 @@ def _completion(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from zofedht.common.checks.report import check
+    from zofedht.common.checks.report import check_config
     from zofedht.common.config.run_config import RunConfig
-    from zofedht.common.config.texts import parse_assignments
+    from zofedht.common.config.texts import load_toml, parse_assignments
+    from zofedht.common.errors import ConfigError
     from zofedht.common.objective.base import Shard
 
-    config = RunConfig.from_mapping(parse_assignments([*args.set, f"objective={args.objective}"]))
+    if not (args.objective or args.config):
+        raise ConfigError(["check needs --objective MODULE:FACTORY, or --config FILE of a run"])
+    keys = load_toml(args.config.expanduser()) if args.config else {}
+    named = {"objective": args.objective} if args.objective else {}
+    config = RunConfig.from_mapping(keys | parse_assignments(args.set) | named)
     index = int(args.client) if args.client.isdecimal() else 0
     data = str(Path(args.data).expanduser().resolve()) if args.data else ""
     shard = Shard(args.client, index, max(config.num_clients, index + 1), data, config.seed)
-    report = check(args.objective, shard=shard, config=config)
+    report = check_config(config, shard)
     print(report)
     return 0 if report.ok else 2
 

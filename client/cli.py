@@ -23,9 +23,12 @@ def parser() -> argparse.ArgumentParser:
     check = commands.add_parser(
         "check",
         help="check an objective before a run",
-        description="Exit code 0: the objective can run; 2: it cannot.",
+        description="Check --objective, or what --config trains. Exit code 0: it can run; 2: it cannot.",
     )
-    check.add_argument("--objective", required=True, metavar="MODULE:FACTORY", help="factory of the objective")
+    check.add_argument(
+        "--config", type=Path, metavar="FILE", help="TOML file of the run; all its keys are checked, too"
+    )
+    check.add_argument("--objective", default="", metavar="MODULE:FACTORY", help="factory of the objective")
     check.add_argument("--data", default="", metavar="FILE", help="data file of the Shard, as with join")
     check.add_argument("--client", default="0", metavar="N", help="index of the Shard (0)")
     keys_complete(
@@ -35,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
             nargs="+",
             action="extend",
             default=[],
-            help="keys of the run: radius, batch-size, local-steps, rounds, num-clients, seed",
+            help="keys of the run, such as radius, batch-size, rounds; they win over --config",
         )
     )
     _join(commands)

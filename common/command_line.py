@@ -19,7 +19,10 @@ from zofedht.common.errors import ConfigError, ZofedhtError
 from zofedht.common.logs import LogOptions, shown
 from zofedht.common.machine.versions import version_text
 
-__all__ = ["Interrupt", "add_version", "check_address", "guarded"]
+__all__ = ["NOT_BETTER", "Interrupt", "add_version", "check_address", "guarded"]
+
+NOT_BETTER = 3
+"""Exit code of a run that is done, and not better than its start by more than the noise, or diverged."""
 
 INTERRUPTED = 130
 _log = logging.getLogger(__name__)

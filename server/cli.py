@@ -174,4 +174,5 @@ def _set(command: argparse.ArgumentParser, text: str) -> None:
 
 
 def _out(command: argparse.ArgumentParser, text: str) -> None:
-    command.add_argument("--out", metavar="DIR", type=Path, required=True, help=text)
+    default = "a new folder below runs/, named after what runs and the time, unless given"
+    command.add_argument("--out", metavar="DIR", type=Path, help=f"{text}; {default}")

@@ -6,13 +6,14 @@ import argparse
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zofedht.common.choices import CLIENTS_HOLD_DATA
-from zofedht.common.command_line import check_address
+from zofedht.common.command_line import NOT_BETTER, check_address
 from zofedht.common.completion import completion_script
 from zofedht.common.config.reference import json_schema, key_rows
 from zofedht.common.config.run_config import RunConfig
@@ -21,7 +22,6 @@ from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
 from zofedht.common.shards import source_digest, with_standard_columns
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.server.cli import parser
-from zofedht.server.conduct import Result
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.finished_run import export, load_run
@@ -65,14 +65,35 @@ def _naming_the_way_on(folder: RunFolder, command: str) -> Iterator[None]:
         raise
 
 
+def _out(args: argparse.Namespace, name: str) -> Path:
+    """Return the folder of --out, else a new one below ``runs``, named after what runs and the time."""
+    if args.out is not None:
+        return Path(args.out).expanduser()
+    named = f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}-{time.strftime('%Y%m%d-%H%M%S')}"
+    out, count = Path("runs") / named, 1
+    while out.exists():
+        count += 1
+        out = Path("runs") / f"{named}-{count}"
+    _log.info("results go to %s", out)
+    return out
+
+
+def _named_after(config: RunConfig) -> str:
+    return config.objective or f"{Path(config.dataset).stem}-{config.model}"
+
+
+def _exit_code(summary: Mapping[str, Any]) -> int:
+    """Return 0, or NOT_BETTER where the run knows that it is not better than its start."""
+    return NOT_BETTER if summary["success"] is False else 0
+
+
 def _run(args: argparse.Namespace) -> int:
     config = _read_config(args)
-    out = args.out.expanduser()
-    with _page(args, out), RunFolder(out) as folder, _naming_the_way_on(folder, f"zofedht-server resume {args.out}"):
+    out = _out(args, _named_after(config))
+    with _page(args, out), RunFolder(out) as folder, _naming_the_way_on(folder, f"zofedht-server resume {out}"):
         folder.begin(config, args.engine)
         folder.check_source(source_digest(config), changed=False)
-        _conduct(config, folder, args.engine, None)
-    return 0
+        return _conduct(config, folder, args.engine, None)
 
 
 def _serve(args: argparse.Namespace) -> int:
@@ -81,9 +102,11 @@ def _serve(args: argparse.Namespace) -> int:
 
     check_address("--address", args.address)
     check_plain_text(args.address, args.insecure, args.tls_dir)
+    if args.resume and args.out is None:
+        raise ConfigError(["--resume needs --out, the folder of the run that goes on"])
     options = ServeOptions(
         address=args.address,
-        out=args.out.expanduser(),
+        out=_out(args, _named_after(RunConfig.from_mapping(_keys(args)))),
         min_clients=args.min_clients,
         settle=args.settle,
         tls=read_tls(args.tls_dir, "server") if args.tls_dir else None,
@@ -94,16 +117,16 @@ def _serve(args: argparse.Namespace) -> int:
         revoked=Revoked(args.refuse, args.refuse_file.expanduser() if args.refuse_file else None),
         data_changed=args.data_changed,
     )
-    command = f"zofedht-server serve --resume --out {args.out}` and the options of before, `--address {args.address}"
+    command = f"zofedht-server serve --resume --out {options.out}` and the options of before, `--address {args.address}"
     with _page(args, options.out), _naming_the_way_on(RunFolder(options.out), command):
-        serve(
+        summary = serve(
             options,
             _keys(args),
             report=_log.info,
             listening=lambda port: _log.info("listening on port %d", port),
             over=lambda summary, folder: print(summary_text(summary, folder), flush=True),
         )
-    return 0
+    return _exit_code(summary)
 
 
 def _page(args: argparse.Namespace, folder: Path) -> AbstractContextManager[int]:
@@ -156,8 +179,7 @@ def _resume(args: argparse.Namespace) -> int:
             )
         _log.info("continuing %s after round %d", folder.path, state.round)
         folder.check_source(source_digest(config), changed=args.data_changed)
-        _conduct(config, folder, args.engine or engine, state)
-    return 0
+        return _conduct(config, folder, args.engine or engine, state)
 
 
 def _refuse_what_clients_hold(config: RunConfig, folder: RunFolder) -> None:
@@ -173,7 +195,7 @@ def _refuse_what_clients_hold(config: RunConfig, folder: RunFolder) -> None:
     )
 
 
-def _conduct(config: RunConfig, folder: RunFolder, engine: str, state: ServerState | None) -> Result:
+def _conduct(config: RunConfig, folder: RunFolder, engine: str, state: ServerState | None) -> int:
     if engine == "simulation":
         from zofedht.server.flower.simulation import run_simulation
 
@@ -181,13 +203,14 @@ def _conduct(config: RunConfig, folder: RunFolder, engine: str, state: ServerSta
     else:
         result = run_in_process(config, folder=folder, state=state, show_progress=True)
     print(summary_text(result.summary, folder))
-    return result
+    return _exit_code(result.summary)
 
 
 def _compare(args: argparse.Namespace) -> int:
     configs = _compared(args)  # all are checked before the first run starts
-    folders = [RunFolder(args.out.expanduser() / name) for name in configs]
-    picture = args.out.expanduser() / "compare.png"
+    out = _out(args, "compare")
+    folders = [RunFolder(out / name) for name in configs]
+    picture = out / "compare.png"
     with ExitStack() as held:
         for folder, chosen in zip(folders, configs.values(), strict=True):
             held.enter_context(folder).begin(chosen, "in-process")

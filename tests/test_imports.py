@@ -61,7 +61,7 @@ ARROWS = {
         "models": "data errors machine objective typing",
         "directions": "machine config objective random typing",
         "wire": "choices privacy config errors objective plain_text random rules space typing",
-        "checks": "algorithms config errors objective random space typing",
+        "checks": "algorithms config errors objective random shards space typing",
         "privacy": "errors typing",
         "replay": "directions objective random typing wire",
         "shards": "choices config data errors models objective typing wire source_digest",

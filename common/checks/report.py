@@ -17,9 +17,10 @@ from zofedht.common.objective.base import Bounds, Objective, Shard
 from zofedht.common.objective.function import as_objective
 from zofedht.common.objective.loading import checked_objective, load_objective
 from zofedht.common.objective.named import space_of
+from zofedht.common.shards import lone_objective, own_objective, own_rows
 from zofedht.common.space.kinds import Parameter
 
-__all__ = ["CheckReport", "check"]
+__all__ = ["CheckReport", "check", "check_config"]
 
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "error": "ERROR  "}
 
@@ -118,6 +119,23 @@ def check(
         given = {"num-clients": 1} | slots | given
     chosen = RunConfig.from_mapping((config or RunConfig()).to_mapping() | given)
     return CheckReport(name, tuple(_findings(target, x0, shard, chosen)))
+
+
+def check_config(config: RunConfig, shard: Shard) -> CheckReport:
+    """Check what a run of this config evaluates at one client: its own objective, or the model on its rows.
+
+    Raises ConfigError where the rows are a client's own and ``shard`` names no file, DataError where rows cannot be
+    read, and ObjectiveError as ``check`` does.
+    """
+    if config.objective:
+        return check(config.objective, shard=shard, config=config)
+    if config.server_has_rows:
+        target, rows = lone_objective(config, shard.index), f"shard {shard.index} of {config.dataset}"
+    elif shard.data:
+        target, rows = own_objective(config, own_rows(config, shard.data), settled=False), shard.data
+    else:
+        raise ConfigError(["dataset = clients: the rows are the clients' own; give one's file as --data FILE"])
+    return CheckReport(f"{config.model} on {rows}", tuple(_findings(target, None, None, config)))
 
 
 def _findings(target: Objective | str, x0: Any, shard: Shard | None, config: RunConfig) -> list[Finding]:

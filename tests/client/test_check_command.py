@@ -169,9 +169,48 @@ def test_every_problem_of_the_config_has_its_line(write_module: Writer, capsys: 
     assert len(capsys.readouterr().err.splitlines()) == 3
 
 
-@pytest.mark.parametrize("arguments", [[], ["check"], ["chekc"]])
+@pytest.mark.parametrize("arguments", [[], ["join"], ["chekc"]])
 def test_a_malformed_command_line_shows_the_usage(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
     assert "usage: zofedht-client" in capsys.readouterr().err
+
+
+def test_a_whole_config_is_checked(write_module: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_module("valve_config", _MODULE)
+    file = tmp_path / "run.toml"
+    file.write_text('objective = "valve_config:Valve"\nmemory = 3\nrounds = 7\nlocal-steps = 5\n')
+    assert main(["check", "--config", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "size: 3 parameters, 8 samples" in out
+    assert "a run of 7 rounds" in out
+    assert main(["check", "--config", str(file), "--set", "rounds=9"]) == 0
+    assert "a run of 9 rounds" in capsys.readouterr().out
+    file.write_text('objective = "valve_config:Valve"\nmemmory = 3\nrounds = -7\n')
+    assert main(["check", "--config", str(file)]) == 2
+    problems = capsys.readouterr().err
+    assert "unknown key 'memmory'" in problems
+    assert "rounds must be at least 0" in problems
+
+
+def test_a_config_without_an_objective_checks_its_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('dataset = "digits"\nmodel = "logistic"\nnum-clients = 4\nclients-per-round = 2\n')
+    assert main(["check", "--config", str(file)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "logistic on shard 0 of digits can run"
+
+
+def test_rows_of_clients_need_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, rows = tmp_path / "run.toml", tmp_path / "rows.csv"
+    file.write_text('dataset = "clients"\nmodel = "logistic"\npositive-labels = "1"\n')
+    assert main(["check", "--config", str(file)]) == 2
+    assert "give one's file as --data FILE" in capsys.readouterr().err
+    rows.write_text("a,b,label\n" + "".join(f"{k},{k * k},{k % 2}\n" for k in range(40)))
+    assert main(["check", "--config", str(file), "--data", str(rows)]) == 0
+    assert "40 samples" in capsys.readouterr().out
+
+
+def test_check_needs_something_to_check(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check"]) == 2
+    assert "check needs --objective MODULE:FACTORY, or --config FILE" in capsys.readouterr().err

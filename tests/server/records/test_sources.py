@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 from zofedht.common import shards
+from zofedht.common.command_line import NOT_BETTER
 from zofedht.common.source_digest import digest_of
 from zofedht.server.__main__ import main
 from zofedht.server.records.finished_run import load_run
@@ -50,7 +51,7 @@ def test_turned_labels_are_refused_until_the_change_is_named(
     assert len(set(digests)) == 2
     assert "--data-changed" in said
     assert load_run(out).summary["rounds"] == 3
-    assert main(["resume", str(out), "--data-changed", "--set", "rounds=4"]) == 0
+    assert main(["resume", str(out), "--data-changed", "--set", "rounds=4"]) == NOT_BETTER
     assert main(["resume", str(out), "--set", "rounds=5"]) == 0
 
 
