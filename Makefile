@@ -8,7 +8,7 @@ MLP_ROUNDS = $(if $(QUICK),8,225)
 FEWER = $(if $(QUICK),--repeats 1 --etas 1 $(1))
 STUDY_RUN = $(BIN)/python -m zofedht.experiments study --jobs 2 $(if $(DATA),--data-dir $(DATA))
 
-.PHONY: run test check docs bench study format up down clean
+.PHONY: run test check docs lock sbom bench study format up down clean
 
 .venv/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with make PYTHON=python3.12"; exit 1; }
@@ -39,6 +39,17 @@ docs: .venv/.installed  ## the documentation as a site, in build/site; it fails 
 	@$(BIN)/python -c 'import mkdocs_jupyter' 2>/dev/null || $(BIN)/pip install --quiet --editable '.[docs]'
 	$(MAKE) --silent build/types
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
+LOCK = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-header --no-annotate
+
+lock: .venv/.installed  ## renew docker/*.lock: the versions in the image, with their hashes
+	$(LOCK) --upgrade --extra plots --output-file docker/requirements.lock pyproject.toml
+	echo "$$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")')" | $(LOCK) --upgrade --output-file docker/build.lock -
+
+sbom: .venv/.installed  ## what the image is made from, as build/sbom.json (CycloneDX)
+	@$(BIN)/python -c 'import cyclonedx_py' 2>/dev/null || $(BIN)/pip install --quiet 'cyclonedx-bom>=5'
+	@mkdir -p build
+	$(BIN)/python -m cyclonedx_py requirements docker/requirements.lock --pyproject pyproject.toml --output-file build/sbom.json
 
 format: .venv/.installed  ## rewrite the code in the one format
 	$(BIN)/ruff format .

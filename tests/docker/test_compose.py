@@ -99,7 +99,7 @@ def engine(images: list[str]) -> str:
 
 def base_images() -> list[str]:
     text = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
-    return sorted(set(re.findall(r"^FROM (\S+:\S+)", text, re.MULTILINE)))
+    return re.findall(r"^ARG BASE=(\S+)", text, re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
