@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOWER_FACING = {
     "server/flower/strategy.py",
     "server/flower/round_loop.py",
+    "server/flower/answers.py",
     "server/flower/app.py",
     "server/flower/simulation.py",
     "server/flower/proxies.py",
@@ -31,6 +32,7 @@ FLOWER_FACING = {
     "client/flower/app.py",
     "client/flower/message_app.py",
     "server/flower/grid_nodes.py",
+    "server/flower/grid_rounds.py",
     "server/flower/message_strategy.py",
     "server/aggregation/masked_sum.py",
     "client/steps/masks.py",

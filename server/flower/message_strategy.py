@@ -12,24 +12,21 @@ from typing import Any, cast
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.common import EvaluateIns, GetParametersIns
 from flwr.common import ndarrays_to_parameters as pack
-from flwr.server.client_manager import SimpleClientManager
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from zofedht.common.config.checking import plain
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError, MessageError, RoundError
-from zofedht.common.objective.scaling import given_start
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Member, Update
 from zofedht.common.wire.records import METRICS, flattened
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.round_record import Observer, RoundRecord
+from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
-from zofedht.server.evaluation.start import Start
 from zofedht.server.flower.grid_nodes import GridNode, GridNodes, Layout, content_of, fit_res_of
-from zofedht.server.flower.round_loop import FlowerRounds
+from zofedht.server.flower.grid_rounds import GridRounds
 from zofedht.server.flower.strategy import Asked, ZofedhtStrategy, by_node, client_replies, question
 from zofedht.server.records.run_folder import RunFolder
 
@@ -155,7 +152,7 @@ class ZOFedHT(Strategy):
         if folder:
             folder.begin(config, "flower-app")
         try:
-            _GridRounds(config, nodes, layout, x, watch, folder).fit(num_rounds, timeout)
+            GridRounds(config, nodes, layout, x, watch, folder).fit(num_rounds, timeout)
         finally:
             if folder:
                 folder.give_back()
@@ -227,7 +224,7 @@ class ZOFedHT(Strategy):
     def _begin(self, grid: Grid, arrays: ArrayRecord) -> tuple[ZofedhtStrategy, Layout]:
         nodes, layout, x = self._nodes(grid, arrays)
         config = self._config(len(self._wait(nodes, math.inf)))
-        rounds = _GridRounds(config, nodes, layout, x, lambda state, record: None)
+        rounds = GridRounds(config, nodes, layout, x, lambda state, record: None)
         start = rounds.start()
         fitted = config.fitted(start.dimension)
         rounds.attach(Coordinator(fitted, initial_state(fitted, initial_vector(fitted, *start[:2]), start.units)))
@@ -253,35 +250,6 @@ class ZOFedHT(Strategy):
     def _number(self, round_: int) -> None:
         for config in self._configs.values():
             config["server-round"] = round_
-
-
-class _GridRounds(FlowerRounds):
-    """The rounds of a config over the nodes of a grid, from the app's own arrays."""
-
-    def __init__(
-        self,
-        config: RunConfig,
-        nodes: GridNodes,
-        layout: Layout,
-        x: Vector,
-        watch: Observer,
-        folder: RunFolder | None = None,
-    ) -> None:
-        def homes() -> dict[Member, Any]:
-            return dict(nodes.homes())
-
-        super().__init__(config, SimpleClientManager(), folder=folder, show_progress=False, homes=homes)
-        self._nodes, self._layout, self._x, self._watch = nodes, layout, x, watch
-
-    def start(self) -> Start:
-        """Return the start that the nodes agree on, at the app's own arrays."""
-        start = super().start()
-        self._layout.units = start.units
-        return start._replace(own=given_start(self._x, start.dimension, start.units))
-
-    def attach(self, coordinator: Coordinator) -> None:
-        super().attach(coordinator)
-        coordinator.observers.append(self._watch)
 
 
 def _train_metrics(record: RoundRecord) -> MetricRecord:

@@ -11,41 +11,39 @@ import logging
 import math
 import queue
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from operator import itemgetter
 
-from flwr.common import Code, EvaluateIns, EvaluateRes, FitRes, GetParametersIns, Parameters, Scalar
+from flwr.common import EvaluateIns, EvaluateRes, FitRes, GetParametersIns, Parameters, Scalar
 from flwr.common import ndarrays_to_parameters as pack
 from flwr.server import History, Server
 from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import MessageError, RoundError, ZofedhtError
-from zofedht.common.plain_text import printable
+from zofedht.common.errors import MessageError, RoundError
 from zofedht.common.shards import about_data, members_of
 from zofedht.common.typing import Vector
-from zofedht.common.wire.bundle import bundled, unbundled
-from zofedht.common.wire.codec import Encoded, decode_metrics
+from zofedht.common.wire.bundle import bundled
+from zofedht.common.wire.codec import Encoded
 from zofedht.common.wire.message_size import fit_ins_size, fit_res_size
 from zofedht.common.wire.messages import Broadcast, Member, Update
-from zofedht.common.wire.start import decode_start
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.selection import in_turn
 from zofedht.server.core.state import ServerState
 from zofedht.server.core.traffic import Traffic
-from zofedht.server.evaluation.evaluate import Answer, Answered, central_evaluator, evaluate_clients
+from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evaluate_clients
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
+from zofedht.server.flower.answers import answers_of, start_of, updates_of
 from zofedht.server.flower.proxies import evaluate_later, fit_later
 from zofedht.server.flower.strategy import (
     Asked,
     ZofedhtStrategy,
     by_node,
-    client_replies,
     lost,
     over_nodes,
     question,
@@ -232,7 +230,9 @@ class FlowerRounds(Server):
             together = False  # in another try, who ends the process of all evaluates alone
             parameters = pack([x])
             futures = [(group, self._evaluate(group, parameters, deadline)) for group in groups]
-            answers = {name: answer for group, future in futures for name, answer in _answers(group, future)}
+            answers: dict[str, Answer] = {}
+            for group, future in futures:
+                answers |= answers_of([str(asked["client"]) for _, asked in group], future)
             return {str(asked["client"]): answers[str(asked["client"])] for _, asked in questions}
 
         config = self._config
@@ -254,29 +254,16 @@ class FlowerRounds(Server):
         return fit_later(bundle[0].proxy, ins, timeout, round_, self._pool)
 
     def _updates(self, broadcasts: Sequence[Broadcast], result: FitRes) -> list[Update]:
-        """Return the answers to the slots of a message, read once.
-
-        Raises RoundError where the client answers with an error, MessageError where the answer has no Update for each
-        slot, or one for another slot or in another name than was asked.
-        """
+        """Return the answers to the slots of a message, counted and read once. Raises as ``updates_of``."""
         if self._counts:
             tensors, status = map(len, result.parameters.tensors), result.status
             size = fit_res_size(tensors, result.num_examples, result.metrics, status.code.value, status.message)
             self._traffic.share([broadcast.client for broadcast in broadcasts], up=size)
-        if result.status.code != Code.OK:
-            raise RoundError(printable(result.status.message) or "the client answered with an error", cause="refused")
-        updates = client_replies(result, len(broadcasts))
-        for update, broadcast in zip(updates, broadcasts, strict=True):
-            if (update.slot, update.client) != (broadcast.slot, broadcast.client):
-                raise MessageError(
-                    f"answered for slot {update.slot} of client {update.client[:64]!r},"
-                    f" asked was slot {broadcast.slot} of client {broadcast.client!r}"
-                )
-        return updates
+        return updates_of(broadcasts, result)
 
     def _start_of(self, proxy: ClientProxy, member: Member) -> Start:
         ins = GetParametersIns(config=question(self._config, member, self._dimension))
-        return _start(proxy, ins, self._config.round_timeout)
+        return start_of(proxy.get_parameters(ins, timeout=self._config.round_timeout, group_id=0))
 
     def _everybody_over_nodes(self) -> dict[Member, ClientProxy]:
         return over_nodes(members_of(self._config), self._client_manager.all())
@@ -294,33 +281,3 @@ class FlowerRounds(Server):
 
 def _proxy(asked: Asked) -> ClientProxy:
     return asked.proxy
-
-
-def _answers(group: Sequence[_Question], future: Future[EvaluateRes]) -> list[tuple[str, Answer]]:
-    names = [str(asked["client"]) for _, asked in group]
-    try:
-        result = future.result()
-        if result.status.code != Code.OK:
-            raise RoundError(printable(result.status.message) or "the client answered with an error", cause="refused")
-        told = [result.metrics] if len(group) == 1 else [part.scalars for part in unbundled(result.metrics, [])]
-        if len(told) != len(group):
-            raise MessageError(f"answered for {len(told)} clients, asked were {len(group)}")
-    except Exception as error:  # Flower's reader raises what it meets
-        return [(name, error) for name in names]
-    samples = iter([max(0, result.num_examples)])  # of the whole group: counted for the first that has an answer
-    return [(name, _metrics(metrics, samples)) for name, metrics in zip(names, told, strict=True)]
-
-
-def _metrics(told: Mapping[str, Scalar], samples: Iterator[int]) -> Answer:
-    try:
-        return Answered(decode_metrics(told), next(samples, 0))
-    except ZofedhtError as error:
-        return error
-
-
-def _start(proxy: ClientProxy, ins: GetParametersIns, timeout: float) -> Start:
-    result = proxy.get_parameters(ins, timeout=timeout, group_id=0)
-    if result.status.code != Code.OK:
-        raise RoundError(printable(result.status.message) or "the client answered with an error", cause="refused")
-    told = decode_start(result.parameters.tensors)
-    return Start(told.start.shape[0], told.start, told.units, told.space)
