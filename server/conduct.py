@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -92,6 +92,7 @@ def conduct(
     state: ServerState | None = None,
     observers: Sequence[Observer] = (),
     show_progress: bool = False,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Result:
     """Run to the end and write the files of the run. An interrupted run is checkpointed first.
 
@@ -107,6 +108,8 @@ def conduct(
         Called after each round.
     show_progress : bool
         Whether to show the progress on standard error.
+    enough : callable
+        Asked after each round; True ends the run as if its rounds were done.
 
     Raises
     ------
@@ -143,7 +146,7 @@ def conduct(
             if shown is not None:
                 coordinator.observers.append(shown)
             try:
-                while not coordinator.finished:
+                while not (coordinator.finished or enough()):
                     engine.carry_round()
                 last, verdict = _ending(engine, coordinator)
             except BaseException:
@@ -164,7 +167,7 @@ def _ending(engine: Engine, coordinator: Coordinator) -> tuple[FullEvaluation, V
     """Return the evaluation of the last x and the verdict on the run, both with the metrics on the test set."""
     state, keeps_best = coordinator.state, coordinator.config.keeps_best
     last = coordinator.evaluation
-    if last is None:  # all rounds were done before this process began
+    if last is None:  # all rounds were done before this process began, or it is enough
         last = engine.evaluate(state.x)
         state = state.after_evaluation(last, keeps_best=keeps_best)
     ending = EvaluatedX.of(state.x, state.round, last)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scipy.optimize import OptimizeResult
 
 from zofedht.common.algorithms import ALGORITHMS
@@ -21,6 +23,7 @@ from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
 from zofedht.common.objective.base import Bounds, Objective
 from zofedht.common.objective.function import as_objective
 from zofedht.common.objective.loading import checked_objective
+from zofedht.common.objective.negated import negated
 from zofedht.common.objective.scaling import given_start
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.shards import rules_of, with_standard_columns
@@ -36,6 +39,7 @@ from zofedht.server.evaluation.verdict import Verdict
 from zofedht.server.inprocess import InProcessEngine
 from zofedht.server.records.lost import count_lost
 from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.results import ShortResult, asks_to_stop, plain_rows, signed
 
 __all__ = ["RunResult", "run"]
 
@@ -44,7 +48,7 @@ _WORTH_A_CHECK = 2_000  # evaluations: the check for noise takes 3, and some 100
 Target = Objective | Callable[..., float]
 
 
-class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
+class RunResult(ShortResult):
     """The result of ``run``: a mapping whose keys are attributes, as in scipy.optimize."""
 
     x: Vector
@@ -57,15 +61,12 @@ class RunResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
     success: bool
     status: int
     message: str
-    history: list[dict[str, Any]]
+    ended: str
+    history: list[dict[str, str | int | float]]
+    records: list[dict[str, Any]]
     metrics: dict[str, float]
     lost: dict[str, Any]
     comparison: Comparison | None
-
-    def __repr__(self) -> str:
-        # SciPy's own text would hold every round, and fails for empty metrics.
-        shown = self | {"history": f"{len(self.history)} rounds"}
-        return "\n".join(f"{name:>7}: {value}".replace("\n", "\n" + " " * 9) for name, value in shown.items())
 
 
 def run(
@@ -76,9 +77,11 @@ def run(
     bounds: Bounds | None = None,
     scale: Any = None,
     parameters: Mapping[str, Parameter] | None = None,
+    args: Sequence[Any] = (),
+    maximize: bool = False,
     config: RunConfig | None = None,
     out: str | Path | None = None,
-    callback: Callable[[dict[str, Any]], object] | None = None,
+    callback: Callable[[OptimizeResult], object] | None = None,
     show_progress: bool = False,
     **options: Any,
 ) -> RunResult:
@@ -95,15 +98,21 @@ def run(
     samples : int, optional
         The number of samples of a function f(x, batch).
     bounds, scale : optional
-        Of functions, as those of Objective.
+        Of functions, as those of Objective; bounds may be scipy.optimize.Bounds.
     parameters : mapping, optional
         Of a function that gets its parameters by keyword: names with Real, Integer or Choice.
+    args : sequence
+        More arguments of a function: f(x, *args).
+    maximize : bool
+        Whether the largest value is sought, of functions and Objectives. All values of the result, of its history and
+        its message are the user's own; the files in ``out`` have the negative, which is minimised.
     config : RunConfig, optional
         The run config under ``options``.
     out : str or Path, optional
         The result folder.
     callback : callable, optional
-        Gets the record of each round, a mapping.
+        Gets an OptimizeResult after each round: ``x`` and ``settings``, where the round led, ``nit``, ``nfev`` and all
+        fields of the round's record. True or StopIteration ends the run.
     show_progress : bool
         Whether to show the progress on standard error.
     **options
@@ -117,7 +126,9 @@ def run(
         ``x`` (n,), the best x that was evaluated in full, ``settings`` (the values of named parameters at x), and
         ``last`` (n,), the x of the last round; ``fun`` (the mean over clients of F on the whole shard at x), ``nit``
         (rounds), ``nfev`` (evaluations on one sample in all rounds), ``nfev_full`` (those of full evaluations),
-        ``history`` (a mapping for each round), ``metrics`` (the metrics of x), ``lost`` (slots that were lost and steps
+        ``history`` (a row of texts and numbers for each round: ``pandas.DataFrame(result.history)``), ``records`` (the
+        rounds in full, as in history.jsonl), ``ended`` (what ended the run: rounds, budget, converged, epsilon,
+        callback or error), ``metrics`` (the metrics of x), ``lost`` (slots that were lost and steps
         that were skipped, as in summary.json), ``comparison`` (x against the start, a ``Comparison``), ``success``,
         ``status`` (0 or 1) and ``message``.
 
@@ -142,7 +153,9 @@ def run(
     """
     if isinstance(objective, str) and parameters is not None:
         options["parameters"], parameters = parameters, None
-    objectives = _objectives(objective, x0, samples, bounds, scale, parameters)
+    _check(callback, out, config, maximize, samples)
+    objectives = _objectives(objective, x0, samples, bounds, scale, parameters, args, maximize)
+    sign = -1.0 if maximize else 1.0
     chosen = _config(config, options, objective, objectives)
     engine = _Engine(chosen, objectives)
     dimension, own, units, space, _ = engine.start()
@@ -152,28 +165,34 @@ def run(
         start = given_start(x0, dimension, units, space)
     state = initial_state(fitted, start, units, space)
     history: list[dict[str, Any]] = []
+    stopped = False
     steps = chosen.step_spec(step_size=0.0).local_steps
 
     def watch(following: ServerState, record: RoundRecord) -> None:
-        nonlocal state
+        nonlocal state, stopped
         state = following
-        history.append(record.line)
+        history.append(signed(record.line, sign))
         if callback is not None:
-            callback(history[-1])
+            where = {"x": state.user_x, "settings": state.settings, "nit": state.round}
+            told = OptimizeResult(history[-1], **where, nfev=state.totals.evaluations)
+            stopped = asks_to_stop(callback, told)
 
     with nullcontext() if out is None else RunFolder(Path(out).expanduser()) as folder:
         if folder:
             lives_here = objectives is not None or are_rows(options.get("dataset"))
             folder.begin(chosen, "python" if lives_here else "in-process")
         try:
-            done = conduct(chosen, engine, folder=folder, state=state, observers=[watch], show_progress=show_progress)
+            watching: dict[str, Any] = {"observers": [watch], "show_progress": show_progress, "enough": lambda: stopped}
+            done = conduct(chosen, engine, folder=folder, state=state, **watching)
         except (RoundError, ObjectiveError) as error:
             if not engine.begun:
                 raise
-            return _result(state, history, None, str(error), success=False, local_steps=steps)
-    message, success = _outcome(fitted, done)
+            failed: dict[str, Any] = {"ended": "error", "sign": sign, "success": False, "local_steps": steps}
+            return _result(state, history, None, str(error), **failed)
+    ended = _ended(fitted, done.state, stopped=stopped)
+    message, success = _outcome(fitted, done, ended, sign)
     if (chosen.objective or objectives is not None) and not chosen.asks_points:
-        message = _with_advice(message, engine.case_at(start, fitted.radius), done)
+        message = _with_advice(message, engine.case_at(start, fitted.radius), done, sign)
     search = search_about(done.state, chosen)
     message = "; ".join(
         [
@@ -183,7 +202,35 @@ def run(
             *evaluation_notes(done.first, done.last),
         ]
     )
-    return _result(done.state, history, done.verdict, message, success=success, local_steps=steps)
+    about: dict[str, Any] = {"ended": ended, "sign": sign, "success": success, "local_steps": steps}
+    return _result(done.state, history, done.verdict, message, **about)
+
+
+def _check(callback: Any, out: Any, config: Any, maximize: Any, samples: Any) -> None:
+    """Raise ConfigError unless the arguments are of their types."""
+    rules = {
+        "callback must be a function of one argument": callback is None or callable(callback),
+        "out must be a folder": out is None or isinstance(out, str | os.PathLike),
+        "config must be a RunConfig": config is None or isinstance(config, RunConfig),
+        "maximize must be True or False": isinstance(maximize, bool | np.bool_),
+        "samples must be a whole number of at least 1": samples is None
+        or (isinstance(samples, int | np.integer) and not isinstance(samples, bool) and samples >= 1),
+    }
+    values = (callback, out, config, maximize, samples)
+    wrong = [f"{rule}, got {value!r}" for (rule, kept), value in zip(rules.items(), values, strict=True) if not kept]
+    if wrong:
+        raise ConfigError(wrong)
+
+
+def _ended(config: RunConfig, state: ServerState, *, stopped: bool) -> str:
+    """Return what ended the run."""
+    if stopped:
+        return "callback"
+    if state.search is not None and state.search.over:
+        return "converged"
+    if config.is_spent(state.totals.evaluations):
+        return "budget"
+    return "epsilon" if 0 < state.round < config.rounds else "rounds"
 
 
 def _lost_notes(history: Sequence[dict[str, Any]], what: str) -> list[str]:
@@ -194,49 +241,53 @@ def _lost_notes(history: Sequence[dict[str, Any]], what: str) -> list[str]:
     return [f"{' and '.join(counts)}, most often: {lost['reason']}"] if counts else []
 
 
-def _with_advice(message: str, case: Case, done: Result) -> str:
+def _with_advice(message: str, case: Case, done: Result, sign: float) -> str:
     """Return the message with advice on an F that is flat or noisy at the start."""
     before, after = done.initial["train_loss"], done.last.metrics.get("train_loss")
     worth_a_check = done.state.totals.evaluations >= _WORTH_A_CHECK
     try:
         if after == before and (flat := flat_advice(case, farther=worth_a_check)):
-            return f"the loss is still {before:.4g}: {flat}"
+            return f"the {_word(sign)} is still {sign * before:.4g}: {flat}"
         noise = noise_advice(case) if worth_a_check else ""
     except USER_ERRORS as error:  # an error of the user's code must not hide x
         return f"{message}; the check for noise failed: {raised_by_objective(error)}"
     return f"{message}; {noise}" if noise else message
 
 
-def _outcome(config: RunConfig, done: Result) -> tuple[str, bool]:
+def _word(sign: float) -> str:
+    return "loss" if sign > 0.0 else "value"
+
+
+def _outcome(config: RunConfig, done: Result, why: str, sign: float) -> tuple[str, bool]:
     """Return the message, and whether the run is a success."""
     rounds, found, verdict = done.state.round, done.state.auto.step_found, done.verdict
-    spent = config.is_spent(done.state.totals.evaluations)
-    ended = f"all {config.rounds} rounds are done"
-    if done.state.search is not None and done.state.search.over:
-        ended = "no step leads lower"
-    elif spent:
-        ended = f"the budget of {config.budget:,} evaluations is spent"
-    elif 0 < rounds < config.rounds:
-        ended = f"another round would spend more than epsilon = {config.epsilon:g}; {rounds} rounds are done"
+    ended = {
+        "callback": f"the callback has stopped the run after {rounds} round{'s' if rounds > 1 else ''}",
+        "converged": "no step leads lower",
+        "budget": f"the budget of {config.budget:,} evaluations is spent",
+        "epsilon": f"another round would spend more than epsilon = {config.epsilon:g}; {rounds} rounds are done",
+    }.get(why, f"all {config.rounds} rounds are done")
     if verdict.success:
         earlier = verdict.chosen.round < rounds
         return f"{ended}; x is the best that was evaluated, of round {verdict.chosen.round}" if earlier else ended, True
     compared = verdict.comparison
     kept = "; x is the start" if verdict.chosen.round == 0 else ""
     if not (done.last.metrics and verdict.most_sites_tell and compared is not None):
-        return f"{ended}, but it is unknown whether they lowered the loss{kept}", False
+        done_so = "lowered the loss" if sign > 0.0 else "raised the value"
+        return f"{ended}, but it is unknown whether they {done_so}{kept}", False
     before, after = done.initial["train_loss"], done.last.metrics.get("train_loss", math.nan)
     if done.state.auto.searching and not after < before:
         return (
             f"the search for a step (step_size = auto) took the whole run, {rounds} round{'s' if rounds > 1 else ''};"
-            f" give the run {'a larger budget' if spent else 'more rounds'}, or step_size as a number"
+            f" give the run {'a larger budget' if why == 'budget' else 'more rounds'}, or step_size as a number"
         ), False
+    went = f"the {_word(sign)} went from {sign * before:.4g} to {sign * after:.4g}"
     if config.asks_points and not after < before:  # NaN too
-        return f"the loss went from {before:.4g} to {after:.4g}: no candidate of {rounds} rounds was better", False
+        return f"{went}: no candidate of {rounds} rounds was better", False
     if after == before:
         return (
-            f"the loss is still {before:.4g}: no step led lower; where the function is flat as far as the radius"
-            f" ({config.radius:g}) reaches, a larger radius shows its slopes"
+            f"the {_word(sign)} is still {sign * before:.4g}: no step led {'lower' if sign > 0.0 else 'higher'}; where"
+            f" the function is flat as far as the radius ({config.radius:g}) reaches, a larger radius shows its slopes"
         ), False
     if verdict.which != "start" and compared.gain > 0.0 and compared.these_sites is not None:
         low, high = compared.these_sites
@@ -248,7 +299,7 @@ def _outcome(config: RunConfig, done: Result) -> tuple[str, bool]:
     if found is not None:
         step = f" with the step that step_size = auto found, {found:g}"
         way_out = "a number below that, or a larger radius where the function is noisy,"
-    return f"the loss went from {before:.4g} to {after:.4g}{step}{kept}; {way_out} usually cures this", False
+    return f"{went}{step}{kept}; {way_out} usually cures this", False
 
 
 class _Engine(InProcessEngine):
@@ -262,7 +313,14 @@ class _Engine(InProcessEngine):
 
 
 def _objectives(
-    objective: Any, x0: Any, samples: int | None, bounds: Bounds | None, scale: Any, parameters: Any
+    objective: Any,
+    x0: Any,
+    samples: int | None,
+    bounds: Bounds | None,
+    scale: Any,
+    parameters: Any,
+    args: Any,
+    maximize: bool,
 ) -> list[Objective] | None:
     """Return one Objective a client, or None where the config says what is trained."""
     several = isinstance(objective, Sequence) and not isinstance(objective, str | Objective)
@@ -271,11 +329,14 @@ def _objectives(
         raise ConfigError(["objective must be a function, an Objective or a list with at least one of these, got []"])
     names = [f"objective {index}" if several else "objective" for index in range(len(targets))]
     made = [
-        as_objective(target, x0, samples, bounds, scale, name, parameters=parameters)
+        as_objective(target, x0, samples, bounds, scale, name, parameters=parameters, args=args)
         for target, name in zip(targets, names, strict=True)
     ]
     if objective is None or isinstance(objective, str):
+        if maximize:
+            raise ConfigError(["maximize is for functions and Objectives; let module:factory return the negative"])
         return None
+    made = [negated(target) if maximize and isinstance(target, Objective) else target for target in made]
     made = [checked_objective(target, name) for target, name in zip(made, names, strict=True)]
     if len(sizes := {item.dim for item in made}) > 1:
         raise ObjectiveError(f"all objectives must have the same number of parameters, got {sorted(sizes)}")
@@ -320,6 +381,8 @@ def _result(
     verdict: Verdict | None,
     message: str,
     *,
+    ended: str,
+    sign: float,
     success: bool,
     local_steps: int,
 ) -> RunResult:
@@ -330,15 +393,17 @@ def _result(
         x=state.user_x if best is None else state.in_user_units(best.x),
         settings=state.settings if best is None else state.settings_at(best.x),
         last=state.user_x,
-        fun=metrics.get("train_loss", probed if best is None else float(best.losses.mean())),
+        fun=signed(metrics, sign).get("train_loss", probed if best is None else sign * float(best.losses.mean())),
         nfev=state.totals.evaluations,
         nfev_full=state.totals.full_evaluations,
         nit=state.round,
         success=success,
         status=0 if success else 1,
         message=message,
-        history=history,
-        metrics=metrics,
+        ended=ended,
+        history=plain_rows(history),
+        records=history,
+        metrics=signed(metrics, sign),
         lost=count_lost(history, local_steps),
         comparison=None if verdict is None else verdict.comparison,
     )

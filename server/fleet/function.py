@@ -147,6 +147,7 @@ class SiteFunction:
         maxfev: int = 0,
         seed: int = 0,
         callback: Callable[[OptimizeResult], Any] | None = None,
+        maximize: bool = False,
     ) -> OptimizeResult:
         """Minimise the mean over the sites.
 
@@ -165,7 +166,11 @@ class SiteFunction:
         seed : int
             Names its random numbers.
         callback : callable, optional
-            Hears ``x``, ``nit`` and ``nfev`` after each generation or gradient; True or StopIteration ends the search.
+            Hears ``x``, ``settings``, ``nit`` and ``nfev`` after each generation or gradient; True or StopIteration
+            ends the search.
+        maximize : bool
+            Whether the largest mean is sought. ``fun`` is then that; ``fleet.best`` and ``fleet.compare`` still take a
+            lower mean as better.
 
         Returns
         -------
@@ -173,7 +178,8 @@ class SiteFunction:
             ``x``, ``settings`` (its values by name) and ``fun``, the mean of a full evaluation there: the best x that
             all sites have answered where answers are equal when asked twice, else the mean of the search's
             distribution. ``success`` says that it is below ``start_fun``; ``nfev`` counts site evaluations, ``nit``
-            generations or gradients.
+            generations or gradients. ``ended`` says what ended it (budget, converged or callback), ``lost`` how many
+            answers were lost.
 
         Examples
         --------
@@ -185,7 +191,22 @@ class SiteFunction:
         (array([1., 1.]), True)
         """
         [start] = checked_points([self.x0 if x0 is None else x0], self._campaign.parameters)
-        result = minimize(self._campaign, start, method=method, maxfev=maxfev, seed=seed, callback=callback)
+        if callback is not None and not callable(callback):
+            raise FleetError(f"callback must be a function of one argument, got {callback!r}")
+        if not isinstance(maximize, bool | np.bool_):
+            raise FleetError(f"maximize must be True or False, got {maximize!r}")
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise FleetError(f"seed must be a whole number of at least 0, got {seed!r}")
+        result = minimize(
+            self._campaign,
+            start,
+            method=method,
+            maxfev=maxfev,
+            seed=int(seed),
+            callback=callback,
+            maximize=bool(maximize),
+        )
         [result.x] = checked_points([result.x], self._campaign.parameters)
-        result.settings = self._campaign.parameters.named.settings(result.x)
+        declared = self._campaign.parameters
+        result.settings = declared.named.settings(result.x) if declared.names else {}
         return result

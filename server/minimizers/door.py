@@ -12,6 +12,7 @@ from scipy.optimize import OptimizeResult
 from zofedht.common.errors import BudgetError
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.typing import Matrix, Vector
+from zofedht.server.results import asks_to_stop
 
 __all__ = ["Callback", "Door", "Evaluator", "SpentError", "StoppedError"]
 
@@ -52,9 +53,12 @@ class StoppedError(Exception):
 class Door:
     """Counts what is asked, and keeps the best x that all sites have answered."""
 
-    def __init__(self, evaluator: Evaluator, start: Vector, limit: float, callback: Callback | None = None) -> None:
-        """``start``: (n,), in the user's units."""
-        self._evaluator, self.limit, self._callback = evaluator, limit, callback
+    def __init__(
+        self, evaluator: Evaluator, start: Vector, limit: float, callback: Callback | None = None, sign: float = 1.0
+    ) -> None:
+        """``start``: (n,), in the user's units. ``sign`` times F is minimised."""
+        self._evaluator, self.limit, self._callback, self._sign = evaluator, limit, callback, sign
+        self.asked = self.lost = 0
         self._box = evaluator.parameters.box
         self._reserve = len(evaluator.names)  # for the end
         self.sites = len(evaluator.names)
@@ -66,7 +70,8 @@ class Door:
     def to_user(self, z: Matrix) -> Matrix:
         """Return the points in the user's units."""
         x: Matrix = self._box.to_user(z)
-        return x
+        space = self._evaluator.parameters.space
+        return x if space is None else space.snapped(x)
 
     @property
     def left(self) -> float:
@@ -96,11 +101,10 @@ class Door:
         """Tell the callback. Raises StoppedError where it wants no more."""
         if self._callback is None:
             return
-        try:
-            stop = self._callback(OptimizeResult(x=self.to_user(z), nit=iterations, nfev=self.spent)) is True
-        except StopIteration:
-            stop = True
-        if stop:
+        declared, [x] = self._evaluator.parameters, self.to_user(z[None])
+        settings = declared.named.settings(x) if declared.names else {}
+        told = OptimizeResult(x=x, settings=settings, nit=iterations, nfev=self.spent)
+        if asks_to_stop(self._callback, told):
             raise StoppedError
 
     def _everywhere(self, x: Vector) -> Vector:
@@ -113,7 +117,9 @@ class Door:
     def _asked(self, points: Matrix, sites: list[str] | None) -> Matrix:
         before = self._evaluator.evaluations
         try:
-            return self._evaluator.ask(points, sites)[0]
+            table = self._evaluator.ask(points, sites)[0]
+            self.asked, self.lost = self.asked + table.size, self.lost + int(np.isnan(table).sum())
+            return self._sign * table
         except BudgetError as error:
             raise SpentError from error
         finally:

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import OptimizeResult
 
 from zofedht.common.errors import FleetError
 from zofedht.common.typing import Vector
@@ -24,6 +23,7 @@ from zofedht.server.minimizers.search import (
     sentence_of,
     tell,
 )
+from zofedht.server.results import ShortResult
 
 __all__ = ["METHODS", "minimize"]
 
@@ -32,8 +32,15 @@ _LEAST = 3  # evaluations of a site: at the start, at a valley that is left, and
 
 
 def minimize(
-    evaluator: Evaluator, start: Vector, *, method: str, maxfev: int, seed: int, callback: Callback | None
-) -> OptimizeResult:
+    evaluator: Evaluator,
+    start: Vector,
+    *,
+    method: str,
+    maxfev: int,
+    seed: int,
+    callback: Callback | None,
+    maximize: bool = False,
+) -> ShortResult:
     """Return where the search from ``start``, in the user's units, ends; ``Fleet.minimize`` says the rest.
 
     Raises FleetError.
@@ -48,31 +55,32 @@ def minimize(
     if method == "lbfgs" and problem.cells is not None:
         raise FleetError("lbfgs needs slopes, and integers and choices have none; take cma-es or auto")
     limit = _limit(evaluator, maxfev)
-    door = Door(evaluator, start, limit, callback)
+    sign = -1.0 if maximize else 1.0
+    door = Door(evaluator, start, limit, callback, sign)
     first = float(np.mean(door.first))
     search = begin_search(problem, method, Left(door.left))
-    why = "no step leads lower"
+    why, ended = "no step leads lower", "converged"
     try:
         while not search.over:
             search = _carried(door, problem, search)
             door.tell(answer(problem, search), _iterations(search))
     except SpentError:
-        why = f"the {limit:,.0f} site evaluations are spent"
+        why, ended = f"the {limit:,.0f} site evaluations are spent", "budget"
     except StoppedError:
-        why = "the callback has stopped the search"
+        why, ended = "the callback has stopped the search", "callback"
     of_descent = None if search.descent is None else search.descent.best
     for found in (search.evolution.best, search.evolution.valley, of_descent):
         if found is not None:
             door.keep(found.mean, door.to_user(found.x))
     if method == "lbfgs":
-        return _result(door, first, search, f"{why} after {search.gradients} gradients")
+        return _result(door, first, search, f"{why} after {search.gradients} gradients", ended, sign)
     x = door.to_user(middle(problem, search.evolution))
     fun = door.full(x)
     if search.quiet:
         door.keep(fun, x)
     else:
         door.best = (fun, x)  # the lowest of noisy means is low by luck
-    return _result(door, first, search, f"{why}; {sentence_of(problem, search)}")
+    return _result(door, first, search, f"{why}; {sentence_of(problem, search)}", ended, sign)
 
 
 def _carried(door: Door, problem: Problem, search: Search) -> Search:
@@ -105,8 +113,11 @@ def _limit(evaluator: Evaluator, maxfev: int) -> float:
     return limit
 
 
-def _result(door: Door, first: float, search: Search, message: str) -> OptimizeResult:
+def _result(door: Door, first: float, search: Search, message: str, ended: str, sign: float) -> ShortResult:
     fun, x = door.best
-    fields: dict[str, Any] = {"x": x, "fun": fun, "nfev": door.spent, "nit": _iterations(search), "start_fun": first}
-    more = {"message": message, "quiet": search.quiet, "restarts": search.evolution.restarts}
-    return OptimizeResult(fields, success=bool(fun < first), **more)
+    if door.lost:
+        message += f"; {door.lost:,} of {door.asked:,} answers were lost"
+    fields: dict[str, Any] = {"x": x, "fun": sign * fun, "start_fun": sign * first, "success": bool(fun < first)}
+    counts = {"nfev": door.spent, "nit": _iterations(search), "lost": door.lost}
+    more = {"message": message, "ended": ended, "quiet": search.quiet, "restarts": search.evolution.restarts}
+    return ShortResult(fields, **counts, **more)

@@ -64,7 +64,7 @@ def test_several_functions_are_several_clients() -> None:
     seen: list[dict[str, Any]] = []
     result = run(functions, x0=np.zeros(3), rounds=30, step_size=0.02, callback=seen.append)
     np.testing.assert_allclose(result.x, TARGET, atol=0.3)
-    assert seen == result.history
+    assert [{name: one[name] for name in result.records[0]} for one in seen] == result.records
     assert result.fun == pytest.approx(np.mean([f(result.x) for f in functions]))
 
 
@@ -194,7 +194,8 @@ def test_a_failure_in_round_0_returns_the_start() -> None:
     assert "the objective raised RuntimeError: the plant is shut (test_minimise.py, line " in result.message
     np.testing.assert_array_equal(result.x, np.zeros(3))
     assert (result.nit, result.history) == (0, [])
-    assert "history: 0 rounds" in str(result)
+    assert result.ended == "error"
+    assert "fun: nan" in str(result)
     skipping = run(lambda x: bowl(x) if x[0] < 1.0 else 1 / 0, x0=np.zeros(3), on_error="stop", step_size=0.05)
     assert not skipping.success
     assert "ZeroDivisionError" in skipping.message
@@ -209,7 +210,7 @@ def test_out_gets_the_files_of_the_run(tmp_path: Path, capsys: pytest.CaptureFix
     result = run(bowl, x0=np.zeros(3), rounds=3, step_size=0.05, out=tmp_path / "run")
     found = load_run(tmp_path / "run")
     np.testing.assert_array_equal(found.x, result.x)
-    assert found.history == result.history
+    assert found.history == result.records
     assert main(["resume", str(tmp_path / "run"), "--set", "rounds=5"]) == 2
     assert "live in Python; go on there with run(objective, x0=load_run(DIR).x)" in capsys.readouterr().err
 

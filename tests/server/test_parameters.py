@@ -174,7 +174,7 @@ def test_slopes_reach_half_a_step() -> None:
     teeth: Any = {"valve": Real(0, 1), "teeth": Integer(8, 40)}
     result = run(lambda valve, teeth: (valve - 0.3) ** 2 + ((teeth - 30) / 32) ** 2, parameters=teeth, rounds=60)
     assert abs(result.settings["teeth"] - 30) <= 2
-    change = result.history[0]["interventions"]
+    change = result.records[0]["interventions"]
     assert [one["after"] for one in change if one["what"] == "radius"] == [pytest.approx(0.5 / 33)]
     with pytest.raises(Exception, match=r"radius must be at least 0.01515, half a step of 'teeth', got 0.01"):
         run(lambda valve, teeth: 0.0, parameters=teeth, rounds=1, radius=0.01)

@@ -139,7 +139,7 @@ def test_lost_answers_are_filled(how: Callable[[], float], on_error: str) -> Non
     assert found.lost["slots"] == 0
     assert 0.1 < found.lost["steps"] / found.lost["of_steps"] < 0.3
     assert "values were lost" in found.message
-    assert found.history[5]["skipped"][0]["cause"] == ("raised" if how is broken else "not-finite")
+    assert found.records[5]["skipped"][0]["cause"] == ("raised" if how is broken else "not-finite")
 
 
 def test_on_error_stop_stops() -> None:
@@ -218,7 +218,7 @@ def test_lbfgs_ends_where_no_step_leads_lower(tmp_path: Path) -> None:
 def test_auto_says_what_it_saw_and_did(tmp_path: Path) -> None:
     found = run([rosenbrock] * 3, x0=np.zeros(4), algorithm="auto", budget=5000, out=tmp_path)
     assert found.fun < 1e-10
-    changes = [(change["before"], change["after"]) for row in found.history for change in row["interventions"]]
+    changes = [(change["before"], change["after"]) for row in found.records for change in row["interventions"]]
     assert changes == [("look", "lbfgs"), ("lbfgs", "cma-es")]
     assert [row["method"] for row in found.history[:3]] == ["look", "look", "lbfgs"]
     told = load_run(tmp_path).summary["search"]
