@@ -43,7 +43,7 @@ docs: .venv/.installed  ## the documentation as a site, in build/site; it fails 
 LOCK = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-header --no-annotate
 
 lock: .venv/.installed  ## renew docker/*.lock: the versions in the image, with their hashes
-	$(LOCK) --upgrade --extra plots --output-file docker/requirements.lock pyproject.toml
+	$(LOCK) --upgrade --extra plots --extra metrics --output-file docker/requirements.lock pyproject.toml
 	echo "$$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")')" | $(LOCK) --upgrade --output-file docker/build.lock -
 
 sbom: .venv/.installed  ## what the image is made from, as build/sbom.json (CycloneDX)

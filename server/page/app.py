@@ -15,7 +15,9 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from zofedht.common.errors import MissingExtraError
 from zofedht.server.page.access import Access
+from zofedht.server.page.metrics import CONTENT_TYPE, metrics_text
 from zofedht.server.page.updates import MOST_POINTS, Updates, as_rows
 from zofedht.server.page.view import FILES, RunView
 
@@ -88,6 +90,16 @@ def page_app(view: RunView, access: Access, stopping: Callable[[], bool]) -> ASG
             raise HTTPException(400, "from and to must be rounds") from None
         return Response(as_rows(view.between(first, last, MOST_POINTS)), media_type="application/json")
 
+    async def metrics(request: Request) -> Response:
+        look()
+        while view.behind:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            look()
+        try:
+            return Response(metrics_text(view), media_type=CONTENT_TYPE)
+        except MissingExtraError as error:
+            return PlainTextResponse(f"{error}\n", 501)
+
     async def file(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in FILES:
@@ -99,6 +111,7 @@ def page_app(view: RunView, access: Access, stopping: Callable[[], bool]) -> ASG
         *(Route(f"/{name}", asset) for name in _ASSETS),
         Route("/events", events),
         Route("/points", points),
+        Route("/metrics", metrics),
         Route("/files/{name}", file),
     ]
     return _Guard(Starlette(routes=routes), access)

@@ -25,7 +25,7 @@ def test_a_container_can_do_no_more_than_it_must(name: str):
     assert set(service.get("cap_add", [])) == ({"CHOWN", "DAC_OVERRIDE"} if name in ROOTS else set())
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert not service.get("privileged")
-    assert not service.get("ports"), "nothing is published unless docker/remote.yml is asked for"
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), "docker/remote.yml publishes"
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -44,6 +44,13 @@ def test_every_container_has_limits(name: str):
 def test_what_stays_has_a_health_check_and_comes_back(name: str):
     assert SERVICES[name]["healthcheck"]["test"][:2] == ["CMD", "health.py"]
     assert SERVICES[name]["restart"].startswith("on-failure")
+
+
+def test_only_a_page_that_was_asked_for_is_published():
+    """It asks for a token, and no other machine reaches it."""
+    assert [name for name, service in SERVICES.items() if service.get("ports")] == ["page"]
+    assert SERVICES["page"]["profiles"] == ["page"]
+    assert "--page-token" in SERVICES["page"]["command"]
 
 
 def test_what_runs_once_has_no_network():
