@@ -104,6 +104,7 @@ ARROWS = {
         "minimizers": "cma results",
         "fleet": "core evaluation grpc minimizers records",
         "page": "records",
+        "callbacks": "",
         "cli": "",
         "commands": "cli conduct core flower grpc inprocess page records report",
         "__main__": "cli commands",
