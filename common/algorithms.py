@@ -30,6 +30,7 @@ class Algorithm:
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)  # by field name of the config
     asks: Literal["steps", "points"] = "steps"  # what a slot is to do: take local steps, or evaluate F at points
     most_parameters: int = 0  # n at most; 0: any number
+    learns: str = ""  # what the server makes a guide of in every round, if anything
 
     @property
     def asks_points(self) -> bool:
@@ -49,7 +50,7 @@ class Algorithm:
     @property
     def learns_guide(self) -> bool:
         """Whether the server makes a new guide of every round."""
-        return self.law in ("cone", "diagonal", "weighted-pool")
+        return bool(self.learns)
 
     @property
     def pools(self) -> bool:
@@ -63,6 +64,11 @@ def _isotropic(name: str, summary: str, source: str, **defaults: Any) -> Algorit
 
 
 _ALONG_SHARED = {"directions": "shared", "uplink": "slopes", "downlink": "slopes"}
+
+_FRAMES = {
+    "probe": "frame", "slopes_per_step": 200, "local_steps": 1, "directions": "shared", "uplink": "slopes",
+    "sampling": "without-replacement",
+}  # fmt: skip
 
 _BY_SUMS = {"radius": 5e-4, "uplink": "slopes", "downlink": "slopes"}
 
@@ -147,6 +153,7 @@ ALGORITHMS = {
             "minibatch",
             "central slopes in a cone around the smoothed moves",
             "Behric et al. 2025",
+            learns="moves",
             defaults={"radius": 1e-3, "local_steps": 1},
         ),
         Algorithm(
@@ -155,9 +162,30 @@ ALGORITHMS = {
             "minibatch",
             "decomfl with directions scaled by the squares of earlier slopes",
             "Li et al. 2026",
+            learns="squares",
             defaults={
                 "slope": "forward", "slopes_per_step": 10, "radius": 1e-3, "local_steps": 1,
                 "directions": "shared", "uplink": "slopes", "guide_decay": 0.95,
+            },
+        ),
+        Algorithm(
+            "hizoo",
+            "diagonal",
+            "minibatch",
+            "three-point slopes, directions scaled by the sizes of curvatures",
+            "Zhao et al. 2025, algorithm 1",
+            learns="curvature-sizes",
+            defaults={"slope": "three-point", "radius": 1e-3, "local_steps": 1},
+        ),
+        Algorithm(
+            "zoha",
+            "diagonal",
+            "minibatch",
+            "three-point slopes, directions scaled by the diagonal of the Hessian",
+            "Ye et al. 2018, eq. 7, its diagonal",
+            learns="curvatures",
+            defaults={
+                "slope": "three-point", "slopes_per_step": 10, "radius": 1e-3, "local_steps": 1, "guide_floor": 0.01,
             },
         ),
         Algorithm(
@@ -175,6 +203,7 @@ ALGORITHMS = {
             "fedkseed that draws candidates of large slopes more often",
             "Qin et al. 2024 (FedKSeed-Pro)",
             uplinks=("slopes",),
+            learns="chances",
             defaults=_BY_SUMS,
         ),
         _isotropic(
@@ -201,6 +230,15 @@ ALGORITHMS = {
             "adam whose second moment is that of the smoothed mean",
             "Shu et al. 2025",
             local_steps=1, server_step="refined-adam", server_decay=0.999, server_floor=1e-8,
+        ),
+        Algorithm(
+            "fedzen",
+            "isotropic",
+            "shard",
+            "three-point slopes along frames that all clients share, and newton steps of the Hessian learnt from them",
+            "Maritan et al. 2023, algorithm 1",
+            most_parameters=200,
+            defaults={"slope": "three-point", "radius": 1e-3, "server_step": "newton"} | _FRAMES,
         ),
         _isotropic(
             "zo-scaffold",

@@ -32,7 +32,8 @@ def anchored_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector,
     batches: list[Indices | slice] = [slice(None), *plan.batches(len(objective))[1:]]
     w, again = x.copy(), np.zeros_like(x)
     for step, directions in enumerate(plan.steps(len(x))):
-        _, (slopes[step], losses[step]) = checked_probes(objective, w, directions, batches[step], plan, step)
+        _, measured = checked_probes(objective, w, directions, batches[step], plan, step)
+        slopes[step], losses[step] = measured.slopes, measured.losses
         if step:
             slopes[step] -= checked_probes(objective, x, directions, batches[step], plan, step)[1].slopes
         w -= spec.step_size * (slopes[step] @ directions)

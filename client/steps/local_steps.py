@@ -38,12 +38,12 @@ def local_steps(
     if found is not None and plan.spec.skips_steps and not np.all(np.isfinite(found[1])):
         found, falls = None, Falls(objective, plan.spec, anchor)  # what is skipped must be known as it happens
     if found is not None:
-        move, slopes, losses = found
+        (move, slopes, losses), curvatures = found, None
         if not np.isfinite(slopes).all():
             at = int(np.argmin(np.isfinite(slopes)))
             require_finite(float(slopes[at]), at // plan.spec.slopes_per_step)
     else:
-        move, slopes, losses = _any_steps(objective, x, plan, falls, errors, control)
+        move, slopes, losses, curvatures = _any_steps(objective, x, plan, falls, errors, control)
         if len(errors) == plan.spec.local_steps:
             first, every = errors[0], f"so it went in all {plan.spec.local_steps} steps"
             public = f"{first.public_text}; {every}"
@@ -52,14 +52,15 @@ def local_steps(
             losses = losses[~np.isnan(losses)]  # those of the steps that were taken
     evaluations = plan.spec.evaluations(len(objective))
     loss, start_loss = float(np.mean(losses)), float(losses[0])
-    return SlotResult(move, slopes, loss, start_loss, evaluations, len(errors), errors[0] if errors else None, falls)
+    first_error = errors[0] if errors else None
+    return SlotResult(move, slopes, loss, start_loss, evaluations, len(errors), first_error, falls, curvatures)
 
 
 def _fused_steps(objective: Objective, x: Vector, plan: Plan, falls: Falls) -> tuple[Vector, Vector, Vector] | None:
     """Return move, slopes and losses from loops of the model or the correction's own, or None where there are none."""
     if plan.spec.correction == "anchor":
         return anchored_steps(objective, x, plan)
-    if plan.spec.slope_scale != "none" or plan.spec.takes_gradients:
+    if plan.spec.slope_scale != "none" or plan.spec.slope in ("gradient", "three-point"):
         return None
     if isinstance(objective, LinearObjective | MlpObjective) and runs_compiled(plan.spec.kernel):
         from zofedht.client.kernels import steps as compiled_steps  # numba is there only with the extra ``fast``
@@ -78,15 +79,17 @@ def _any_steps(
     falls: Falls,
     errors: list[ObjectiveError],
     control: Vector | None,
-) -> tuple[Vector, Vector, Vector]:
+) -> tuple[Vector, Vector, Vector, Vector | None]:
     w = x.copy()
     together = plan.spec.slopes_per_step  # q
-    slopes, losses = (np.empty((plan.spec.local_steps, together)) for _ in range(2))
+    slopes, losses, curvatures = (np.zeros((plan.spec.local_steps, together)) for _ in range(3))
     batches = plan.batches(len(objective))
     for step, drawn in enumerate(plan.steps(len(w))):
         try:
             directions, measured = checked_probes(objective, w, drawn, batches[step], plan, step)
-            slopes[step], losses[step] = measured
+            slopes[step], losses[step] = measured.slopes, measured.losses
+            if measured.curvatures is not None:
+                curvatures[step] = measured.curvatures
             if control is not None:
                 slopes[step] -= (directions * control).sum(axis=1)
             if falls.due(step):
@@ -99,4 +102,5 @@ def _any_steps(
         else:
             for c, v in zip(slopes[step], directions, strict=True):
                 w -= plan.spec.step_size * c * v  # line 16
-    return w - x, slopes.reshape(-1), losses.reshape(-1)
+    told = curvatures.reshape(-1) if plan.spec.slope == "three-point" else None
+    return w - x, slopes.reshape(-1), losses.reshape(-1), told

@@ -26,3 +26,4 @@ class SlotResult:
     skipped: int = 0
     error: ObjectiveError | None = None  # of the first skipped step, or of the first slope that counts as 0
     falls: Falls | None = None  # what was measured beside the steps
+    curvatures: Vector | None = None  # v'Hv of each direction, (K q,), where slopes take three points

@@ -148,6 +148,7 @@ class Worker:
             draw_digest="" if slopes else draw_digest(),
             slopes=result.slopes if slopes else None,
             sketch=sketch(result.move) if slopes else None,
+            curvatures=result.curvatures,
             examples=len(objective),
             evaluations=result.evaluations,
             loss=result.loss,

@@ -104,6 +104,32 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
                 "slope",
                 f"slope must be central or forward with {config.algorithm}, which shapes directions, got 'gradient'",
             )
+    if config.server_step in ("newton", "quasi-newton"):
+        shared: dict[str, tuple[Scalar, str]] = {
+            "directions": ("shared", "only along shared directions has the mean of slopes a gradient"),
+            "local-steps": (1, "all slopes of a round must be at x"),
+            "aggregation": ("mean", "H is learnt from the mean over the slots"),
+            "privacy": ("none", "curvatures hold no noise"),
+        }
+        yield from _other_values(config, f"where server-step is {config.server_step}", shared)
+        if config.server_step == "newton" and config.clients_per_round < config.num_clients:
+            yield Problem(
+                "clients-per-round",
+                f"clients-per-round must be num-clients = {config.num_clients} where server-step is newton, got"
+                f" {config.clients_per_round}: the inverse of H enlarges what clients differ by",
+            )
+        if config.server_step == "newton" and config.slope != "three-point":
+            yield Problem("slope", f"slope must be three-point where server-step is newton, got {config.slope!r}")
+    if config.slope == "three-point" and (config.privacy != "none" or config.secure_aggregation):
+        yield Problem("slope", "slope must not be three-point with privacy or secure-aggregation: v'Hv holds no noise")
+    if config.slope == "three-point" and (config.correction == "anchor" or config.slope_scale != "none"):
+        yield Problem("slope", "slope must not be three-point where correction is anchor or slope-scale is spread")
+    if config.batch_growth and (config.privacy != "none" or config.secure_aggregation or config.batch == 0):
+        yield Problem(
+            "batch-growth",
+            f"batch-growth must be 0 with whole shards, privacy or secure-aggregation, got {config.batch_growth:g}: it"
+            " compares the slots' moves, and grows batches",
+        )
     if config.correction != "none" and config.slope == "gradient":
         yield Problem("correction", f"correction must be none where slope is gradient, got {config.correction!r}")
     if config.correction == "anchor":

@@ -50,6 +50,9 @@ from zofedht.common.rules import (
 
 __all__ = ["Keys", "Scalar", "dashed", "kind_of"]
 
+_MOVING = ("mean", "momentum", "tracking", "newton", "quasi-newton")
+"""Server steps whose length is that of the moves, or follows from how F bends."""
+
 Scalar = str | int | float | bool
 
 
@@ -210,8 +213,9 @@ class Keys:
     )
     slope: str = _key(
         UNSAID,
-        "ends of a probe: w + mu v and w - mu v (central), or w + mu v and w (forward); gradient: no probe, but the"
-        " gradient of a built-in model; default: the algorithm's, else central",
+        "ends of a probe: w + mu v and w - mu v (central), w + mu v and w (forward), or all three, which also give v'Hv"
+        " (three-point); gradient: no probe, but the gradient of a built-in model; default: the algorithm's, else"
+        " central",
         symbol="c",
         rule=one_of((UNSAID, *SLOPES)),
         otherwise="central",
@@ -244,8 +248,8 @@ class Keys:
     )
     probe: str = _key(
         UNSAID,
-        "law of both parts of a direction: gaussian (the paper's), rademacher (signs) or sphere; default: the"
-        " algorithm's, else gaussian",
+        "law of both parts of a direction: gaussian (the paper's), rademacher (signs), sphere, or frame: a sphere's,"
+        " orthogonal within a step; default: the algorithm's, else gaussian",
         symbol="v1, v2",
         rule=one_of((UNSAID, *PROBE_LAWS)),
         otherwise="gaussian",
@@ -328,18 +332,19 @@ class Keys:
     )
     server_step: str = _key(
         UNSAID,
-        "what x makes of the mean of the moves: the mean itself, one with memory of the rounds before, or tracking,"
-        " with memory of each client's moves; default: the algorithm's, else mean",
+        "what x makes of the mean of the moves: the mean itself, one with memory of the rounds before, tracking, with"
+        " memory of each client's moves, or newton and quasi-newton, which learn how F bends; default: the algorithm's,"
+        " else mean",
         rule=one_of((UNSAID, *SERVER_STEPS)),
         otherwise="mean",
     )
     server_rate: float = _key(
         UNSAID,
-        "factor of the server step; default: the algorithm's, else 1 for mean, momentum and tracking, .01 for the"
-        " others, which move each parameter by about so much a round",
+        "factor of the server step; default: the algorithm's, else .01 for adam, yogi, adagrad and refined-adam, which"
+        " move each parameter by about so much a round, and 1 for the others",
         rule=default_or(positive()),
         kind=float,
-        otherwise=lambda config: 1.0 if config.server_step in ("mean", "momentum", "tracking") else 0.01,
+        otherwise=lambda config: 1.0 if config.server_step in _MOVING else 0.01,
     )
     server_momentum: float = _key(
         UNSAID,
@@ -362,6 +367,15 @@ class Keys:
         rule=default_or(at_least(0.0)),
         kind=float,
         otherwise=1e-3,
+    )
+    batch_growth: float = _key(
+        UNSAID,
+        "batches double after a round whose mean move varies over its slots by more than so much of its length; 0: they"
+        " do not grow; default: the algorithm's, else 0",
+        symbol="theta",
+        rule=default_or(at_least(0.0)),
+        kind=float,
+        otherwise=0.0,
     )
     rounds: int = _key(
         UNSAID,

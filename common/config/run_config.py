@@ -122,9 +122,9 @@ class RunConfig(Keys):
         return self.from_mapping(self.to_mapping() | {dashed(name): value for name, value in changes.items()})
 
     def fitted(self, dimension: int, space: Space | None = None) -> RunConfig:
-        """Return the config with a trajectory of at most n moves, and a radius that reaches other whole values.
+        """Return the config with at most n moves and n directions in a frame, and a radius that reaches whole values.
 
-        More moves are never independent, and slopes within the cell of an integer are 0. Raises ConfigError where the
+        More moves or directions are never independent, and slopes within the cell of an integer are 0. Raises ConfigError where the
         radius was given and is too small for an integer or a choice.
         """
         changes: dict[str, Any] = {}
@@ -140,6 +140,8 @@ class RunConfig(Keys):
                     ]
                 )
             changes["radius"] = least
+        if self.probe == "frame" and self.slopes_per_step > dimension:
+            changes["slopes_per_step"] = dimension
         return self.replace(**changes) if changes else self
 
     def check_dimension(self, dimension: int) -> None:
@@ -150,6 +152,10 @@ class RunConfig(Keys):
                     f"algorithm must be for n = {dimension:,} parameters, and {self.algorithm} is for at most"
                     f" {self.row.most_parameters} (zofedht is for any number)"
                 ]
+            )
+        if self.probe == "frame" and self.slopes_per_step > dimension:
+            raise ConfigError(
+                [f"slopes-per-step must be at most n = {dimension} for a frame, got {self.slopes_per_step}"]
             )
         if self.row.follows_trajectory and self.memory > dimension:
             raise ConfigError([f"memory must be at most n = {dimension}, the number of parameters, got {self.memory}"])
@@ -273,8 +279,7 @@ class RunConfig(Keys):
 
         Ten, or more where full evaluations of an F without samples would cost more than a tenth of the rounds.
         """
-        points = 2 * self.slopes_per_step if self.slope == "central" else self.slopes_per_step + 1
-        of_round = max(1, self.clients_per_round * self.local_steps * points)
+        of_round = max(1, self.clients_per_round * self.step_spec(step_size=0.0).evaluations(1))
         return max(_ROUNDS_BETWEEN, math.ceil(_ROUNDS_BETWEEN * self.num_clients / of_round))
 
     @property

@@ -73,13 +73,13 @@ class StepSpec:
     def evaluations(self, shard: int) -> int:
         """Return the evaluations of a slot, as the algorithm asks for them: all points of a step on all its samples.
 
-        Central slopes have two ends each, forward slopes of one step share w, and a gradient counts as three points:
-        its pass back costs about two passes forward (Kaplan et al. 2020, section 2.1). A measured step has its own two
-        ends more, and the first one the anchor; where it has no length, its beginning alone. Where slopes are
-        corrected at the anchor, the first step takes the whole shard, and each other one measures twice.
+        Central slopes have two ends each, forward and three-point slopes of one step share w, and a gradient counts as
+        three points: its pass back costs about two passes forward (Kaplan et al. 2020, section 2.1). A measured step
+        has its own two ends more, and the first one the anchor; where it has no length, its beginning alone. Where
+        slopes are corrected at the anchor, the first step takes the whole shard, and each other one measures twice.
         """
         q = self.slopes_per_step
-        points = {"central": 2 * q, "forward": q + 1, "gradient": 3}[self.slope]
+        points = {"central": 2 * q, "forward": q + 1, "three-point": 2 * q + 1, "gradient": 3}[self.slope]
         if self.correction == "anchor":
             return points * (shard + 2 * (self.local_steps - 1) * self.samples(shard))
         more = 0

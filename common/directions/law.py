@@ -16,7 +16,7 @@ import numpy as np
 
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.pool import drawn_candidates, pooled
-from zofedht.common.directions.probes import LAWS
+from zofedht.common.directions.probes import LAWS, framed
 from zofedht.common.random.source import Source
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix
@@ -59,6 +59,7 @@ class DirectionLaw:
     law: str = "isotropic"
     cone_angle: float = 1.35  # t
     pool_size: int = 1024  # S
+    slopes_per_step: int = 1  # q: so many make a frame
 
     @property
     def follows_basis(self) -> bool:
@@ -75,6 +76,8 @@ class DirectionLaw:
         """Draw ``steps`` directions as the rows of a (steps, n) array; ``chance`` is for the law ``either``."""
         draw = LAWS[self.probe]
         v = draw(source, steps, self.dimension)
+        if self.probe == "frame":
+            v = framed(v, self.slopes_per_step)
         if not self.follows_basis or self.basis is None:
             return v
         if self.law == "cone":

@@ -10,7 +10,7 @@ import numpy as np
 from zofedht.common.random.source import Source
 from zofedht.common.typing import Matrix
 
-__all__ = ["LAWS"]
+__all__ = ["LAWS", "framed"]
 
 
 def _gaussian(source: Source, rows: int, columns: int) -> Matrix:
@@ -30,9 +30,22 @@ def _sphere(source: Source, rows: int, columns: int) -> Matrix:
     return v
 
 
+def framed(v: Matrix, together: int) -> Matrix:
+    """Return the rows with those of each step, ``together`` at a time, orthogonal: a uniform frame of length sqrt(n).
+
+    There must be no more of them than n.
+    """
+    frames = []
+    for start in range(0, len(v), together):
+        columns, sides = np.linalg.qr(v[start : start + together].T)
+        frames.append((columns * np.sign(np.diag(sides))).T)
+    return math.sqrt(v.shape[1]) * np.concatenate(frames)
+
+
 LAWS: dict[str, Callable[[Source, int, int], Matrix]] = {
     "gaussian": _gaussian,
     "rademacher": _rademacher,
     "sphere": _sphere,
+    "frame": _sphere,
 }
 """Draws ``rows`` rows of ``columns`` numbers, by the name that the run config key ``probe`` takes."""

@@ -277,6 +277,7 @@ class Update:
     dtype: str = wired(one_of(WIRE_DTYPES), default="float64")  # that the move was rounded to
     draw_digest: str = ""  # digest of directions that everybody can draw, where a move is sent
     sketch: Vector | None = wired(shape=lambda _: (-1,), default=None)  # of the move, with the slopes: (SKETCH_SUMS,)
+    curvatures: Vector | None = wired(shape=lambda _: (-1,), default=None)  # v'Hv, where slopes take three points: (K,)
     examples: int = wired(layout="apart", default=0)  # rows of the shard
     evaluations: int = wired(at_least(0, 2**63 - 1), default=0, sent=True)  # that the algorithm asked for
     loss: float = wired(default=math.nan, sent=True)  # mean loss of all probes of the slot, which its steps lower

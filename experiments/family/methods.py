@@ -31,11 +31,16 @@ class Method:
 
 _PAPER: Mapping[str, Scalar] = {"step-schedule": "inverse-sqrt"}
 
-_SCALES = {"fedavg": 10.0}
+_SCALES = {"fedavg": 10.0, "hizoo": 10.0}
 """Rows whose best steps lie elsewhere: the steps of directions must be short for the sake of their number."""
 
+_KEYS: Mapping[str, Mapping[str, Scalar]] = {"fedzen": {"clients-per-round": 100}}
+"""What rows need beside their defaults."""
+
 _ROWS = [
-    Method(name, {"algorithm": name}, _SCALES.get(name, 1.0)) for name, row in ALGORITHMS.items() if not row.asks_points
+    Method(name, {"algorithm": name, **_KEYS.get(name, {})}, _SCALES.get(name, 1.0))
+    for name, row in ALGORITHMS.items()
+    if not row.asks_points
 ]
 
 METHODS = {

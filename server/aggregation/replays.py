@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zofedht.common.machine.blas import one_thread
-from zofedht.common.replay import Replay, agrees, replay
+from zofedht.common.replay import Replay, agrees, draw_digest, replay
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.means import slot_weight
 from zofedht.server.aggregation.screening import Failure
 
-__all__ = ["OTHER_DIRECTIONS", "Contribution", "Replays", "available_cores"]
+__all__ = ["OTHER_DIRECTIONS", "Contribution", "Replays", "available_cores", "draws_alike"]
 
 OTHER_DIRECTIONS = "its directions are not the server's: the slopes do not give the sums of its move"
 
@@ -31,6 +31,11 @@ class Contribution:
     move: Vector
     lengths: Vector | None = None  # mean of eta c, which the move was replayed from
     slot: int = -1  # one of those whose directions these are
+
+
+def draws_alike(update: Update) -> bool:
+    """Whether the client that answered draws the server's directions."""
+    return update.slopes is not None or update.draw_digest == draw_digest()
 
 
 class Replays:

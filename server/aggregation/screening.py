@@ -92,6 +92,8 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
         complaint = complaint or _not_finite("the sketch", update.sketch, (SKETCH_SUMS,))
     else:
         complaint = _not_finite("the move", update.move, broadcast.x.shape)
+    if complaint is None and broadcast.spec.slope == "three-point":
+        complaint = _not_finite("the curvatures", update.curvatures, (broadcast.spec.slopes,))
     if complaint is None and update.stiff is not None:
         complaint = _stiff_complaint(update.stiff, broadcast)
     if complaint is not None:

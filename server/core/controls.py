@@ -25,6 +25,7 @@ from zofedht.common.machine.blas import one_thread
 from zofedht.common.replay import projected
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
+from zofedht.server.aggregation.replays import draws_alike
 
 __all__ = ["Control", "control_of", "learnt_controls", "mean_control", "tracked_move"]
 
@@ -69,7 +70,8 @@ def learnt_controls(
     found: dict[str, list[Vector]] = {}
     with np.errstate(over="ignore", invalid="ignore"), one_thread():
         for update in updates:
-            assert update.move is not None
+            if update.move is None or not draws_alike(update):
+                continue
             broadcast = asked[update.slot]
             before = held.get(update.client, np.zeros(broadcast.dimension))
             found.setdefault(update.client, []).append(_estimate(before, update.move, broadcast, basis, config))

@@ -6,11 +6,14 @@ cone:      m <- b^K m + (1 - b^K) d, with d the mean move of the round and K its
            The source smooths c v in every step with b = .99; K steps are one move here (ConMeZO, Behric et al. 2025).
 diagonal:  h <- b h + (1 - b) g^2, with g = -d / (eta K q) the mean of c v, and h = 1 at first; the guide is h, at
            least the floor. The source takes g from the last step and has no floor (HiSo, Li et al. 2026).
+           Or h <- b h + (1-b) times what the curvatures v'Hv of a round tell of the Hessian's diagonal: with
+           v = u / sqrt(h) the mean of v'Hv (u^2 - 1) h / 2 (ZOHA, Ye et al. 2018), or of |v'Hv| u^2 h / 2 (HiZOO, Zhao
+           et al. 2025, whose public code multiplies probes by sqrt(h) where its text divides).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,10 +22,21 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.objective.stiff import stiff_guide
 from zofedht.common.typing import Matrix, Vector
-from zofedht.common.wire.messages import Update, rounded
+from zofedht.common.wire.messages import Broadcast, Update, rounded
+from zofedht.server.aggregation.replays import draws_alike
+from zofedht.server.core.second_order import directions_of
 from zofedht.server.core.state import ServerState
 
-__all__ = ["asks_stiff", "guide_of", "learn", "with_guide", "with_learnt_guide", "with_stiff_guide"]
+__all__ = [
+    "asks_stiff",
+    "guide_of",
+    "learn",
+    "mean_diagonal",
+    "with_curved_guide",
+    "with_guide",
+    "with_learnt_guide",
+    "with_stiff_guide",
+]
 
 
 def with_guide(state: ServerState, guide: Matrix, config: RunConfig) -> ServerState:
@@ -50,11 +64,55 @@ def with_learnt_guide(state: ServerState, mean: Vector, spec: StepSpec, config: 
 
     ``spec`` is how the round's steps were taken; where they had no length the state is as it was.
     """
-    if not config.row.learns_guide or spec.step_size == 0.0:
+    if config.row.learns not in ("moves", "squares") or spec.step_size == 0.0:
         return state
     following = replace(state, learnt=learn(state.learnt, mean, spec, config))
     guide = guide_of(following.learnt, config)
     return following if guide is None else with_guide(following, guide, config)
+
+
+def with_curved_guide(
+    state: ServerState,
+    updates: Sequence[Update],
+    asked: Mapping[int, Broadcast],
+    used: Matrix | None,
+    config: RunConfig,
+) -> ServerState:
+    """Return the next round's state with a diagonal learnt from the round's v'Hv, where the law learns one.
+
+    ``used`` is the guide of the round.
+    """
+    if not config.row.learns.startswith("curvature"):
+        return state
+    mean = mean_diagonal(updates, asked, used, sizes=config.row.learns == "curvature-sizes")
+    if mean is None or not np.all(np.isfinite(mean)):
+        return state
+    before = np.ones_like(mean) if state.learnt is None else state.learnt
+    following = replace(state, learnt=config.guide_decay * before + (1.0 - config.guide_decay) * mean)
+    guide = guide_of(following.learnt, config)
+    return following if guide is None else with_guide(following, guide, config)
+
+
+def mean_diagonal(
+    updates: Sequence[Update], asked: Mapping[int, Broadcast], used: Matrix | None, *, sizes: bool
+) -> Vector | None:
+    """Return the mean over all directions of a round of what each tells about the diagonal of the Hessian, (n,).
+
+    With v = u / sqrt(h): v'Hv (u^2 - 1) h / 2, whose mean is the diagonal for normal u; of ``sizes`` |v'Hv| u^2 h / 2.
+    """
+    total, count = None, 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for update in updates:
+            if update.curvatures is None or not draws_alike(update):
+                continue
+            broadcast = asked[update.slot]
+            h = np.ones(broadcast.dimension) if used is None else used[:, 0]
+            total = np.zeros(broadcast.dimension) if total is None else total
+            directions = (v for block in directions_of(broadcast, used) for v in block)
+            for v, found in zip(directions, update.curvatures, strict=True):
+                total += 0.5 * h * (abs(found) * v * v * h if sizes else found * (v * v * h - 1.0))
+            count += len(update.curvatures)
+    return None if total is None else total / count
 
 
 def learn(learnt: Vector | None, mean_move: Vector, spec: StepSpec, config: RunConfig) -> Vector | None:
@@ -63,13 +121,13 @@ def learn(learnt: Vector | None, mean_move: Vector, spec: StepSpec, config: RunC
     ``spec`` is how the round's steps were taken.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        match config.row.law:
-            case "cone":
+        match config.row.learns:
+            case "moves":
                 kept = config.guide_decay**spec.local_steps
                 after = (1.0 - kept) * mean_move
                 if learnt is not None:
                     after = kept * learnt + after
-            case "diagonal":
+            case "squares":
                 mean_slope = mean_move / (spec.step_size * spec.slopes)
                 before = np.ones_like(mean_move) if learnt is None else learnt
                 after = config.guide_decay * before + (1.0 - config.guide_decay) * mean_slope * mean_slope

@@ -32,9 +32,10 @@ from zofedht.server.aggregation.replays import Replays
 from zofedht.server.aggregation.screening import Failure, Skipped, diverged, screen, skipped_steps
 from zofedht.server.auto import Intervention
 from zofedht.server.core.controls import control_of, learnt_controls, tracked_move
-from zofedht.server.core.guide import asks_stiff, with_guide, with_learnt_guide, with_stiff_guide
+from zofedht.server.core.guide import asks_stiff, with_curved_guide, with_guide, with_learnt_guide, with_stiff_guide
 from zofedht.server.core.points import ask_points, mean_value, tell_values
 from zofedht.server.core.pool import Pool, advanced, learnt_chances, x_of
+from zofedht.server.core.second_order import curved_move, grown_batch
 from zofedht.server.core.selection import select
 from zofedht.server.core.server_step import Moments, server_step
 from zofedht.server.core.state import ServerState
@@ -85,6 +86,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         address=Address(config.seed, state.round, 0, direction_slot=0 if config.directions == "shared" else None),
         spec=config.step_spec(
             **auto.spec(state.auto, now),  # with eta_r
+            batch_size=state.batch or config.batch,
             subspace_weight=weight,
             subspace_gain=gain,
             shrink=config.shrink if shrinks else 1.0,
@@ -199,6 +201,13 @@ def _told(
         )
         if config.server_step == "tracking" and controls:
             mean = tracked_move(controls, next(iter(asked.values())))
+    curvature, one = state.curvature, next(iter(asked.values()))
+    if mean is not None and config.server_step in ("newton", "quasi-newton"):
+        mean, curvature = curved_move(curvature, state.x, mean, counted, one, state.basis, config)
+    batch = state.batch
+    if config.batch_growth and mean is not None:
+        told = [u.move for u in replays.with_moves(counted, asked, state.basis) if u.move is not None]
+        batch = grown_batch(one.spec.batch_size, told, config)
     x, move, moments = _moved(state, mean, config)  # line 21: x_{r+1} and Delta_r
     pool = state.pool
     if pool is not None and mean is not None:
@@ -216,13 +225,16 @@ def _told(
         auto=learnt.state,
         lengths=combined.medians,
         moments=moments,
+        curvature=curvature,
+        batch=batch,
         controls=controls,
         pool=pool if learnt.x is None or pool is None else Pool.at(learnt.x, config.pool_size),
     )
     following, changes = _remember(following, move if learnt.travels else None, config, replies)
     if mean is not None and learnt.travels:
-        following = with_learnt_guide(following, mean, next(iter(asked.values())).spec, config)
-    if following.pool is not None and config.row.learns_guide:
+        following = with_learnt_guide(following, mean, one.spec, config)
+        following = with_curved_guide(following, counted, asked, state.basis, config)
+    if following.pool is not None and config.row.learns == "chances":
         known, chances = learnt_chances(following.pool, counted, asked, state.basis)
         following = with_guide(replace(following, pool=known), chances, config)
     if asks_stiff(state, config):

@@ -9,6 +9,7 @@ With d the mean of the moves, r ``server-rate``, a ``server-momentum``, b ``serv
     yogi       the same, but v <- v - (1-b) d^2 sign(v - d^2)
     adagrad    the same, but v <- v + d^2
     tracking   x <- x + r d, with d along the mean of all clients' momenta (``controls``)
+    newton, quasi-newton  x <- x + r d, with d what they make of the mean of the moves (``second_order``)
     refined-adam  adam, but v <- b v + (1-b) m^2, with the new m
 
 m begins at 0 and v at t^2. Squares, roots and quotients are taken number by number.
@@ -51,7 +52,7 @@ def server_step(mean_move: Vector, moments: Moments, config: RunConfig) -> tuple
         config.server_rate, config.server_momentum, config.server_decay, config.server_floor
     )  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
-        if config.server_step in ("mean", "tracking"):
+        if config.server_step in ("mean", "tracking", "newton", "quasi-newton"):
             return (mean_move if rate == 1.0 else rate * mean_move), moments
         before = np.zeros_like(mean_move) if moments.mean is None else moments.mean
         if config.server_step == "momentum":

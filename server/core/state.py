@@ -19,6 +19,7 @@ from zofedht.common.wire.messages import NO_BASIS
 from zofedht.server.auto import AutoState, begin
 from zofedht.server.core.controls import Control
 from zofedht.server.core.pool import Pool
+from zofedht.server.core.second_order import Curvature
 from zofedht.server.core.server_step import Moments
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
 from zofedht.server.evaluation.incumbent import EvaluatedX, better_of
@@ -51,6 +52,8 @@ class ServerState:
     totals: Totals = field(default_factory=Totals)
     lengths: tuple[float, ...] = ()  # median lengths of moves in the latest rounds, in units of the step size
     learnt: Vector | None = None  # what a guide is made from, by the laws that learn one: (n,)
+    curvature: Curvature = field(default_factory=Curvature)  # what server steps of second order know
+    batch: int = 0  # samples of a step, where batches have grown; 0: as the config says
     controls: tuple[Control, ...] = ()  # estimates of clients' gradients, where the run makes any
     pool: Pool | None = None  # what x is made from, where directions are candidates of a pool
     search: Search | None = None  # of points, where the algorithm asks for evaluations

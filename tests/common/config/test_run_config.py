@@ -82,7 +82,9 @@ def test_an_unknown_key_comes_with_the_nearest_name(key: str, meant: str | None)
 def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
     keys = ("local_steps", "rounds", "slopes_per_step", "warm_up", "memory", "refresh", "evaluate_every")
     whole = dict.fromkeys(keys, " or default")
-    names = "radius cone_angle guide_decay guide_floor server_rate server_momentum server_decay server_floor"
+    names = (
+        "radius cone_angle guide_decay guide_floor server_rate server_momentum server_decay server_floor batch_growth"
+    )
     parts = dict.fromkeys(names.split(), " or default")
     words = ({"step_size": " or auto or default", "subspace_weight": " or auto or default"} | parts | whole).get(
         name, ""
@@ -130,7 +132,7 @@ def test_whole_floats_and_integers_stand_for_each_other() -> None:
         ("checkpoint_every", 0, "must be at least 1, got 0"),
         ("algorithm", "x", f"must be one of {', '.join(ALGORITHMS)}, got 'x'"),
         ("covariance", "tracy", "must be one of trace, paper, got 'tracy' (did you mean 'trace'?)"),
-        ("slope", "both", "must be one of default, central, forward, gradient, got 'both'"),
+        ("slope", "both", "must be one of default, central, forward, three-point, gradient, got 'both'"),
         ("init", "one", "must be one of auto, zeros, ones, random, got 'one' (did you mean 'ones'?)"),
     ],
 )

@@ -26,6 +26,7 @@ _OTHER: dict[str, Any] = {
     "kernel": "numpy", "radius": 1e-05, "step_size": 1e22,
     "step_schedule": "constant", "local_steps": 3, "batch_size": 0, "init": "ones", "num_clients": 100,
     "clients_per_round": 10, "sampling": "without-replacement", "weighting": "examples", "rounds": 0,
+    "batch_growth": 0.5,
     "server_step": "adam", "server_rate": 0.5, "server_momentum": 0.25, "server_decay": 0.75, "server_floor": 0.5,
     "aggregation": "median", "tolerate": 2,
     "privacy": "local", "clip": 0.5, "noise_multiplier": 1.25, "epsilon": 8.0, "delta": 1e-06, "least_samples": 70,
@@ -54,17 +55,16 @@ def test_toml_round_trip_keeps_every_key(tmp_path: Path) -> None:
     assert set(_OTHER) == set(fields)
     assert not any(_OTHER[name] == default for name, default in fields.items())
     assert _reread(RunConfig(), tmp_path) == RunConfig()
-    plain, masked = (
-        {"secure_aggregation": False, "correction": "none"},
-        {"correction": "none", "weighting": "uniform", "aggregation": "mean", "privacy": "none"},
-    )
+    each = {"correction": "none", "batch_growth": 0.0}
+    plain = {"secure_aggregation": False} | each
+    masked = {"weighting": "uniform", "aggregation": "mean", "privacy": "none"} | each
+    plain_step = {"server_step": "default", "server_rate": 1.0}
     apart: tuple[dict[str, Any], ...] = (
-        {"downlink": "x", "weighting": "uniform", "on_error": "drop-slot", "slope_scale": "none", "correction": "none"}
-        | plain,
-        {"wire_dtype": "float64", "aggregation": "mean", "privacy": "none", "epsilon": 0.0}
-        | {"server_step": "default", "server_rate": 1.0}
-        | plain,
-        {"wire_dtype": "float64", "epsilon": 0.0, "server_step": "default", "server_rate": 1.0} | masked,
+        {"downlink": "x", "weighting": "uniform", "on_error": "drop-slot", "slope_scale": "none"} | plain,
+        {"wire_dtype": "float64", "aggregation": "mean", "privacy": "none", "epsilon": 0.0} | plain_step | plain,
+        {"wire_dtype": "float64", "epsilon": 0.0} | plain_step | masked,
+        {"wire_dtype": "float64", "epsilon": 0.0, "secure_aggregation": False, "batch_size": 2}
+        | (plain_step | masked | {"correction": "control", "batch_growth": 0.5}),
     )
     for changes in apart:  # what does not go with another key's value
         config = RunConfig(**(_OTHER | changes))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.common.samples import MODEL_CASES, BlackBox, model, probe
-from zofedht.common.directions.slopes import ENDS
+from zofedht.common.directions.slopes import ENDS, probes
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
@@ -159,3 +159,18 @@ def test_a_black_box_that_gives_no_loss_is_refused(kind: str, bad: object) -> No
     box = _Function(1, lambda x: bad)  # type: ignore[arg-type, return-value]
     with pytest.raises(ObjectiveError, match="the objective"):
         probe(box, np.ones(1), np.ones(1), 1e-4, _ALL, kind)
+
+
+@pytest.mark.parametrize("black_box", [False, True])
+def test_three_points_give_the_curvature_of_a_quadratic(black_box: bool) -> None:
+    curvature = np.array([0.5, 1.0, 3.0, 8.0])
+    inner = QuadraticObjective(np.random.default_rng(0).standard_normal((9, 4)), curvature)
+    objective = BlackBox(inner) if black_box else inner
+    w, v = np.arange(4.0), np.random.default_rng(1).standard_normal((3, 4))
+    found = probes(objective, w, v, 1e-2, slice(None), "three-point")
+    central = probes(objective, w, v, 1e-2, slice(None), "central")
+    np.testing.assert_allclose(found.slopes, central.slopes, rtol=1e-9)
+    np.testing.assert_allclose(found.losses, central.losses, rtol=1e-9)
+    assert found.curvatures is not None
+    np.testing.assert_allclose(found.curvatures, (v**2) @ curvature, rtol=1e-7)
+    assert not isinstance(objective, BlackBox) or len(objective.points) == 7 + 6

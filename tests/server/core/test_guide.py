@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.helpers import quadratics, small
+from tests.helpers import broadcast, quadratics, reply, small
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
+from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.typing import Vector
-from zofedht.server.core.guide import guide_of, learn
+from zofedht.server.core.guide import guide_of, learn, mean_diagonal
+from zofedht.server.core.second_order import directions_of
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
 
@@ -89,3 +92,33 @@ def test_a_diagonal_that_learns_nothing_is_the_isotropic_row() -> None:
 def test_either_takes_a_weight_as_a_number() -> None:
     with pytest.raises(ConfigError, match="subspace-weight must be a number with sges, got 'auto'"):
         config("sges", subspace_weight="auto")
+
+
+@pytest.mark.parametrize("sizes", [False, True])
+def test_curvatures_tell_the_diagonal_of_the_hessian(sizes: bool) -> None:
+    """Five standard errors: for normal u the mean is H_ii, and of sizes H_ii + h_i tr(H/h) / 2, here for h != 1."""
+    bent, h = np.array([0.5, 1.0, 4.0]), np.array([[2.0], [0.5], [1.0]])
+    asked = broadcast(law="diagonal", local_steps=40_000, slope="three-point", basis_version=3, basis_digest="-")
+    v = np.concatenate(list(directions_of(asked, h)))
+    told = reply(asked, curvatures=(v * v) @ bent)
+    found = mean_diagonal([told], {0: asked}, h, sizes=sizes)
+    assert found is not None
+    wanted = bent + 0.5 * h[:, 0] * np.sum(bent / h[:, 0]) * sizes
+    each = 0.5 * ((v * v) @ bent)[:, None] * (v * v * h[:, 0] - (not sizes)) * h[:, 0]
+    assert np.all(np.abs(found - wanted) <= 5.0 * each.std(axis=0) / np.sqrt(len(v)))
+    assert mean_diagonal([reply(asked, curvatures=None)], {0: asked}, h, sizes=sizes) is None
+    assert mean_diagonal([replace(told, draw_digest="other")], {0: asked}, h, sizes=sizes) is None
+
+
+@pytest.mark.parametrize("algorithm", ["hizoo", "zoha"])
+@pytest.mark.parametrize("uplink", ["move", "slopes"])
+def test_a_run_learns_where_its_objective_bends(algorithm: str, uplink: str) -> None:
+    """The stiff half of the parameters gets the larger scales."""
+    bent = np.repeat([0.1, 10.0], 4)
+    clients = [QuadraticObjective(np.random.default_rng(i).standard_normal((5, 8)), bent) for i in range(4)]
+    keys = {"rounds": 60, "step_size": 1e-4, "guide_decay": 0.97, "slopes_per_step": 8, "guide_floor": 0.01}
+    state = run_in_process(config(algorithm, uplink=uplink, **keys), clients).state
+    assert state.basis is not None
+    assert state.basis[4:].min() > 1.5 * state.basis[:4].max()
+    if algorithm == "zoha":
+        np.testing.assert_allclose(state.basis[4:, 0], 10.0, rtol=0.5)

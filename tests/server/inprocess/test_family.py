@@ -27,7 +27,13 @@ SHORT = {"num-clients": 4, "clients-per-round": 3, "rounds": 7, "batch-size": 3,
 
 
 def config(name: str, **keys: Any) -> RunConfig:
-    return RunConfig.from_mapping(SHORT | {"algorithm": name}).replace(**keys)
+    return RunConfig.from_mapping(own(name)).replace(**keys)
+
+
+def own(name: str) -> dict[str, Any]:
+    """What a run of the row is given; newton steps need all clients."""
+    everybody = ALGORITHMS[name].defaults.get("server_step") == "newton"
+    return SHORT | {"algorithm": name} | ({"clients-per-round": 4} if everybody else {})
 
 
 def state(name: str, **keys: Any) -> ServerState:
@@ -42,13 +48,13 @@ def x(name: str, **keys: Any) -> Vector:
 def test_a_row_brings_its_defaults_and_what_is_named_wins(name: str) -> None:
     row = ALGORITHMS[name]
     assert {key: getattr(config(name), key) for key in row.defaults} == row.defaults
-    assert config(name, radius=0.25, local_steps=3).local_steps == 3
+    assert config(name, radius=0.25).radius == 0.25
     for key, value in row.defaults.items():
         said = config(name).to_mapping()[key.replace("_", "-")]
         assert said == "default", key
-        assert RunConfig.from_mapping(SHORT | row_keys(row.defaults) | {"algorithm": name})
+        assert RunConfig.from_mapping(own(name) | row_keys(row.defaults))
         assert value is not None
-    assert config(name).replace(algorithm="zofedavg-sgd") == config("zofedavg-sgd")
+    assert config(name).replace(algorithm="zofedavg-sgd", clients_per_round=3) == config("zofedavg-sgd")
 
 
 def row_keys(defaults: Any) -> dict[str, Any]:
@@ -90,7 +96,8 @@ def test_clients_follow_a_row_by_slopes_alone(name: str) -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_charges_what_its_steps_ask(name: str) -> None:
     one = config(name)
-    points = {"forward": one.slopes_per_step + 1, "central": 2 * one.slopes_per_step, "gradient": 3}[one.slope]
+    q = one.fitted(12).slopes_per_step
+    points = {"forward": q + 1, "central": 2 * q, "three-point": 2 * q + 1, "gradient": 3}[one.slope]
     batch = one.batch_size if ALGORITHMS[name].data == "minibatch" else 6
     asked = state(name, num_clients=1, clients_per_round=1).totals.evaluations
     samples = one.local_steps * batch
