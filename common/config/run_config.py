@@ -124,8 +124,8 @@ class RunConfig(Keys):
     def fitted(self, dimension: int, space: Space | None = None) -> RunConfig:
         """Return the config with at most n moves and n directions in a frame, and a radius that reaches whole values.
 
-        More moves or directions are never independent, and slopes within the cell of an integer are 0. Raises ConfigError where the
-        radius was given and is too small for an integer or a choice.
+        More moves or directions are never independent, and slopes within the cell of an integer are 0. Raises
+        ConfigError where the radius was given and is too small for an integer or a choice.
         """
         changes: dict[str, Any] = {}
         if self.row.follows_trajectory and self.memory > dimension:
