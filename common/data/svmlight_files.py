@@ -5,6 +5,7 @@ Lines are parsed at full speed first. Where that fails, the file is read again t
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,12 @@ import numpy as np
 from zofedht.common.choices import AUTO
 from zofedht.common.data.reading import RawRows, compact_csr, opened, unusable
 from zofedht.common.errors import DataError
+from zofedht.common.machine.memory import lacking, least_bytes
 
 __all__ = ["read_svmlight"]
 
+_LARGE = re.compile(rb"[ \t]([0-9]{8,20}):")  # an index that may be too large
+_HEAD = 2**20  # bytes that are looked at before the file is read
 _LONGEST = 20  # digits of an index; Python refuses to convert thousands of them
 
 
@@ -35,6 +39,7 @@ def read_svmlight(path: Path, n_features: int | None, indices: str = AUTO) -> Ra
         For an index beyond ``n_features`` or below the first, and, with its line, for a token that does not parse or
         indices out of order.
     """
+    _refuse_huge_index(path)
     from sklearn.datasets import load_svmlight_file  # takes a second: only where it is needed
 
     try:
@@ -56,6 +61,16 @@ def read_svmlight(path: Path, n_features: int | None, indices: str = AUTO) -> Ra
     matrix = compact_csr(features.data, features.indices - first, features.indptr, shape, path)
     notes = (f"indices count from {first}",)
     return RawRows(matrix, labels, indices=written, label="the first number of a line", notes=notes)
+
+
+def _refuse_huge_index(path: Path) -> None:
+    """Raise DataError for an index near the file's start that needs more memory than is free, before it is read."""
+    with opened(path) as file:
+        largest = max(map(int, _LARGE.findall(file.read(_HEAD))), default=0)
+    if largest <= np.iinfo(np.int32).max and (
+        text := lacking(least_bytes(largest), f"n = {largest:,} parameters, of as many columns,")
+    ):
+        raise DataError(f"data file '{path}': {text}; renumber the columns")
 
 
 def _is_number(cell: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -76,5 +78,28 @@ def test_an_index_of_two_billions_is_one_sentence(
     path.write_text("1 1:0.5 2000000000:1\n0 2:1\n1 1:1\n0 2:1\n1 1:1\n0 2:2\n")
     assert main(["run", "--out", str(tmp_path / "out"), "--set", f"dataset={path}", "num-clients=2"]) == 2
     said = capsys.readouterr().err.strip()
-    assert "n = 2,000,000,001 parameters, of 2,000,000,001 columns, take at least 64.0 GB of memory" in said
+    assert "n = 2,000,000,000 parameters, of as many columns, take at least 64.0 GB of memory" in said
     assert said.count("\n") == 0
+
+
+_SIZES = {
+    "an index": "dataset=hashed.svm",
+    "n": "objective=big:Big",
+    "a batch": "batch-size=1e10",
+}
+
+
+@pytest.mark.parametrize("what", _SIZES)
+def test_a_size_is_refused_before_heavy_libraries_are_loaded(tmp_path: Path, what: str) -> None:
+    """scikit-learn and SciPy take longer to load than the answer may take: a second."""
+    (tmp_path / "hashed.svm").write_text("1 1:0.5 2000000000:1\n0 2:1\n" * 4)
+    (tmp_path / "big.py").write_text(
+        "from zofedht import Objective\nclass Big(Objective):\n    dim = 10**15\n    def value(self, x, batch): return 0.0\n"
+    )
+    limited = "import zofedht.common.machine.memory as memory; memory.free_bytes = lambda: 10**10"
+    command = f"main(['run', '--out', 'out', '--set', '{_SIZES[what]}', 'num-clients=2', 'rounds=1'])"
+    script = f"import sys; {limited}; from zofedht.server.__main__ import main; print({command})"
+    script += "; print({'sklearn', 'scipy', 'numba', 'flwr'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "set()"]
+    assert done.stderr.count("\n") == 1
