@@ -69,7 +69,7 @@ class InProcessEngine:
         self._coordinator = coordinator
 
     def carry_round(self) -> None:
-        with told_when_overdue(self._config.round_timeout, self._coordinator.state.round):
+        with told_when_overdue(self._config.round_timeout, f"round {self._coordinator.state.round + 1}"):
             updates = self._carry(self._coordinator.ask(self._members))
             while again := self._coordinator.resend(updates) or self._coordinator.recheck(updates):
                 updates += self._carry(again)
@@ -91,7 +91,8 @@ class InProcessEngine:
             return {one.name: self._evaluate_one(one, x) for one in self._members if one.name not in done}
 
         config = self._config
-        return evaluate_clients(ask, max_retries=config.max_retries, on_error=config.on_error)
+        with told_when_overdue(config.round_timeout, "the evaluation of x by all clients"):
+            return evaluate_clients(ask, max_retries=config.max_retries, on_error=config.on_error)
 
     def _evaluate_one(self, member: Member, x: Vector) -> Answer:
         try:

@@ -16,14 +16,14 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def told_when_overdue(seconds: float, round_: int) -> Iterator[None]:
+def told_when_overdue(seconds: float, what: str) -> Iterator[None]:
     """Log a warning of where the calling thread is, once, if the block takes longer than round-timeout."""
     caller = threading.get_ident()
 
     def tell() -> None:
         place = user_place_of(sys._current_frames().get(caller)) or " (in the objective)"
         text = (
-            f"round {round_ + 1} has taken round-timeout = {seconds:g} seconds and still runs{place}: in one process"
+            f"{what} has taken round-timeout = {seconds:g} seconds and still runs{place}: in one process"
             " nothing ends an evaluation; interrupt the run and resume it, or let clients join by `serve`, which goes"
             " on without a client that hangs"
         )

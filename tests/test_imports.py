@@ -21,6 +21,7 @@ FLOWER_FACING = {
     "server/flower/answers.py",
     "server/flower/app.py",
     "server/flower/simulation.py",
+    "server/flower/living_pool.py",
     "server/flower/proxies.py",
     "server/grpc/transport.py",
     "server/grpc/roster.py",

@@ -15,6 +15,7 @@ from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.common.wire.start import decode_start
 from zofedht.server.evaluation.evaluate import Answer, Answered
 from zofedht.server.evaluation.start import Start
+from zofedht.server.flower.proxies import plainly
 from zofedht.server.flower.strategy import client_replies
 
 __all__ = ["answers_of", "start_of", "updates_of"]
@@ -46,7 +47,8 @@ def answers_of(names: Sequence[str], future: Future[EvaluateRes]) -> dict[str, A
         if len(told) != len(names):
             raise MessageError(f"answered for {len(told)} clients, asked were {len(names)}")
     except Exception as error:  # Flower's reader raises what it meets
-        return dict.fromkeys(names, error)
+        failure = error if isinstance(error, ZofedhtError) else ConnectionError(printable(plainly(error)))
+        return dict.fromkeys(names, failure)
     samples = iter([max(0, result.num_examples)])  # of the whole group: counted for the first that has an answer
     return {name: _metrics(metrics, samples) for name, metrics in zip(names, told, strict=True)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from abc import abstractmethod
 from concurrent.futures import Executor, Future
@@ -9,7 +10,14 @@ from concurrent.futures import Executor, Future
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes
 from flwr.server.client_proxy import ClientProxy
 
-__all__ = ["PromptProxy", "evaluate_later", "fit_later"]
+__all__ = ["PromptProxy", "evaluate_later", "fit_later", "plainly"]
+
+_FROM_FLOWER = re.compile(r"Message contains an Error \(reason: (.*)\)\. It originated during client-side", re.DOTALL)
+_MEANINGS = {
+    "OutOfMemory|memory pressure": "its process was ended since the memory of its machine ran out",
+    "ActorDied|ActorUnavailable|WorkerCrashed|NodeDied": "its process died: its code ended it or it was killed",
+    "GetTimeoutError|Message Unavailable": "no answer within the time of a round",
+}
 
 
 class PromptProxy(ClientProxy):
@@ -40,3 +48,10 @@ def evaluate_later(proxy: ClientProxy, ins: EvaluateIns, deadline: float, pool: 
     if isinstance(proxy, PromptProxy):
         return proxy.evaluate_later(ins, left())
     return pool.submit(lambda: proxy.evaluate(ins, timeout=left(), group_id=0))
+
+
+def plainly(error: BaseException) -> str:
+    """Return what an error says, without Flower's and Ray's words for what has become of a client."""
+    if not (found := _FROM_FLOWER.search(str(error))):
+        return str(error) or type(error).__name__
+    return next((meaning for words, meaning in _MEANINGS.items() if re.search(words, found[1])), found[1])

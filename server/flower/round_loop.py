@@ -23,6 +23,7 @@ from flwr.server.client_proxy import ClientProxy
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import MessageError, RoundError
+from zofedht.common.plain_text import printable
 from zofedht.common.shards import about_data, members_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.bundle import bundled
@@ -39,7 +40,7 @@ from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evalua
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
 from zofedht.server.flower.answers import answers_of, start_of, updates_of
-from zofedht.server.flower.proxies import evaluate_later, fit_later
+from zofedht.server.flower.proxies import evaluate_later, fit_later, plainly
 from zofedht.server.flower.strategy import (
     Asked,
     ZofedhtStrategy,
@@ -124,7 +125,7 @@ class FlowerRounds(Server):
         homes = self._wait_for_homes()
         if self._central:
             return Start(self._central.dim, self._central.starting_point(), about=about_data(self._config))
-        complaints: list[str] = []
+        complaints: dict[str, list[str]] = {}
         starts: dict[str, Start] = {}
         waiting = in_turn(list(homes))
         while waiting and not starts:
@@ -133,11 +134,12 @@ class FlowerRounds(Server):
             asked = {member.name: self._pool.submit(self._start_of, homes[member], member) for member in now}
             for name, future in asked.items():
                 if error := future.exception():  # whatever this one did, the others may do better
-                    complaints.append(f"client {name} could not say its starting point: {error}")
+                    complaints.setdefault(printable(plainly(error)), []).append(name)
                 else:
                     starts[name] = future.result()
         if not starts:
-            raise RoundError("; ".join(complaints))
+            told = (f"{_clients(who)} could not say the starting point: {why}" for why, who in complaints.items())
+            raise RoundError("; ".join(told))
         return agreed(starts)
 
     def attach(self, coordinator: Coordinator) -> None:
@@ -281,3 +283,7 @@ class FlowerRounds(Server):
 
 def _proxy(asked: Asked) -> ClientProxy:
     return asked.proxy
+
+
+def _clients(names: Sequence[str]) -> str:
+    return f"client{'s' if len(names) > 1 else ''} {', '.join(names)}"

@@ -49,21 +49,24 @@ def run_simulation(
         ) from error
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    logging.getLogger("flwr").setLevel(logging.WARNING)
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)  # what fails is in the history, each with one sentence
+    from zofedht.server.flower.living_pool import living_workers  # needs Ray
+
     results: list[Result] = []
 
     def server_fn(context: Context) -> ServerAppComponents:
         server = FlowerRounds(config, SimpleClientManager(), folder=folder, state=state, on_result=results.append)
         return components(server, config)
 
-    _run_simulation(
-        num_supernodes=nodes or min(config.num_clients, os.cpu_count() or 1),
-        exit_event=EventType.PYTHON_API_RUN_SIMULATION_LEAVE,
-        server_app=ServerApp(server_fn=server_fn),
-        client_app=client_app,
-        backend_config={
-            "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
-            "init_args": {"log_to_driver": False, "logging_level": "ERROR"},
-        },
-    )
+    with living_workers(config.round_timeout):
+        _run_simulation(
+            num_supernodes=nodes or min(config.num_clients, os.cpu_count() or 1),
+            exit_event=EventType.PYTHON_API_RUN_SIMULATION_LEAVE,
+            server_app=ServerApp(server_fn=server_fn),
+            client_app=client_app,
+            backend_config={
+                "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+                "init_args": {"log_to_driver": False, "logging_level": "ERROR"},
+            },
+        )
     return results[0]

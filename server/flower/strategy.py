@@ -30,7 +30,7 @@ from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.selection import in_order, in_turn
 from zofedht.server.evaluation.full_evaluation import Metrics
-from zofedht.server.flower.proxies import PromptProxy
+from zofedht.server.flower.proxies import PromptProxy, plainly
 
 __all__ = ["Asked", "ZofedhtStrategy", "by_node", "client_replies", "lost", "over_nodes", "question"]
 
@@ -223,5 +223,7 @@ def client_replies(result: FitRes, slots: int = 1) -> list[Update]:
 
 def lost(broadcast: Broadcast, error: BaseException) -> Failure:
     """Return the failure of a slot whose message was lost, or answered with an error."""
-    reason = printable(f"{type(error).__name__}: {error}".strip().rstrip(":"), _MOST_REASON)
+    said = plainly(error)
+    named = f"{type(error).__name__}: {said}" if said == str(error) else said  # Flower's own words have no name
+    reason = printable(named.strip().rstrip(":"), _MOST_REASON)
     return Failure(broadcast.round, broadcast.slot, broadcast.client, cause_of(error), reason)

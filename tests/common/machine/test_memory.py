@@ -94,7 +94,8 @@ def test_a_size_is_refused_before_heavy_libraries_are_loaded(tmp_path: Path, wha
     """scikit-learn and SciPy take longer to load than the answer may take: a second."""
     (tmp_path / "hashed.svm").write_text("1 1:0.5 2000000000:1\n0 2:1\n" * 4)
     (tmp_path / "big.py").write_text(
-        "from zofedht import Objective\nclass Big(Objective):\n    dim = 10**15\n    def value(self, x, batch): return 0.0\n"
+        "from zofedht import Objective\n"
+        "class Big(Objective):\n    dim = 10**15\n    def value(self, x, batch): return 0.0\n"
     )
     limited = "import zofedht.common.machine.memory as memory; memory.free_bytes = lambda: 10**10"
     command = f"main(['run', '--out', 'out', '--set', '{_SIZES[what]}', 'num-clients=2', 'rounds=1'])"

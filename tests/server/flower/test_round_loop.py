@@ -205,7 +205,7 @@ class Blind(Mute):
 @pytest.mark.parametrize(
     ("kind", "kind_of_error", "sentence"),
     [
-        (Mute, RoundError, "client 0 could not say its starting point"),
+        (Mute, RoundError, "clients 0, 1, 2, 3 could not say the starting point"),
         (Blind, ObjectiveError, "no client could evaluate the start: clients 0, 1, 2, 3"),
     ],
 )

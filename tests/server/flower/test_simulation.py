@@ -78,3 +78,39 @@ def test_failing_clients_end_in_one_sentence(
     assert last.startswith("zofedht-server: error: round 1 had fewer than min-replies = 1")
     assert "step 1: the objective raised RuntimeError: the valve is shut" in last
     assert "Traceback" not in done.stderr
+
+
+_KILLED = """
+import os
+import numpy as np
+from zofedht import Objective
+
+class Killed(Objective):
+    dim = 2
+    def __init__(self, shard):
+        self.index, self.calls = shard.index, 0
+    def value(self, x, batch):
+        self.calls += 1
+        if self.index == 1 and self.calls > 4:
+            os._exit(3)  # as a crash in compiled code ends a process
+        return float(np.sum((x - self.index) ** 2))
+"""
+
+
+def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
+    """Each costs its slots and one sentence, not the run: Ray prints a page for each."""
+    (tmp_path / "killed.py").write_text(_KILLED)
+    keys = "objective=killed:Killed num-clients=2 clients-per-round=2 sampling=without-replacement rounds=2"
+    keys += " local-steps=4 step-size=0.01 kernel=numpy max-retries=0"
+    command = [sys.executable, "-m", "zofedht.server", "run", "--engine", "simulation", "--out", "out", "--set"]
+    path = os.pathsep.join([str(ROOT), str(tmp_path)])
+    done = run_to_end([*command, *keys.split()], tmp_path, environment={"PYTHONPATH": path})
+    assert done.returncode == 0, done.stderr
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said
+    assert "raylet" not in said
+    assert len(said.splitlines()) < 25
+    rounds = [json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()]
+    reasons = {failure["client"]: failure["reason"] for row in rounds for failure in row["failures"]}
+    assert reasons["1"] == "its process died: its code ended it or it was killed"
+    assert all(row["replies"] for row in rounds)

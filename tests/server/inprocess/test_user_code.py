@@ -76,7 +76,8 @@ def test_a_module_that_ends_the_program_is_named(tmp_path: Path, monkeypatch: py
     assert not check("quits_at_once:Quits").ok
 
 
-def test_what_hangs_in_one_process_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("at", "what"), [(10, "round 1"), (1, "the evaluation of x by all clients")])
+def test_what_hangs_in_one_process_is_told(at: int, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told = threading.Event()
 
     class Told:
@@ -96,17 +97,17 @@ def test_what_hangs_in_one_process_is_told(capsys: pytest.CaptureFixture[str], m
     def hangs(x: Any) -> float:
         nonlocal calls
         calls += 1
-        assert calls != 10 or told.wait(PATIENCE)
+        assert calls != at or told.wait(PATIENCE)
         return _bowl(x)
 
     run(hangs, x0=[0.0], rounds=1, step_size=0.01, round_timeout=0.5)
-    assert "round 1 has taken round-timeout = 0.5 seconds and still runs" in log.text
+    assert f"{what} has taken round-timeout = 0.5 seconds and still runs" in log.text
     assert "in hangs)" in log.text
     assert "resume" in log.text
 
 
 def test_a_round_in_time_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with told_when_overdue(3600.0, 0):
+    with told_when_overdue(3600.0, "round 1"):
         pass
     assert capsys.readouterr().err == ""
 
