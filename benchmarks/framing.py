@@ -123,9 +123,8 @@ def counted(keys: dict[str, Any], dimension: int, clients: int, rounds: int, *, 
 
             ended: list[ZofedhtError] = []
             with redirect_stderr(io.StringIO()):  # the rounds are not to stand between the lines of the table
-                result, _ = serve(options, everything, report=report, listening=start_clients)
-        totals = result.state.totals
-        return Counted((totals.bytes_up, totals.bytes_down), proxy.traffic.take()[""])
+                summary = serve(options, everything, report=report, listening=start_clients)
+        return Counted((summary["bytes_up"], summary["bytes_down"]), proxy.traffic.take()[""])
 
 
 def _stay_joined(options: JoinOptions, port: int, tls: TlsFiles | None) -> None:

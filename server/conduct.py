@@ -158,8 +158,11 @@ def conduct(
     summary = {}
     if folder:
         summary = folder.finish(config, state, last, verdict)
-        write_settings(folder, state, verdict, summary)
-        write_report(folder)
+        try:
+            write_settings(folder, state, verdict, summary)
+            write_report(folder)
+        except DataError as error:  # x and its summary are kept: a full disk fails no run that is done
+            warnings.warn(str(error), stacklevel=2)
     return Result(state, summary, verdict, initial, last)
 
 

@@ -253,6 +253,7 @@ class RunFolder:
             "settings": state.settings_at(verdict.chosen.x),
             "last_settings": state.settings,
             "x_sha256": sha256_of_x(x),
+            "last_x_sha256": sha256_of_x(state.user_x),
             "engine": self._engine(),
             "config": config.to_mapping(),
         }

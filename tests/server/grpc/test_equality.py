@@ -27,9 +27,9 @@ LEFT_OUT = dict.fromkeys(("clients_per_round", "sampling", "memory", "kernel", "
 
 
 def in_process(objectives: Any = None, **keys: Any) -> str:
-    """Return the digest of the final x of the same config without any transport."""
+    """Return the digest of the last x of the same config without any transport."""
     config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
-    return sha256_of_x(run_in_process(config, objectives).x)
+    return sha256_of_x(run_in_process(config, objectives).state.user_x)
 
 
 def all_end_well(server: Process, clients: list[Process]) -> None:
@@ -43,7 +43,7 @@ def all_end_well(server: Process, clients: list[Process]) -> None:
 def test_tls_run_equals_in_process_bit_for_bit(secure_site: Site):
     server = secure_site.server()
     all_end_well(server, secure_site.clients())
-    assert secure_site.summary()["x_sha256"] == in_process()
+    assert secure_site.summary()["last_x_sha256"] == in_process()
     assert secure_site.failures() == []
     assert [row["round"] for row in secure_site.history()] == list(range(12))
 
@@ -52,7 +52,7 @@ def test_draws_with_replacement_equal_in_process_too(site: Site):
     keys = {"sampling": "with-replacement", "clients_per_round": 5, "weighting": "examples", "model": "mlp"}
     server = site.server(**keys, hidden_units=3)
     all_end_well(server, site.clients())
-    assert site.summary()["x_sha256"] == in_process(**keys, hidden_units=3)
+    assert site.summary()["last_x_sha256"] == in_process(**keys, hidden_units=3)
 
 
 def test_the_history_equals_that_in_process(site: Site):
@@ -67,6 +67,26 @@ def test_the_history_equals_that_in_process(site: Site):
     assert site.summary()["bytes_down"] == pytest.approx(result.state.totals.bytes_down, rel=0.02)
 
 
+def test_best_x_and_verdict_equal_those_in_process(site: Site, monkeypatch: pytest.MonkeyPatch):
+    keys = {"objective": "valve_to_judge:Starting", "step_size": 0.05, "evaluate_every": 2}
+    folder = site.folder / "device"
+    folder.mkdir()
+    (folder / "valve_to_judge.py").write_text(VALVE)
+    server = site.server(**keys)
+    options = ["--objective", "valve_to_judge:Starting", "--partition"]
+    all_end_well(server, [site.client(f"{i}", *options, f"{i}/3", folder=folder) for i in range(3)])
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
+    result = run_in_process(config)
+    monkeypatch.delitem(sys.modules, "valve_to_judge")
+    summary = site.summary()
+    assert summary["x_sha256"] == sha256_of_x(result.x)
+    assert {key: summary[key] for key in result.verdict.about()} == json.loads(json.dumps(result.verdict.about()))
+    assert summary["full_evaluations"] == result.state.totals.full_evaluations
+    assert (site.out / "report.html").exists()
+
+
 def test_the_server_needs_no_black_box(site: Site, monkeypatch: pytest.MonkeyPatch):
     keys = {"objective": "valve_of_plant:Starting", "step_size": 0.05}
     folder = site.folder / "device"
@@ -79,7 +99,7 @@ def test_the_server_needs_no_black_box(site: Site, monkeypatch: pytest.MonkeyPat
     monkeypatch.syspath_prepend(folder)
     objectives = [load_objective("valve_of_plant:Starting", Shard(f"c{i}", i, 3, seed=3)) for i in range(3)]
     monkeypatch.delitem(sys.modules, "valve_of_plant")
-    assert site.summary()["x_sha256"] == in_process(objectives, **keys)
+    assert site.summary()["last_x_sha256"] == in_process(objectives, **keys)
     assert not list(site.folder.glob("*.py"))  # the server's working folder: it could not have imported it
     assert site.summary()["final_train_loss"] < site.summary()["initial_train_loss"]
 
@@ -182,7 +202,7 @@ def test_own_csv_files_equal_in_process(site: Site, model: dict[str, Any]):
     all_end_well(server, [site.client(f"c{i}", "--data", file) for i, file in enumerate(files)])
     config = RunConfig.from_mapping(SMALL | {key.replace("_", "-"): value for key, value in keys.items()})
     objectives = [own_objective(config, own_rows(config, str(file))) for file in files]
-    assert site.summary()["x_sha256"] == in_process(objectives, **keys)
+    assert site.summary()["last_x_sha256"] == in_process(objectives, **keys)
 
 
 def test_partition_auto_deals_the_same_on_resume(site: Site):
@@ -206,7 +226,7 @@ def test_partition_auto_deals_the_same_on_resume(site: Site):
 def test_partitions_dealt_give_the_same_x_as_in_process(site: Site):
     server = site.server()
     all_end_well(server, [site.client(name) for name in ("ada", "bob", "eve")])
-    assert site.summary()["x_sha256"] == in_process()
+    assert site.summary()["last_x_sha256"] == in_process()
 
 
 def test_the_installed_commands_are_these(tmp_path: Path):

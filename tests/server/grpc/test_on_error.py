@@ -43,7 +43,7 @@ def test_skipped_steps_are_counted(site: Site, device: Path):
     assert f"lost            {lost['steps']} of {lost['of_steps']} steps; most often: the objective" in server.text
     assert "the objective raised RuntimeError (valve_on_device.py, line " in skipped[0]["reason"]
     assert any("steps skipped, the first, step " in client.text for client in clients)
-    assert site.summary()["x_sha256"] == in_process(**KEYS, on_error="skip-step")
+    assert site.summary()["last_x_sha256"] == in_process(**KEYS, on_error="skip-step")
 
 
 def test_stop_ends_a_resumable_run(site: Site, device: Path):
@@ -55,7 +55,7 @@ def test_stop_ends_a_resumable_run(site: Site, device: Path):
     server = site.server(resume=True, port=site.port, **(KEYS | {"on_error": "skip-step"}))
     assert server.ends() == 0, server.text
     assert [client.ends() for client in clients] == [0, 0, 0]
-    assert site.summary()["x_sha256"] == in_process(**KEYS, on_error="skip-step")
+    assert site.summary()["last_x_sha256"] == in_process(**KEYS, on_error="skip-step")
 
 
 def test_a_missing_evaluation_is_named_everywhere(site: Site, device: Path):
@@ -72,8 +72,8 @@ def test_a_missing_evaluation_is_named_everywhere(site: Site, device: Path):
     clients[2].says(r"x could not be evaluated on all samples: the objective raised TimeoutError: the plant is in m")
     assert [[one["client"] for one in row["unevaluated"]] for row in site.history()] == [[]] * 4 + [["c2"]]
     summary = site.summary()
-    assert summary["evaluated_clients"] == {"initial": 3, "final": 2}
-    assert summary["x_sha256"] == in_process(**keys)
+    assert summary["evaluated_clients"] == {"initial": 3, "last": 2}
+    assert summary["last_x_sha256"] == in_process(**keys)
 
 
 def test_one_local_step_runs_over_grpc(site: Site):

@@ -155,7 +155,7 @@ def test_clients_of_one_label_each_can_train(site: Site):
     assert "labels 1, 2; positive: 2" in server.text
     assert "read 20 rows, 1 columns, label 'label' (20 x 1)" in clients[0].text
     assert site.summary()["config"]["positive-labels"] == "2"
-    assert site.summary()["x_sha256"] == _in_process(files, positive_labels="2")
+    assert site.summary()["last_x_sha256"] == _in_process(files, positive_labels="2")
 
 
 def test_columns_in_another_order_are_matched_by_name(site: Site):
@@ -165,7 +165,7 @@ def test_columns_in_another_order_are_matched_by_name(site: Site):
     other = _own_rows(site, "other.csv", "Flow,label,heat", [(flow, label, heat) for heat, flow, label in rows])
     server = site.server("--min-clients", 2, **_TWO)
     all_end_well(server, [site.client("c0", "--data", one), site.client("c1", "--data", other)])
-    assert site.summary()["x_sha256"] == _in_process([one, one], positive_labels="1")
+    assert site.summary()["last_x_sha256"] == _in_process([one, one], positive_labels="1")
 
 
 def test_one_file_with_an_index_zero_counts_for_both(site: Site):
@@ -176,7 +176,7 @@ def test_one_file_with_an_index_zero_counts_for_both(site: Site):
     server = site.server("--min-clients", 2, **_TWO)
     all_end_well(server, [site.client(f"c{place}", "--data", file) for place, file in enumerate(files)])
     settled = {"svmlight_indices": "from-0", "features": "4", "positive_labels": "1"}
-    assert site.summary()["x_sha256"] == _in_process(files, **settled)
+    assert site.summary()["last_x_sha256"] == _in_process(files, **settled)
 
 
 def test_a_client_with_other_rows_is_refused_on_resume(site: Site):
@@ -259,7 +259,9 @@ def test_clients_standardize_by_their_common_sums(site: Site):
     all_end_well(server, [site.client("c0", "--data", one), site.client("c1", "--data", other)])
     settled = site.summary()["config"]["standardize-by"]
     assert settled == columns_text(sums_of(np.array(rows)[:, :2]))
-    assert site.summary()["x_sha256"] == _in_process([one, other], features="heat,flow", standardize_by=settled, **keys)
+    assert site.summary()["last_x_sha256"] == _in_process(
+        [one, other], features="heat,flow", standardize_by=settled, **keys
+    )
 
 
 @pytest.mark.parametrize("option", ["--only-sums", "--least-noise=1"])
