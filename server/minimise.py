@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +351,10 @@ def _config(
     if isinstance(objective, str):
         given["objective"] = objective
     if objectives is not None:
+        said = config.to_mapping() | given
+        with suppress(ConfigError):  # a wrong key is told below, with all others
+            if RunConfig.of_part(said).may_search(objectives[0].dim):
+                given["algorithm"] = AUTO
         row = ALGORITHMS.get(str(given.get("algorithm", config.algorithm)))
         steps = row is None or not row.asks_points  # an unknown name is refused below
         if steps and given.get("step-size", config.step_size) == UNSAID:

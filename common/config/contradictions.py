@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from zofedht.common.choices import AUTO, CLIENTS_HOLD_DATA, parse_transforms
 from zofedht.common.config.checking import Problem
-from zofedht.common.config.keys import Keys, Scalar, dashed
+from zofedht.common.config.keys import Scalar
 from zofedht.common.rules import MOST_DRAWN
 
 if TYPE_CHECKING:
     from zofedht.common.config.run_config import RunConfig
 
-__all__ = ["contradictions"]
+__all__ = ["KEYS_OF_STEPS", "contradictions"]
 
-_DEFAULTS = {dashed(field.name): field.default for field in fields(Keys)}
+KEYS_OF_STEPS = (
+    "covariance", "subspace-weight", "shrink", "memory", "refresh", "cone-angle", "guide-decay", "guide-floor", "slope",
+    "slopes-per-step", "slope-scale", "probe", "radius", "step-size", "step-schedule", "warm-up", "local-steps",
+    "clients-per-round", "sampling", "weighting", "aggregation", "tolerate", "server-step", "server-rate",
+    "server-momentum", "server-decay", "server-floor", "kernel", "uplink", "directions", "downlink", "wire-dtype",
+    "pool-size", "privacy", "epsilon", "least-samples", "secure-aggregation", "share-threshold",
+)  # fmt: skip
+"""Keys that say how local steps are taken, sent and averaged."""
 
 
 def contradictions(config: RunConfig) -> Iterator[Problem]:
@@ -160,27 +166,14 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
         yield from _of_auto_weight(config)
 
 
-_OF_STEPS = (
-    "covariance", "subspace-weight", "shrink", "memory", "refresh", "cone-angle", "guide-decay", "guide-floor", "slope",
-    "slopes-per-step", "slope-scale", "probe", "radius", "step-size", "step-schedule", "warm-up", "local-steps",
-    "clients-per-round", "sampling", "weighting", "aggregation", "tolerate", "server-step", "server-rate",
-    "server-momentum", "server-decay", "server-floor", "kernel", "uplink", "directions", "downlink", "wire-dtype",
-    "pool-size", "privacy", "epsilon", "least-samples", "secure-aggregation", "share-threshold",
-)  # fmt: skip
-"""Keys that say how local steps are taken, sent and averaged."""
-
-
 def _of_points(config: RunConfig) -> Iterator[Problem]:
     """Yield a problem for each key that was set and is about steps, which the algorithm takes none of."""
-    said = config.to_mapping()
-    for key in _OF_STEPS:
-        default = _DEFAULTS[key]
-        if said[key] != default:
-            yield Problem(
-                key,
-                f"{key} must not be set for algorithm {config.algorithm}, which asks clients for evaluations and for no"
-                f" steps, got {said[key]!r} (leave it out, or choose another algorithm)",
-            )
+    for key in config.keys_of_steps:
+        yield Problem(
+            key,
+            f"{key} must not be set for algorithm {config.algorithm}, which asks clients for evaluations and for no"
+            f" steps, got {config.to_mapping()[key]!r} (leave it out, or choose another algorithm)",
+        )
     if config.rounds == 0 and config.budget == 0:
         yield _endless()
 

@@ -142,7 +142,13 @@ class Keys:
         rule=space_rows(),
     )
     # algorithm
-    algorithm: str = _key("zofedht", "row of the algorithm table", rule=one_of(ALGORITHMS))
+    algorithm: str = _key(
+        UNSAID,
+        "row of the algorithm table; default: zofedht, but auto for an objective of your own with at most 50"
+        " parameters, unless a key of local steps is set",
+        rule=one_of((UNSAID, *ALGORITHMS)),
+        otherwise="zofedht",
+    )
     covariance: str = _key(
         "trace",
         "gain s of the subspace: trace (n/tau') or paper (1)",
@@ -379,12 +385,13 @@ class Keys:
     )
     rounds: int = _key(
         UNSAID,
-        "rounds to run; 0: until the budget is spent; default: 100, or 0 for cma-es, lbfgs and auto with a budget",
+        "rounds to run; 0: until the budget is spent; default: 100; for cma-es, lbfgs and auto 1000, or 0 with a"
+        " budget",
         symbol="R",
         unit="rounds",
         rule=default_or(at_least(0)),
         kind=int,
-        otherwise=lambda config: 0 if config.asks_points and config.budget else 100,
+        otherwise=lambda config: (0 if config.budget else 1000) if config.asks_points else 100,
     )
     budget: int = _key(
         0,

@@ -17,7 +17,7 @@ from typing import Any
 from zofedht.common.algorithms import ALGORITHMS, Algorithm
 from zofedht.common.choices import AUTO, CLIENTS_HOLD_DATA, UNSAID
 from zofedht.common.config.checking import checked
-from zofedht.common.config.contradictions import contradictions
+from zofedht.common.config.contradictions import KEYS_OF_STEPS, contradictions
 from zofedht.common.config.keys import Keys, Scalar, dashed
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import ConfigError
@@ -34,7 +34,14 @@ _PAPER_STEP = 1.0
 """The first step size of a built-in model, unless given: the paper's."""
 
 
+_FEW_PARAMETERS = 50
+"""Up to which evaluations are the default for an objective of one's own."""
+
+_FEW_ANSWERS = 12
+"""Of a round that asks for evaluations: 6 candidates of 3 parameters at 2 clients."""
+
 _FIELDS = dataclasses.fields(Keys)
+_DEFAULTS = {dashed(field.name): field.default for field in _FIELDS}
 
 _TASK_KEYS = (
     "dataset", "data-dir", "train-rows", "positive-labels", "label-column", "features", "csv-header",
@@ -124,9 +131,12 @@ class RunConfig(Keys):
     def fitted(self, dimension: int, space: Space | None = None) -> RunConfig:
         """Return the config with at most n moves and n directions in a frame, and a radius that reaches whole values.
 
+        An algorithm that was not said is auto for a few parameters of somebody's own objective.
         More moves or directions are never independent, and slopes within the cell of an integer are 0. Raises
         ConfigError where the radius was given and is too small for an integer or a choice.
         """
+        if self.objective and self.may_search(dimension):
+            return self.replace(algorithm=AUTO)
         changes: dict[str, Any] = {}
         if self.row.follows_trajectory and self.memory > dimension:
             changes["memory"] = dimension
@@ -169,6 +179,16 @@ class RunConfig(Keys):
     def asks_points(self) -> bool:
         """Whether slots evaluate F at points, in the place of local steps."""
         return self.algorithm in ALGORITHMS and self.row.asks_points
+
+    @property
+    def keys_of_steps(self) -> list[str]:
+        """The keys of local steps that were set."""
+        return [key for key in KEYS_OF_STEPS if self.to_mapping()[key] != _DEFAULTS[key]]
+
+    def may_search(self, dimension: int) -> bool:
+        """Whether an objective of somebody's own with n parameters is searched by evaluations: nothing else is said."""
+        unsaid = self.to_mapping()["algorithm"] == UNSAID
+        return unsaid and dimension <= _FEW_PARAMETERS and not self.keys_of_steps
 
     @property
     def most_slots(self) -> int:
@@ -280,6 +300,8 @@ class RunConfig(Keys):
         Ten, or more where full evaluations of an F without samples would cost more than a tenth of the rounds.
         """
         of_round = max(1, self.clients_per_round * self.step_spec(step_size=0.0).evaluations(1))
+        if self.asks_points:
+            of_round = _FEW_ANSWERS
         return max(_ROUNDS_BETWEEN, math.ceil(_ROUNDS_BETWEEN * self.num_clients / of_round))
 
     @property

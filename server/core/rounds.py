@@ -157,10 +157,17 @@ def _told_values(
     state: ServerState, updates: Sequence[Update], asked: Mapping[int, Broadcast], config: RunConfig
 ) -> tuple[ServerState | None, Outcome]:
     usable, failures = screen(updates, asked)
-    if len(usable) < min(config.min_replies, len(asked)):
+    assert state.search is not None
+    if state.search.empty >= config.max_retries:  # no answer for so many rounds: then there must be one
+        lost = [u for u in usable if u.values is not None and np.all(np.isnan(u.values))]
+        if len(lost) == len(usable):
+            usable, failures = (
+                [],
+                [*failures, *(Failure(u.round, u.slot, u.client, u.cause or "raised", u.reason) for u in lost)],
+            )
+    if not usable or len(usable) < min(config.min_replies, len(asked)):
         return None, Outcome(len(usable), tuple(failures))
     following = tell_values(state, config, usable)
-    assert state.search is not None
     assert following.search is not None
     change = Intervention("method", state.search.doing, following.search.doing, "")
     if change.before != change.after:

@@ -84,6 +84,7 @@ class Search:
     look: Look | None = None  # of auto
     restarts: int = 0  # of cma-es after a descent
     answers: int = 0  # asked for so far
+    empty: int = 0  # batches in a row of which every answer was lost
 
     @property
     def over(self) -> bool:
@@ -150,7 +151,9 @@ def tell(problem: Problem, search: Search, tables: Sequence[Matrix], left: Left)
     """
     with one_thread(), np.errstate(invalid="ignore"):
         tables = [np.where(np.abs(table) <= _LARGEST, table, np.nan) for table in tables]
-        search = replace(search, answers=search.answers + sum(table.size for table in tables))
+        empty = search.empty + 1 if all(np.all(np.isnan(table)) for table in tables) else 0
+        answers = search.answers + sum(table.size for table in tables)
+        search = replace(search, answers=answers, empty=empty)
         match search.phase:
             case "repeats":
                 look = seen_twice(tables)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.records.words import number, verdict_text
@@ -33,7 +32,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         *_changes(summary["interventions"]),
         *_others(summary["fallbacks"]),
         *_outliers(summary["outliers"], summary["config"]),
-        *_lost(summary["lost"], summary["config"]),
+        *_lost(summary["lost"], summary["config"], points=bool(summary["search"])),
         *_bounds(summary["at_bounds"]),
         *_privacy(summary["privacy"]),
         *_masks(summary["slope_rounding"]),
@@ -83,7 +82,7 @@ def _advice(summary: Mapping[str, Any]) -> list[str]:
     if before is None or (after is not None and after <= before):  # JSON has no NaN: it is None
         return []
     last, config = f"{'':16}it rose to {number(after)} in the end", RunConfig.from_mapping(summary["config"])
-    if config.asks_points:
+    if summary["search"]:
         return [f"{last}: no candidate was better; more rounds, or a larger batch-size, may help"]
     if config.step_is_auto:
         return [f"{last}: a larger radius where evaluations are noisy, or step-size as a number, may help"]
@@ -117,9 +116,8 @@ def _outliers(clients: Mapping[str, Mapping[str, float]], config: Mapping[str, A
     return [f"{'outliers' if place == 0 else '':15} {text}" for place, text in enumerate(shown)]
 
 
-def _lost(lost: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
+def _lost(lost: Mapping[str, Any], config: Mapping[str, Any], *, points: bool) -> list[str]:
     """Return the lost slots and steps, the most frequent reason, and a hint."""
-    points = ALGORITHMS[config["algorithm"]].asks_points
     words = {"slots": "slots", "steps": "values" if points else "steps"}
     counts = [(lost[key], lost[f"of_{key}"], what) for key, what in words.items()]
     shown = [f"{some:,} of {asked:,} {what}" for some, asked, what in counts if some]

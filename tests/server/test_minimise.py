@@ -22,6 +22,10 @@ from zofedht.server.inprocess import run_in_process
 TARGET = np.array([3.0, -1.0, 0.5])
 
 
+STEPS: dict[str, Any] = {"algorithm": "zofedht"}
+"""Local steps, for an objective that would be searched by evaluations."""
+
+
 def bowl(x: Any) -> float:
     return float(np.sum((x - TARGET) ** 2))
 
@@ -157,11 +161,11 @@ def test_diverging_steps_leave_x_finite() -> None:
     ],
 )
 def test_an_unfinished_search_is_no_success(clients: int, limits: dict[str, int], way_out: str) -> None:
-    result = run([bowl] * clients, x0=np.zeros(3), **limits)
+    result = run([bowl] * clients, x0=np.zeros(3), **STEPS, **limits)
     assert (result.success, result.status) == (False, 1)
     assert re.match(r"the search for a step \(step_size = auto\) took the whole run, " + way_out, result.message)
     np.testing.assert_array_equal(result.x, np.zeros(3))
-    assert run([bowl] * clients, x0=np.zeros(3), **{key: 10 * limit for key, limit in limits.items()}).success
+    assert run([bowl] * clients, x0=np.zeros(3), **STEPS, **{key: 10 * limit for key, limit in limits.items()}).success
 
 
 def test_a_risen_loss_names_the_measured_step() -> None:
@@ -171,7 +175,7 @@ def test_a_risen_loss_names_the_measured_step() -> None:
         calls.append(x)
         return bowl(x) + 100.0 * (len(calls) > 2000 and bool(np.any(x)))
 
-    result = run(worn, x0=np.zeros(3), rounds=30)
+    result = run(worn, x0=np.zeros(3), rounds=30, **STEPS)
     assert not result.success
     np.testing.assert_array_equal(result.x, np.zeros(3))
     found = re.match(
@@ -189,7 +193,7 @@ def test_a_failure_in_round_0_returns_the_start() -> None:
             raise RuntimeError("the plant is shut")
         return 1.0
 
-    result = run(fragile, x0=np.zeros(3))
+    result = run(fragile, x0=np.zeros(3), **STEPS)
     assert not result.success
     assert "the objective raised RuntimeError: the plant is shut (test_minimise.py, line " in result.message
     np.testing.assert_array_equal(result.x, np.zeros(3))
@@ -280,7 +284,7 @@ def test_without_slopes_the_message_names_a_larger_radius() -> None:
     def stairs(x: Vector) -> float:
         return float(np.sum(np.abs(0.1 * np.round(10.0 * x) - 3.0)))
 
-    result = run(stairs, np.zeros(3), rounds=200)
+    result = run(stairs, np.zeros(3), rounds=200, **STEPS)
     assert not result.success
     flat = r"the loss is still 9: the function does not change within the radius \(0\.0001\) of the start; "
     found = re.match(flat + r"try radius = (\S+), where \d of 8 slopes are not 0", result.message)
@@ -317,7 +321,7 @@ def test_noise_is_told_with_a_better_radius(seed: int) -> None:
     def noisy(x: Vector) -> float:
         return bowl(x) + 0.1 * float(rng.standard_normal())
 
-    blurred = run(noisy, np.zeros(3), rounds=60)
+    blurred = run(noisy, np.zeros(3), rounds=60, **STEPS)
     assert "; evaluations of the same x differ, here by " in blurred.message
     better = float(blurred.message.split("try radius = ")[1].split(",")[0])
     clear = run(noisy, np.zeros(3), rounds=60, radius=better)
@@ -327,7 +331,7 @@ def test_noise_is_told_with_a_better_radius(seed: int) -> None:
 
 def test_differences_between_batches_and_clients_are_no_noise() -> None:
     rows = np.random.default_rng(0).standard_normal((30, 3))
-    result = run(lambda x, batch: float(np.mean((x - rows[batch]) ** 2)), np.zeros(3), samples=30, rounds=20)
+    result = run(lambda x, batch: float(np.mean((x - rows[batch]) ** 2)), np.zeros(3), samples=30, rounds=20, **STEPS)
     assert result.message == "all 20 rounds are done"
 
 

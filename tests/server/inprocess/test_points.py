@@ -12,7 +12,7 @@ import pytest
 
 from tests.helpers import killed_and_resumed, quadratics, searches
 from zofedht import Integer, Real, load_run, run
-from zofedht.common.config.run_config import dashed
+from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
@@ -20,6 +20,7 @@ from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.messages import MOST_POINTS
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.inprocess import run_in_process
+from zofedht.server.records.checkpoint import read_checkpoint
 from zofedht.server.records.run_folder import RunFolder
 
 CENTRES = np.random.default_rng(0).normal(1.0, 0.3, (5, 4))
@@ -43,7 +44,7 @@ def test_it_finds_the_optimum_of_the_mean() -> None:
 
 def test_rounds_end_it_too() -> None:
     assert search(rounds=7).nit == 7
-    assert search(budget=0).nit == 100
+    assert search(budget=0).nit == 1000
 
 
 def test_bounds_and_scale_are_kept() -> None:
@@ -258,3 +259,67 @@ def test_whole_numbers_are_searched_and_have_no_slopes() -> None:
     assert found.settings["valve"] == pytest.approx(0.25, abs=1e-3)
     with pytest.raises(ConfigError, match="must not be lbfgs where parameters are integers"):
         run([site] * 2, parameters=parameters, algorithm="lbfgs", budget=1500)
+
+
+def test_a_search_without_any_answer_ends_in_time() -> None:
+    def shut(x: Vector) -> float:
+        if np.any(x):
+            raise RuntimeError("the plant is shut")
+        return 1.0
+
+    found = run(shut, x0=np.zeros(3), algorithm="cma-es", max_retries=2)
+    assert not found.success
+    assert found.nit == 2
+    assert "the plant is shut" in found.message
+    np.testing.assert_array_equal(found.x, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, "auto"),
+        ({"local_steps": 5}, "zofedht"),
+        ({"algorithm": "zofedavg-sgd"}, "zofedavg-sgd"),
+        ({"n": 51}, "zofedht"),
+    ],
+)
+def test_few_parameters_are_searched_unless_steps_are_wanted(
+    keys: dict[str, Any], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In Python as well as for an objective that a config names."""
+    n = keys.pop("n", 3)
+    (tmp_path / f"bowl_of_{n}.py").write_text(BOWL.format(n=n))
+    monkeypatch.syspath_prepend(tmp_path)
+    states = [run_in_process(RunConfig().replace(objective=f"bowl_of_{n}:Bowl", rounds=2, num_clients=2, **keys)).state]
+    run([lambda x: float(x @ x)] * 2, x0=np.ones(n), rounds=2, out=tmp_path / "run", **keys)
+    states.append(read_checkpoint(max((tmp_path / "run" / "checkpoints").iterdir()))[0])
+    for state in states:
+        assert (state.search is not None) == (expected == "auto")
+        assert state.search is None or state.search.method == "auto"
+
+
+BOWL = """
+import numpy as np
+from zofedht import Objective
+
+class Bowl(Objective):
+    dim = {n}
+    def __init__(self, shard):
+        pass
+    def value(self, x, batch):
+        return float(np.sum((x - 1.0) ** 2))
+"""
+
+
+def test_what_was_not_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bowl_to_tell.py").write_text(BOWL.format(n=3))
+    monkeypatch.syspath_prepend(tmp_path)
+    rows: list[RoundRecord] = []
+    config = RunConfig().replace(objective="bowl_to_tell:Bowl", rounds=4, num_clients=2)
+    run_in_process(config, observers=[lambda _, row: rows.append(row)])
+    assert rows[0].interventions[0] == {
+        "what": "algorithm",
+        "before": "zofedht",
+        "after": "auto",
+        "why": "your objective has 3 parameters, and no key of local steps is set (zofedht takes steps)",
+    }

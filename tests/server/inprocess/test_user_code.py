@@ -134,9 +134,9 @@ def test_lost_slots_are_in_the_result() -> None:
     def failing(x: Any) -> float:
         return float("nan") if x[0] > 1.0 else _bowl(x)
 
-    result = run(failing, x0=[0.0, 0.0], rounds=20)
+    result = run(failing, x0=[0.0, 0.0], rounds=20, algorithm="zofedht")
     assert result.lost["slots"] == sum(len(row["failures"]) for row in result.records) > 0
-    skipped = run(failing, x0=[0.0, 0.0], rounds=20, on_error="skip-step")
+    skipped = run(failing, x0=[0.0, 0.0], rounds=20, algorithm="zofedht", on_error="skip-step")
     assert skipped.lost["steps"] == sum(part["steps"] for row in skipped.records for part in row["skipped"]) > 0
     assert "steps were skipped" in skipped.message
 
