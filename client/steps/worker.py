@@ -187,6 +187,8 @@ class Worker:
         if first is not None and broadcast.spec.on_error == "stop":
             return _answer(broadcast, "stopped", first.cause or "raised", first.reason)
         values = np.array([answer.value for answer in answers])
+        with np.errstate(over="ignore"):
+            loss = float(np.mean(values[~np.isnan(values)])) if len(lost) < len(values) else math.nan
         return Update(
             round=broadcast.round,
             slot=broadcast.slot,
@@ -194,7 +196,7 @@ class Worker:
             values=values,
             examples=shard,
             evaluations=broadcast.evaluations(shard),
-            loss=float(np.mean(values[~np.isnan(values)])) if len(lost) < len(values) else math.nan,
+            loss=loss,
             cause=None if first is None else first.cause,
             reason="" if first is None else first.reason,
             skipped=len(lost),
