@@ -202,7 +202,7 @@ def _evaluated_start(engine: Engine, state: ServerState) -> FullEvaluation:
 
 def _changes(config: RunConfig, fitted: RunConfig, dimension: int) -> list[Intervention]:
     why = {
-        "algorithm": f"your objective has {dimension} parameters, and no key of local steps is set (zofedht takes steps)",
+        "algorithm": f"there are {dimension} parameters, and no key of local steps is set (zofedht takes steps)",
         "memory": f"there are {dimension} parameters, and no more moves can be independent",
         "radius": "slopes within a step of an integer or a choice are 0",
     }

@@ -116,8 +116,9 @@ def run(
     show_progress : bool
         Whether to show the progress on standard error.
     **options
-        Run config keys with underscores, such as ``rounds=200`` and ``step_size=0.1``. By default the step size of a
-        black box is "auto", num_clients is the length of the sequence, and clients are drawn without replacement.
+        Run config keys with underscores, such as ``rounds=200`` and ``step_size=0.1``. By default num_clients is the
+        length of the sequence. At most 50 parameters are searched by evaluations (algorithm "auto"), unless a key of
+        local steps is given; else the step size is "auto", and clients are drawn without replacement.
         ``dataset`` may be a pandas DataFrame, whose columns are taken by name, or a pair (X, y).
 
     Returns

@@ -20,13 +20,25 @@ KEYS_OF_STEPS = (
     "slopes-per-step", "slope-scale", "probe", "radius", "step-size", "step-schedule", "warm-up", "local-steps",
     "clients-per-round", "sampling", "weighting", "aggregation", "tolerate", "server-step", "server-rate",
     "server-momentum", "server-decay", "server-floor", "kernel", "uplink", "directions", "downlink", "wire-dtype",
-    "pool-size", "privacy", "epsilon", "least-samples", "secure-aggregation", "share-threshold",
+    "pool-size", "correction", "privacy", "epsilon", "least-samples", "secure-aggregation", "share-threshold",
 )  # fmt: skip
 """Keys that say how local steps are taken, sent and averaged."""
 
 
 def contradictions(config: RunConfig) -> Iterator[Problem]:
     """Yield a problem for each rule between keys that the config breaks."""
+    if config.parameters and not config.objective:
+        yield Problem(
+            "parameters",
+            "parameters must be those of an objective of your own, got some for a built-in model; set objective to"
+            " module:function",
+        )
+    if config.rounds == 0 and config.budget == 0:
+        yield Problem(
+            "rounds",
+            "rounds must be at least 1 when there is no budget, got 0 (or set budget to a number of evaluations)",
+        )
+    yield from _of_columns(config)
     if config.asks_points:
         yield from _of_points(config)
         return
@@ -65,12 +77,6 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
     if config.uplink not in config.row.uplinks:
         allowed = " or ".join(config.row.uplinks)
         yield Problem("uplink", f"uplink must be {allowed} with {config.algorithm}, got {config.uplink!r}")
-    if config.parameters and not config.objective:
-        yield Problem(
-            "parameters",
-            "parameters must be those of an objective of your own, got some for a built-in model; set objective to"
-            " module:function",
-        )
     if config.min_replies > config.clients_per_round:
         yield Problem(
             "min-replies",
@@ -83,8 +89,6 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
             f"batch-size times local-steps must be at most {MOST_DRAWN:,} samples of a slot, got {spec.batch_size:,} x"
             f" {spec.local_steps:,} (batch-size = 0 takes the whole shard in each step)",
         )
-    if config.rounds == 0 and config.budget == 0:
-        yield _endless()
     if config.slope_scale == "spread" and config.slopes_per_step < 2:
         yield Problem(
             "slopes-per-step",
@@ -154,7 +158,6 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
             "aggregation": ("mean", "a false move would stay in the estimates"),
         }
         yield from _other_values(config, which, each)
-    yield from _of_columns(config)
     if config.aggregation != "mean":
         yield from _of_aggregation(config)
     yield from _of_privacy(config)
@@ -174,15 +177,6 @@ def _of_points(config: RunConfig) -> Iterator[Problem]:
             f"{key} must not be set for algorithm {config.algorithm}, which asks clients for evaluations and for no"
             f" steps, got {config.to_mapping()[key]!r} (leave it out, or choose another algorithm)",
         )
-    if config.rounds == 0 and config.budget == 0:
-        yield _endless()
-
-
-def _endless() -> Problem:
-    return Problem(
-        "rounds",
-        "rounds must be at least 1 when there is no budget, got 0 (or set budget to a number of evaluations)",
-    )
 
 
 def _of_columns(config: RunConfig) -> Iterator[Problem]:

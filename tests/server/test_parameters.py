@@ -172,7 +172,8 @@ def test_run_searches_integers_and_choices(algorithm: str, tmp_path: Path) -> No
 def test_slopes_reach_half_a_step() -> None:
     """Where nobody says a radius the run takes one; a smaller one is refused in a sentence."""
     teeth: Any = {"valve": Real(0, 1), "teeth": Integer(8, 40)}
-    result = run(lambda valve, teeth: (valve - 0.3) ** 2 + ((teeth - 30) / 32) ** 2, parameters=teeth, rounds=60)
+    sites: Any = {"parameters": teeth, "algorithm": "zofedht", "rounds": 60}
+    result = run(lambda valve, teeth: (valve - 0.3) ** 2 + ((teeth - 30) / 32) ** 2, **sites)
     assert abs(result.settings["teeth"] - 30) <= 2
     change = result.records[0]["interventions"]
     assert [one["after"] for one in change if one["what"] == "radius"] == [pytest.approx(0.5 / 33)]

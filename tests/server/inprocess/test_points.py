@@ -321,5 +321,5 @@ def test_what_was_not_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "what": "algorithm",
         "before": "zofedht",
         "after": "auto",
-        "why": "your objective has 3 parameters, and no key of local steps is set (zofedht takes steps)",
+        "why": "there are 3 parameters, and no key of local steps is set (zofedht takes steps)",
     }
