@@ -37,9 +37,9 @@ def test_it_finds_the_optimum_of_the_mean() -> None:
     np.testing.assert_allclose(found.x, OPTIMUM, atol=1e-5)
     assert found.success
     assert 5000 <= found.nfev < 5000 + 100  # it starts no round once they are spent
-    assert found.nit == len(found.history) > 100  # the budget alone ends it
-    assert {row["replies"] for row in found.history} >= {2, 5}  # the spread of the sites says how many
-    assert found.nfev == sum(row["replies"] * row["points"] for row in found.history)
+    assert found.nit == len(found.records) > 100  # the budget alone ends it
+    assert {row["replies"] for row in found.records} >= {2, 5}  # the spread of the sites says how many
+    assert found.nfev == sum(row["replies"] * row["points"] for row in found.records)
 
 
 def test_rounds_end_it_too() -> None:
@@ -221,7 +221,7 @@ def test_auto_says_what_it_saw_and_did(tmp_path: Path) -> None:
     assert found.fun < 1e-10
     changes = [(change["before"], change["after"]) for row in found.records for change in row["interventions"]]
     assert changes == [("look", "lbfgs"), ("lbfgs", "cma-es")]
-    assert [row["method"] for row in found.history[:3]] == ["look", "look", "lbfgs"]
+    assert [row["method"] for row in found.records[:3]] == ["look", "look", "lbfgs"]
     told = load_run(tmp_path).summary["search"]
     assert (told["quiet"], told["smooth"], told["why"], told["method"]) == (True, True, "", "auto")
     assert "equal when asked twice; smooth, as far as 14 evaluations of a site tell; L-BFGS-B took" in found.message
@@ -241,12 +241,12 @@ NOISE = np.random.default_rng(3)
 def test_auto_searches_where_slopes_mislead(site: Callable[[Vector], float], why: str, tmp_path: Path) -> None:
     found = run([site] * 3, x0=np.ones(3), algorithm="auto", budget=900, out=tmp_path)
     assert load_run(tmp_path).summary["search"]["why"] == why
-    assert {row["method"] for row in found.history} == {"look", "cma-es"}
+    assert {row["method"] for row in found.records} == {"look", "cma-es"}
     assert found.success
 
 
 def test_auto_does_not_look_where_that_costs_too_much() -> None:
-    assert {row["method"] for row in run(SITES, x0=np.zeros(4), algorithm="auto", budget=300).history} == {"cma-es"}
+    assert {row["method"] for row in run(SITES, x0=np.zeros(4), algorithm="auto", budget=300).records} == {"cma-es"}
 
 
 def test_whole_numbers_are_searched_and_have_no_slopes() -> None:
