@@ -1,4 +1,4 @@
-"""Table I, Theorem 1 and Lemmas 1 to 3, checked by numbers.
+"""Table I, Theorem 1 and the lemmas, with the paper's constants and with ours, checked by numbers.
 
 Others use ``command`` (theory) and ``table1``.
 """

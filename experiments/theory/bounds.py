@@ -1,9 +1,10 @@
 """A convergence bound in the setting of the paper's Theorem 1, and the step sizes that it allows.
 
-The paper's own constants are not at hand, so **the constants here are ours**; the assumptions, and the
-rate in R, K, M and n, are the usual ones. Assumptions: F(.; xi) is L-smooth; E|grad F - grad f_i|^2 <=
-sigma_l^2; (1/N) sum_i |grad f_i - grad f|^2 <= sigma_g^2; f >= f*. In a round C_r is fixed by the past, and a step
-uses g = c v, v ~ N(0, C_r). Write kappa I <= C_r <= lambda I and tr C_r <= T for all rounds of a run.
+**The constants here are ours**, and the bound covers any covariance; ``printed`` has the paper's.
+
+Assumptions: F(.; xi) is L-smooth; E|grad F - grad f_i|^2 <= sigma_l^2; (1/N) sum_i |grad f_i - grad f|^2 <= sigma_g^2;
+f >= f*. In a round C_r is fixed by the past, and a step uses g = c v, v ~ N(0, C_r). Write
+kappa I <= C_r <= lambda I and tr C_r <= T for all rounds of a run.
 
 Lemma 1  E[g] = C grad f_mu(w), with f_mu(w) = E f(w + mu v) (integration by parts).
 Lemma 2  |grad f_mu - grad f| <= L mu sqrt(T), since E|v| <= sqrt(T).
@@ -151,7 +152,7 @@ def balanced_step(problem: Problem, work: Work, law: Spectrum) -> tuple[float, s
     """Return the step that balances the terms in 1/eta and eta, cut at the conditions, and what decided.
 
     eta = sqrt(gap M / (K R L (b sigma_g^2 + e))), of order sqrt(M/(n K R)) for n >> K. It has the role of
-    the paper's eq. (11), whose constant is not at hand.
+    the paper's eq. (11).
     """
     noise = _noise(problem, work, law)
     name, largest = binding(problem, work, law)

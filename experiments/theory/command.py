@@ -1,4 +1,4 @@
-"""The theory command: the step size, the measured gradient norms, the bound, the slopes and the lemmas."""
+"""The theory command: the paper's theorem and lemmas, our own bound beside them, slopes, and Monte Carlo checks."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 from zofedht.experiments.report.markdown import table
 from zofedht.experiments.theory.bounds import Work, balanced_step, bound, conditions, spectrum
 from zofedht.experiments.theory.lemmas import check_lemmas
+from zofedht.experiments.theory.printed_tables import printed_tables
 from zofedht.experiments.theory.quadratic_problem import Quadratic, make_quadratic, mean_squared_gradient
 from zofedht.server.records.files import make_folder, replace_file
 
@@ -75,9 +76,11 @@ def theory(out: Path | None, *, quick: bool = False, seed: int = 0) -> None:
     }
     sweeps = {name: _sweep(name, values, quadratic, seeds, seed) for name, values in _SWEEPS.items()}
     checks = [check_lemmas(weight=weight, covariance=name, draws=draws, seed=seed) for weight, name in _LAWS]
-    found = {"laws": laws, "sweeps": sweeps, "lemmas": [asdict(check) for check in checks]}
+    printed, printed_text = printed_tables(_BASE, _DIMENSION, seeds, draws=draws // 500)
+    found = {"printed": printed, "laws": laws, "sweeps": sweeps, "lemmas": [asdict(check) for check in checks]}
     text = "\n".join(
         [
+            printed_text,
             _theorem_text(quadratic, laws),
             _sweeps_text(sweeps),
             _lemmas_text(found["lemmas"]),  # type: ignore[arg-type]
@@ -127,7 +130,7 @@ def _theorem_text(quadratic: Quadratic, laws: dict[str, dict[str, Any]]) -> str:
     ]
     head = ["law of v", "lambda", "eta: overshoot", "eta: drift", "eta: descent", "eta taken", "decided by"]
     return (
-        f"### Theorem 1 on a quadratic\n\nn = {len(quadratic.centre)}, L = {p.smoothness:g}, f(x_0) - f* = {p.gap:g},"
+        f"### Our bound on a quadratic\n\nn = {len(quadratic.centre)}, L = {p.smoothness:g}, f(x_0) - f* = {p.gap:g},"
         f" sigma_l = {p.local_noise:g}, sigma_g = {p.global_noise:g}; R = {_BASE.rounds}, K = {_BASE.local_steps},"
         f" M = {_BASE.slots}, b = 1, mu = {_BASE.radius:g}, tau = {_MEMORY}.\n\n"
         + table([*head, "measured mean of squared gradient", "bound", "ratio"], rows)

@@ -5,10 +5,9 @@ variables. gamma(eps) is the share of steps with |Delta_2| > |Delta_1|, x_2 bein
 With little noise nearly all steps lie along x_2, so the trajectory shows where to look. With much noise half of them
 do.
 
-The step size (1e-4), the start (1000, 1000) and the law of the noise are not in the parts of the paper that we have.
-They were found by what they explain. The limits fix eta L: without noise |Delta_1| exceeds |Delta_2| for
-ln(1000)/-ln(1 - eta L) steps; with much noise gamma = (2/pi) atan(sqrt((2 - eta L)/2)). The start fixes where, in units
-of eps, the noise takes over.
+The step size (1e-4), the start (1000, 1000) and the noise N(0, eps^2 I) are the text's. Its f and T do not give its
+row: the limits fix eta L, since without noise |Delta_1| exceeds |Delta_2| for ln(1000)/-ln(1 - eta L) steps, and with
+much noise gamma = (2/pi) atan(sqrt((2 - eta L)/2)).
 """
 
 from __future__ import annotations

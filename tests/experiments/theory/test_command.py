@@ -35,4 +35,7 @@ def test_the_command_reports_bounds_slopes_and_lemmas(
         slope = found["sweeps"][name]["measured slope"]
         # Leading order 1/2; two points and two seeds give it to some .2, and lower orders are still there.
         assert sign * slope == pytest.approx(0.5, abs=0.25)
+    assert "as printed" in text
+    assert text.count("**exceeded**") == 1  # by the steep quadratic alone
+    assert all(row["measured"] <= min(row["corrected"], row["ours"]) for row in found["printed"]["theorem"])
     assert found["laws"]["trace, alpha 0.3"]["lambda"] == pytest.approx(0.7 + 0.3 * 20 / 5)
