@@ -224,6 +224,13 @@ class Touchy(Valve):
             raise RuntimeError("the valve sticks")
         return super().value(x, batch)
 
+class Quitting(Valve):
+    """A wrapped script that ends the program at many points, the same ones for everybody."""
+    def value(self, x, batch):
+        if int(abs(x[0]) * 1e7) % 7 == 1:
+            raise SystemExit(3)
+        return super().value(x, batch)
+
 class Bounded(Valve):
     """Parameters of very different sizes, some at their bounds in the end; it breaks outside of them."""
     scale = np.array([1.0, 10.0, 100.0, 1e3, 1e-2, 1e-3])

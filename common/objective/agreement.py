@@ -7,13 +7,14 @@ bounds there are no bytes. Where the bytes are too many, their digest travels in
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.named import space_of
-from zofedht.common.objective.scaling import Units, units_of
+from zofedht.common.objective.scaling import Units, place_of, units_of
 from zofedht.common.space.space import Space
 
 __all__ = [
@@ -42,10 +43,11 @@ def units_as_bytes(units: Units | None, most_bytes: int | None = None) -> bytes:
     return data if most_bytes is None or len(data) <= most_bytes else bytes.fromhex(units.digest)
 
 
-def units_mismatch(mine: bytes, theirs: bytes, who: str, whom: str) -> str:
+def units_mismatch(mine: bytes, theirs: bytes, who: str, whom: str, names: Sequence[str] = ()) -> str:
     """Return a sentence that names the first parameter in which two clients' units differ, or an empty text.
 
-    ``who`` and ``whom`` are the names of the owners of ``mine`` and ``theirs``.
+    ``who`` and ``whom`` are the names of the owners of ``mine`` and ``theirs``, ``names`` those of the parameters where
+    both have the same.
     """
     if mine == theirs:
         return ""
@@ -61,7 +63,7 @@ def units_mismatch(mine: bytes, theirs: bytes, who: str, whom: str) -> str:
     part = int(np.flatnonzero(unequal[:, index])[0])
     here, there = (float(np.frombuffer(side, dtype="<f8").reshape(3, -1)[part, index]) for side in (mine, theirs))
     more = f" ({len(parameters)} parameters differ)" if len(parameters) > 1 else ""
-    return f"{who} has the {_PARTS[part]} {here!r} for parameter {index}, {whom} has {there!r}{more}; {_RULE}"
+    return f"{who} has the {_PARTS[part]} {here!r} for {place_of(index, names)}, {whom} has {there!r}{more}; {_RULE}"
 
 
 def units_digest(units: Units | None, space: Space | None) -> str:

@@ -28,7 +28,7 @@ from zofedht.common.objective.base import Objective, checked_vector
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["Units", "given_start", "in_search_units", "in_user_units", "units_of"]
+__all__ = ["Units", "given_start", "in_search_units", "in_user_units", "place_of", "units_of"]
 
 # The ends' distance from the bounds, relative to their size: rounding does not carry an end over a bound.
 _MARGIN = 16.0 * np.finfo(np.float64).eps
@@ -178,7 +178,8 @@ def given_start(x0: Any, dimension: int, units: Units | None, space: Space | Non
     if units is None:
         return start
     for index in np.flatnonzero((start < units.lower) | (start > units.upper)):
-        raise ObjectiveError(f"x0 must lie within the bounds, got {start[index]} for parameter {index}")
+        which = place_of(int(index), None if space is None else space.labels)
+        raise ObjectiveError(f"x0 must lie within the bounds, got {start[index]} for {which}")
     return units.to_search(start)
 
 
@@ -225,8 +226,8 @@ class _Searched(Objective):
         x = checked_vector("initial()", own, self.dim)
         for index in np.flatnonzero((x < self.units.lower) | (x > self.units.upper)):
             raise ObjectiveError(
-                f"initial() must lie within the bounds, got {x[index]} for parameter {index} with the bounds"
-                f" ({self.units.lower[index]}, {self.units.upper[index]})"
+                f"initial() must lie within the bounds, got {x[index]} for {place_of(int(index), self.names)} with the"
+                f" bounds ({self.units.lower[index]}, {self.units.upper[index]})"
             )
         return self.units.to_search(x)
 
@@ -236,6 +237,11 @@ class _Searched(Objective):
 
     def evaluate(self, x: Vector) -> dict[str, float]:
         return self.inner.evaluate(self.units.to_user(x))
+
+
+def place_of(index: int, names: Sequence[str] | None) -> str:
+    """Return a parameter's name, or its number where parameters have no names."""
+    return f"parameter {names[index]!r}" if names else f"parameter {index}"
 
 
 def _bounds(bounds: Any, dimension: int) -> tuple[Vector, Vector]:

@@ -97,11 +97,7 @@ class Space:
     @classmethod
     def of_text(cls, text: str) -> Space:
         """Return the space that ``text`` gave. Raises ObjectiveError where it is none."""
-        try:
-            rows = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ObjectiveError(f"parameters cannot be read ({error})") from error
-        return cls.of_rows(rows)
+        return _of_text(text)
 
     @property
     def rows(self) -> dict[str, dict[str, Any]]:
@@ -202,6 +198,16 @@ class Space:
                 for row in rows:
                     row[place] = parameter.to_coordinates(parameter.from_coordinates(row[place]))
         return rows if np.ndim(points) == 2 else rows[0]
+
+
+@functools.lru_cache(maxsize=32)
+def _of_text(text: str) -> Space:
+    """Return the space of a text; a run asks for its own again and again."""
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ObjectiveError(f"it is no JSON: {error}") from error
+    return Space.of_rows(rows)
 
 
 def space_mismatch(mine: Space | None, theirs: Space | None, who: str, whom: str) -> str:

@@ -55,6 +55,7 @@ class Device(Objective):
     """Mean cost of work cycles under some settings: degrees from the wanted position, and agitation of the motor."""
 
     dim = 5
+    names = NAMES
     scale = FACTORY  # settings differ by a factor of 40,000 in size; each is searched in units of its factory value
     bounds = BOUNDS
 

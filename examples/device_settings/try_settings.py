@@ -21,8 +21,8 @@ def main() -> None:
     factory = np.array(FACTORY)
     strange = [Device(wear(run.config.seed, number), 1000 * number) for number in range(100, 120)]
     trained = [Device(wear(run.config.seed, number), 1000 * number) for number in range(run.config.num_clients)]
-    for name, settings in (("factory", factory), ("tuned", run.x)):
-        print(f"{name:8}" + "  ".join(f"{key} {value:.3g}" for key, value in zip(NAMES, settings, strict=True)))
+    for name, settings in (("factory", dict(zip(NAMES, FACTORY, strict=True))), ("tuned", run.settings)):
+        print(f"{name:8}" + "  ".join(f"{key} {value:.3g}" for key, value in settings.items()))
     print("mean cost  settings on devices")
     for kind, devices in (("tuned on", trained), ("never seen", strange), ("as new", [Device(NEW)])):
         print(f"{mean_cost(devices, factory):9.3f}  factory settings on devices {kind}")

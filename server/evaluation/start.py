@@ -36,8 +36,9 @@ def agreed(starts: Mapping[str, Start]) -> Start:
                 f"the objective of client {name} has {other.dimension} parameters, that of client {first}"
                 f" {start.dimension}; all clients' objectives must have the same number of parameters"
             )
+        shared = () if start.space is None or other.space != start.space else start.space.labels
         mine, theirs = units_as_bytes(other.units), units_as_bytes(start.units)
-        if unlike := units_mismatch(mine, theirs, f"the objective of client {name}", f"that of client {first}"):
+        if unlike := units_mismatch(mine, theirs, f"the objective of client {name}", f"that of client {first}", shared):
             raise ObjectiveError(f"{unlike}: mend the one that is wrong and start again")
         if unlike := space_mismatch(other.space, start.space, f"client {name}", f"client {first}"):
             raise ObjectiveError(unlike)

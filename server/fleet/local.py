@@ -104,7 +104,8 @@ def agreed_parameters(declared: Mapping[str, Parameters]) -> Parameters:
             raise FleetError(
                 f"{who} has {parameters.dim} parameters, {whom} {expected.dim}; all sites must have the same number"
             )
-        unlike = units_mismatch(units_as_bytes(parameters.units), units_as_bytes(expected.units), who, whom)
+        shared = expected.names if parameters.names == expected.names else ()
+        unlike = units_mismatch(units_as_bytes(parameters.units), units_as_bytes(expected.units), who, whom, shared)
         unlike = unlike or names_mismatch(names_as_text(parameters.names), names_as_text(expected.names), who, whom)
         unlike = unlike or space_mismatch(parameters.space, expected.space, who, whom)
         if unlike:

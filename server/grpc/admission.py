@@ -133,7 +133,10 @@ def _differs(hello: Hello, expected: Expected) -> str:
             f" {way_out}"
         )
     units = hello.units if expected.units is None or not hello.dimension else expected.units
-    unlike = units_mismatch(hello.units, units, "this client's objective", "the run's")
+    shared = hello.names.split("\n") if hello.names and hello.names == expected.names else ()
+    if len(shared) != hello.dimension:  # the digest of long names
+        shared = ()
+    unlike = units_mismatch(hello.units, units, "this client's objective", "the run's", shared)
     if not unlike and expected.names is not None and hello.dimension:
         unlike = names_mismatch(hello.names, expected.names, "this client's objective", "the run's")
     return unlike

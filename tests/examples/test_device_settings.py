@@ -26,8 +26,11 @@ def test_tuned_settings_suit_new_devices(tmp_path: Path) -> None:
     assert "5 with bounds" in said
     factory, tuned = (number_before(f"{kind} settings on devices never seen", said) for kind in ("factory", "tuned"))
     assert tuned < 0.9 * factory  # 0.72 to 0.85 of it over seeds 0 to 9
-    settings = (tmp_path / "examples" / "device_settings" / "settings.csv").read_text().split()[1:]
-    assert [0.0 <= float(value) <= 220.0 for value in settings] == [True] * 5
+    header, *rows = (tmp_path / "examples" / "device_settings" / "settings.csv").read_text().splitlines()
+    settings = {name: float(value) for name, value in (row.split(",") for row in rows)}
+    assert header == "parameter,value"
+    assert list(settings) == ["kp", "ki", "kd", "filter", "forward"]
+    assert all(0.0 <= value <= 220.0 for value in settings.values())
 
 
 @pytest.mark.slow

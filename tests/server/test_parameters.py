@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from zofedht import Choice, Fleet, Integer, ObjectiveError, Real, check, load_run, run
+from zofedht import Choice, Fleet, Integer, Objective, ObjectiveError, Real, check, load_run, run
 from zofedht.server.__main__ import main
 
 PUMP: Any = {"valve": Real(0, 1), "pause": Real(1e-3, 10, log=True), "teeth": Integer(8, 40), "mode": Choice("a", "b")}
@@ -108,6 +108,30 @@ def test_check_names_the_parameters() -> None:
 def test_wrong_parameters_are_named(arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ObjectiveError, match=sentence):
         run(smooth, rounds=1, **arguments)
+
+
+def test_errors_call_parameters_by_name() -> None:
+    class Named(Objective):
+        dim, names, bounds, scale = 2, ("valve", "pause"), ((0, 1), (1, 9)), (1.0, 1.0)
+
+        def value(self, x: Any, batch: Any) -> float:
+            return 0.0
+
+        def initial(self, rng: Any) -> Any:
+            return self.start
+
+        start = (0.5, 2.0)
+
+    with pytest.raises(ObjectiveError, match=r"x0 must lie within the bounds, got 12.0 for parameter 'pause'"):
+        run(Named(), x0=[0.5, 12.0], rounds=1)
+    low = Named()
+    low.start = (0.5, 0.5)
+    with pytest.raises(ObjectiveError, match=r"initial\(\) must lie within the bounds, got 0.5 for parameter 'pause'"):
+        run(low, rounds=1)
+    wider = Named()
+    wider.scale = (1.0, 2.0)
+    with pytest.raises(ObjectiveError, match=r"has the scale 2\.0 for parameter 'pause'"):
+        run([Named(), wider], x0=[0.5, 2.0], rounds=1)
 
 
 def test_settings_for_a_vector_are_refused() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from zofedht import Choice, Integer, Objective, Real, Shard
 
-__all__ = ["ByName", "Crashing", "Hanging", "Misnamed", "Paced", "Pump", "Shut"]
+__all__ = ["ByName", "Crashing", "Hanging", "Misnamed", "Paced", "Pump", "Quitting", "Shut"]
 
 
 class Pump(Objective):
@@ -77,6 +77,15 @@ class ByName(Pump):
     def value(self, x: Any, batch: object) -> float:
         at, pause = self.optimum
         return (x["valve"] - at) ** 2 + math.log(x["pause"] / pause) ** 2 + abs(x["teeth"] - 30) + (x["mode"] == "a")
+
+
+class Quitting(Pump):
+    """A wrapped script that ends the program of site 1 where the valve is nearly open."""
+
+    def value(self, x: np.ndarray, batch: object) -> float:
+        if self.site == 1 and x[0] > 0.9:
+            raise SystemExit(3)
+        return super().value(x, batch)
 
 
 class Misnamed(Pump):

@@ -75,6 +75,15 @@ def test_sites_tell_their_named_parameters(site: Site):
         assert (mine.settings["teeth"], mine.settings["mode"]) == (30, "b")
 
 
+def test_a_site_s_code_that_ends_the_program_loses_its_answer(site: Site):
+    fleet = listening(site, max_retries=0)
+    clients = [join(site, f"c{index}", "Quitting") for index in range(3)]
+    with fleet:
+        table = fleet.table([[0.5, 50.0], [0.95, 50.0], [0.6, 50.0]])
+        assert np.isnan(table).tolist() == [[False] * 3, [False, True, False], [False] * 3]
+    assert [client.ends() for client in clients] == [0, 0, 0]
+
+
 def test_many_points_go_in_several_messages(site: Site):
     fleet = listening(site, folder=None)
     [join(site, f"c{index}") for index in range(3)]

@@ -180,6 +180,21 @@ def test_the_verdict_equals_that_in_process(tmp_path: Path, monkeypatch: pytest.
     assert over_flower.state.totals.full_evaluations == here.state.totals.full_evaluations > 0
 
 
+@pytest.mark.parametrize("algorithm", ["zofedht", "cma-es"])
+def test_code_that_ends_the_program_loses_its_evaluation(
+    algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    make = searches if algorithm == "cma-es" else small
+    config = make(objective=f"{black_box(tmp_path, monkeypatch)}:Quitting", on_error="skip-step")
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(config, "simulation")
+    over_flower, here = fit(config, nodes(3), folder=folder), run_in_process(config)
+    assert sha256_of_x(over_flower.state.x) == sha256_of_x(here.state.x)
+    lost = folder.summary()["lost"]
+    assert lost["steps"] > 0
+    assert "the objective raised SystemExit" in lost["reason"]
+
+
 def test_a_failing_black_box_is_named_with_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = small(objective=f"{black_box(tmp_path, monkeypatch)}:Breaking", max_retries=0)
     with pytest.raises(RoundError, match="client 2: round 1, step 1: the objective raised RuntimeError"):

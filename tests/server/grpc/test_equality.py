@@ -131,7 +131,10 @@ def test_clients_tell_the_names_of_their_parameters(site: Site, algorithm: str, 
     (folder / "valve_by_name.py").write_text(VALVE)
     server = site.server(**keys, **left_out)
     options = ["--objective", "valve_by_name:ByName", "--partition"]
-    all_end_well(server, [site.client(f"c{i}", *options, f"{i}/3", folder=folder) for i in range(3)])
+    clients = [site.client(f"c{i}", *options, f"{i}/3", folder=folder) for i in range(3)]
+    # So long a probe, half of each range, leads slopes nowhere: the run is done, and no better than its start.
+    assert server.ends() == (0 if algorithm == "cma-es" else 3), server.text
+    assert [client.ends() for client in clients] == [0, 0, 0]
     monkeypatch.syspath_prepend(folder)
     taken = {key.replace("-", "_"): value for key, value in SMALL.items()} | keys
     result = run_in_process(RunConfig().replace(**{key: taken[key] for key in taken if key not in left_out}))
@@ -151,6 +154,20 @@ def test_a_client_with_another_option_is_refused(site: Site):
         site.client(f"c{index}", *options, f"{index}/3", folder=folder)
     assert server.ends() != 0
     assert "client c2 has the parameter 'mode' as Choice(options=('a', 'b', '3')), client c0" in server.text
+
+
+def test_code_that_ends_the_program_costs_no_client(site: Site, monkeypatch: pytest.MonkeyPatch):
+    keys = {"objective": "valve_quits:Quitting", "step_size": 0.05, "on_error": "skip-step", "init": "ones"}
+    folder = site.folder / "device"
+    folder.mkdir()
+    (folder / "valve_quits.py").write_text(VALVE)
+    server = site.server(**keys)
+    options = ["--objective", "valve_quits:Quitting", "--partition"]
+    all_end_well(server, [site.client(f"c{i}", *options, f"{i}/3", folder=folder) for i in range(3)])
+    monkeypatch.syspath_prepend(folder)
+    assert site.summary()["x_sha256"] == in_process(**keys)
+    assert site.summary()["lost"]["steps"] > 0
+    assert "the objective raised SystemExit" in site.summary()["lost"]["reason"]
 
 
 def test_a_file_of_parameters_serves_plain_functions(site: Site):
