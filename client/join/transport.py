@@ -34,6 +34,7 @@ METHOD = "/flwr.proto.FlowerService/Join"
 _MOST_REASON = 1000  # characters of what a server says
 _LEAST_SILENCE, _MOST_SILENCE = 5.0, 20.0  # seconds until a server must have asked its first question
 _MAY_BE_TLS = "andshake|ertificate|SSL|erification|Socket closed|reset|Broken pipe"
+_WRONG_NAME = "Peer name|Hostname Verification"  # gRPC's words for it, old and new
 _FATAL = {
     grpc.StatusCode.FAILED_PRECONDITION,
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -202,8 +203,12 @@ class _Line:
         details = re.sub(r"^[A-Z_]+: (ipv[46]:\S+: )?", "", details)
         if not self._introduced and (variable := _proxy(self._connection.address)):
             details += f"; the connection goes through the proxy of {variable}: put the server's host into no_proxy"
-        if self._connection.tls and "Peer name" in details:
-            return f"{details}; --server-name must be a name in the server's certificate"
+        if self._connection.tls and re.search(_WRONG_NAME, details):
+            asked = self._connection.server_name or self._connection.address.rpartition(":")[0]
+            return (
+                f"the server's certificate does not hold the name {asked!r}; give --server-name a name that is in it,"
+                " or make one with make-certs --server-names"
+            )
         # A server hangs up on a wrong certificate, which looks like a lost connection.
         if self._connection.tls and not self._introduced and re.search(_MAY_BE_TLS, details):
             details += (

@@ -58,6 +58,7 @@ _log = logging.getLogger(__name__)
 _SPARE_THREADS = 16  # a slot that was drawn again may start while the lost one still blocks its thread
 _GRACE = 1.0  # seconds in which a proxy whose time is up tells so itself, and knows that its client is late
 _Question = tuple[ClientProxy, dict[str, Scalar]]  # a logical client's node, and what asks it for an evaluation
+_WORTH_A_WORD = 2.0  # seconds without anybody to ask
 _POLL = 0.05  # seconds between looks for a node
 
 
@@ -272,10 +273,14 @@ class FlowerRounds(Server):
 
     def _wait_for_homes(self) -> dict[Member, ClientProxy]:
         # Flower's own wait lasts a day.
-        deadline = time.monotonic() + self._patience
+        began, told = time.monotonic(), False
         while not (homes := self._homes()):
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > self._patience:
                 raise RoundError(f"no client connected within {self._patience:g} seconds")
+            if waited > _WORTH_A_WORD and not told:
+                told = True
+                _log.info("waiting for clients: none can be asked now")
             time.sleep(_POLL)
         self._seen |= dict.fromkeys(member.name for member in homes)
         return homes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import signal
 import threading
 import time
@@ -269,7 +270,7 @@ class _Service:
 
         A resumed run goes on with all its clients, or with the connected clients after ``settle`` seconds.
         """
-        reminded = time.monotonic()
+        reminded = -math.inf
         while True:
             present = self.roster.present()
             quiet = time.monotonic() - self.roster.last_change

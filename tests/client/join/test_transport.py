@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import grpc
 import pytest
 from flwr.client import Client
+from flwr.common import Code, GetPropertiesIns, GetPropertiesRes, Status, serde
+from flwr.proto.transport_pb2 import ServerMessage
 
-from zofedht.client.join.transport import Connection, stay_joined
+from zofedht.client.join.transport import METHOD, Connection, stay_joined
 from zofedht.common.errors import JoinError
 
 
@@ -35,3 +41,38 @@ def test_a_dead_proxy_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("no_proxy", raising=False)
     sentence, _ = refused("server.example:8080", 0.5)
     assert "the connection goes through the proxy of http_proxy: put the server's host into no_proxy" in sentence
+
+
+class _LongWinded:
+    """A server that admits a client and then sends it more than it takes."""
+
+    def service(self, details: Any) -> Any:
+        assert details.method == METHOD
+        return grpc.stream_stream_rpc_method_handler(self.talk)
+
+    def talk(self, answers: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        asks = ServerMessage(get_properties_ins=serde.get_properties_ins_to_proto(GetPropertiesIns({})))
+        yield asks.SerializeToString()
+        next(answers)
+        yield asks.SerializeToString()
+        yield b"x" * 10_000
+
+
+class _Polite(Client):
+    def get_properties(self, ins: GetPropertiesIns) -> GetPropertiesRes:
+        return GetPropertiesRes(Status(Code.OK, ""), {})
+
+
+def test_a_message_too_long_for_a_client_names_the_cure():
+    """It would be as long the next time: the client gives up, without a limit of its patience."""
+    server = grpc.server(ThreadPoolExecutor(1), handlers=[_LongWinded()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        connection = Connection(f"127.0.0.1:{port}", None, max_message_bytes=5000)
+        with pytest.raises(JoinError) as caught:
+            stay_joined(connection, _Polite(), report=lambda text: None, connected=lambda up: None)
+    finally:
+        server.stop(None)
+    assert "sends a longer message than the 5000 bytes that this client takes" in str(caught.value)
+    assert 'smaller `memory` or wire-dtype = "float32" shortens it' in str(caught.value)

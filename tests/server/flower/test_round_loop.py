@@ -231,3 +231,11 @@ def test_a_start_that_nobody_gives_is_an_error(
     config = small(objective=f"{black_box(tmp_path, monkeypatch)}:Valve")
     with pytest.raises(kind_of_error, match=f"{sentence}: the stream was reset"):
         fit(config, nodes(2, kind=kind))
+
+
+def test_waiting_for_somebody_to_ask_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("zofedht.server.flower.round_loop._WORTH_A_WORD", 0.0)
+    caplog.set_level("INFO", "zofedht")
+    with pytest.raises(RoundError, match="no client connected"):
+        fit(CONFIG.replace(round_timeout=0.3), [])
+    assert [r.message for r in caplog.records].count("waiting for clients: none can be asked now") == 1

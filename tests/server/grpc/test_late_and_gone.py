@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 
 from tests.server.grpc.processes import Site
 
@@ -43,3 +44,10 @@ def test_a_resumed_run_goes_on_without_gone_clients(site: Site):
     assert again.ends() == 0
     assert [client.ends() for client in clients[:2]] == [0, 0]
     assert [row["round"] for row in site.history()] == list(range(12))
+
+
+def test_a_server_says_at_once_that_it_waits(site: Site):
+    server = site.server()
+    began = time.monotonic()
+    server.says("waiting for clients: 0 of 3 connected")
+    assert time.monotonic() - began < 25.0  # the next word comes after half a minute
