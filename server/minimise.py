@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import OptimizeResult
@@ -41,6 +41,9 @@ from zofedht.server.records.lost import count_lost
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.results import ShortResult, asks_to_stop, plain_rows, signed
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 __all__ = ["RunResult", "run"]
 
 _WORTH_A_CHECK = 2_000  # evaluations: the check for noise takes 3, and some 100 more where there is noise
@@ -49,7 +52,7 @@ Target = Objective | Callable[..., float]
 
 
 class RunResult(ShortResult):
-    """The result of ``run``: a mapping whose keys are attributes, as in scipy.optimize."""
+    """The result of ``run``: a mapping whose keys are attributes, as in scipy.optimize; ``plot()`` draws its losses."""
 
     x: Vector
     settings: Settings
@@ -67,6 +70,12 @@ class RunResult(ShortResult):
     metrics: dict[str, float]
     lost: dict[str, Any]
     comparison: Comparison | None
+
+    def plot(self, *, against: str = "evaluations", ax: Any = None) -> Axes:
+        """Draw the losses, as ``zofedht.plot`` does."""
+        from zofedht.server.records.axes import plot
+
+        return plot(self, against=against, ax=ax)
 
 
 def run(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from zofedht.server.classifier import ZOFedClassifier
     from zofedht.server.fleet.fleet import Fleet
     from zofedht.server.minimise import RunResult, run
+    from zofedht.server.records.axes import plot
     from zofedht.server.records.finished_run import FinishedRun, load_run
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "__version__",
     "check",
     "load_run",
+    "plot",
     "run",
 ]
 
@@ -86,6 +88,7 @@ _HOMES = {
     "ZOFedClassifier": "server.classifier",
     "check": "common.checks.report",
     "load_run": "server.records.finished_run",
+    "plot": "server.records.axes",
     "run": "server.minimise",
 }
 """Modules of the public names; the errors are all in ``common.errors``."""

@@ -3,6 +3,6 @@
 Others use ``run_folder`` (RunFolder: begun, reopened to resume, finished), ``checkpoint``, ``history`` (history.jsonl:
 a line for each round, with the fields of ``core.round_record.RoundRecord``), ``clients`` (clients.jsonl: who gave what
 to a round, who came and went), ``lost`` (how failed evaluations, lost slots and skipped steps are counted),
-``finished_run`` (load_run, export), ``summary`` and ``words`` (the end in words), ``progress``, ``plots``, ``files``
-(replace_file) and ``lock`` (FolderLock).
+``finished_run`` (load_run, export), ``summary`` and ``words`` (the end in words), ``progress``, ``plots``, ``axes``
+(zofedht.plot), ``files`` (replace_file) and ``lock`` (FolderLock).
 """

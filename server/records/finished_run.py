@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from zofedht.server.records.checkpoint import load_newest
 from zofedht.server.records.files import replace_file
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder, sha256_of_x
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["EXPORTS", "FinishedRun", "export", "load_run"]
 
@@ -59,6 +62,12 @@ class FinishedRun:
     def history(self) -> list[dict[str, Any]]:
         """The record of each round, as in history.jsonl. Raises DataError when the file cannot be read."""
         return read_history(RunFolder(self.path).history_file)
+
+    def plot(self, *, against: str = "evaluations", ax: Any = None) -> Axes:
+        """Draw the losses, as ``zofedht.plot`` does."""
+        from zofedht.server.records.axes import plot
+
+        return plot(self, against=against, ax=ax)
 
 
 def load_run(path: str | Path) -> FinishedRun:

@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_runs"]
+__all__ = ["AGAINST", "Curve", "curve_of", "draw_losses", "plot_runs", "rows_with_losses", "title_of"]
 
 _LINEAR_RANGE = 20.0  # losses that span more than this factor are drawn on a logarithmic axis
 _BEGINNING = 0.1  # of a run; what lies above all later losses then is cut off
@@ -34,17 +34,28 @@ _STYLES = [
     ("#56b4e9", (0, (1, 1))),
     ("#000000", (0, (8, 2))),
 ]  # Okabe and Ito's colours, which the colour-blind can tell apart, each with a line style of its own
+AGAINST: dict[str, tuple[str, tuple[str, ...]]] = {
+    "evaluations": ("function evaluations", ("evaluations",)),
+    "bytes": ("bytes up and down", ("bytes_up", "bytes_down")),
+    "seconds": ("seconds", ("seconds",)),
+    "rounds": ("rounds", ("round",)),
+}
+"""What a loss is drawn against: the name of the axis, and the fields of a round that are summed."""
+
+_COUNTS = [(1e6, 1e6, ", millions"), (1e4, 1e3, ", thousands"), (0.0, 1.0, "")]  # from, scale and text of a unit
+_UNITS = {what: _COUNTS for what, _ in AGAINST.values()}
+_UNITS["bytes up and down"] = [(1e6, 1e6, ", MB"), (1e4, 1e3, ", kB"), (0.0, 1.0, "")]
 _PROBLEM = ("dataset", "model", "objective", "partition", "num-clients", "clients-per-round")
 
 
 @dataclass(frozen=True)
-class _Curve:
+class Curve:
     """The losses of one run."""
 
     name: str
-    rows: list[dict[str, Any]]
+    rows: Sequence[Mapping[str, Any]]
     initial: float | None
-    config: dict[str, Any]
+    config: Mapping[str, Any]
 
     @property
     def losses(self) -> list[float]:
@@ -54,7 +65,7 @@ class _Curve:
     def along(self, scale: float, *counts: str) -> list[float]:
         """Return the sums of these counts, in units of ``scale``."""
         first = [] if self.initial is None else [0.0]
-        return [*first, *(sum(row[count] for count in counts) / scale for row in self.rows)]
+        return [*first, *((sum(row[count] for count in counts) + ("round" in counts)) / scale for row in self.rows)]
 
     @property
     def but_for_the_seed(self) -> str:
@@ -91,14 +102,17 @@ def plot_runs(folders: Sequence[Path], out: Path) -> None:
     if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
         known = ", ".join(sorted(figure.canvas.get_supported_filetypes()))
         raise DataError(f"--out must end in a picture format ({known}), got {out}")
-    _draw(figure, [_curve(folder, folders) for folder in folders])
+    _draw(figure, [curve_of(folder, folders) for folder in folders])
     picture = io.BytesIO()
     figure.savefig(picture, format=out.suffix.lstrip("."), dpi=150)
     replace_file(make_folder(out.parent) / out.name, picture.getvalue())
 
 
-def _draw(figure: Figure, curves: Sequence[_Curve]) -> None:
-    left, right = figure.subplots(1, 2, sharey=True)
+def draw_losses(axes: Axes, curves: Sequence[Curve], against: str = "evaluations") -> None:
+    """Draw the losses of runs against ``against``, one of AGAINST, with a label for each line."""
+    what, counts = AGAINST[against]
+    largest = max(max(curve.along(1.0, *counts)) for curve in curves)
+    scale, unit = next((scale, unit) for least, scale, unit in _UNITS[what] if largest >= least)
     groups = [list(group) for _, group in itertools.groupby(curves, key=lambda curve: curve.but_for_the_seed)]
     for group, (colour, style) in zip(groups, itertools.cycle(_STYLES), strict=False):
         name = group[0].name
@@ -106,37 +120,38 @@ def _draw(figure: Figure, curves: Sequence[_Curve]) -> None:
             name = re.sub(r"-?seed\d+$", "", name) or name
             name = f"{name}, median and range of {len(group)} seeds"
         losses, low, high = _median_and_band(group)
-        label = f"{name}, ends at {losses[-1]:.4g}"
-        for axes, scale, *counts in ((left, 1e6, "evaluations"), (right, 1e6, "bytes_up", "bytes_down")):
-            along = group[0].along(scale, *counts)
-            along = along[: len(losses)]
-            axes.plot(along, losses, color=colour, linestyle=style, label=label)
-            if len(group) > 1:
-                axes.fill_between(along, low, high, color=colour, alpha=0.2, linewidth=0)
-            changed = [
-                place
-                for place, row in zip(along[-len(group[0].rows) :], group[0].rows, strict=False)
-                if row.get("interventions")
-            ]
-            axes.plot(changed, [0.015] * len(changed), "|", color=colour, transform=axes.get_xaxis_transform())
-    left.set_xlabel("function evaluations, millions")
-    right.set_xlabel("megabytes up and down")
+        along = group[0].along(scale, *counts)[: len(losses)]
+        axes.plot(along, losses, color=colour, linestyle=style, label=f"{name}, ends at {losses[-1]:.4g}")
+        if len(group) > 1:
+            axes.fill_between(along, low, high, color=colour, alpha=0.2, linewidth=0)
+        changed = [
+            place
+            for place, row in zip(along[-len(group[0].rows) :], group[0].rows, strict=False)
+            if row.get("interventions")
+        ]
+        axes.plot(changed, [0.015] * len(changed), "|", color=colour, transform=axes.get_xaxis_transform())
+    axes.set_xlabel(f"{what}{unit}")
+    axes.grid(alpha=0.3)
+    axes.set_xlim(left=0)
+    _fit_losses(axes, curves)
+
+
+def _draw(figure: Figure, curves: Sequence[Curve]) -> None:
+    left, right = figure.subplots(1, 2, sharey=True)
+    draw_losses(right, curves, "bytes")
+    draw_losses(left, curves, "evaluations")
     left.set_ylabel("training loss")
-    for axes in (left, right):
-        axes.grid(alpha=0.3)
-        axes.set_xlim(left=0)
-    _fit_losses(left, curves)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", fontsize="medium")
-    figure.suptitle(_title(curves), fontsize="medium")
+    figure.suptitle(title_of(curves), fontsize="medium")
 
 
-def _median_and_band(group: Sequence[_Curve]) -> tuple[list[float], list[float], list[float]]:
+def _median_and_band(group: Sequence[Curve]) -> tuple[list[float], list[float], list[float]]:
     """Return median, lowest and highest loss over seeds, as far as all of them have come."""
     columns = list(zip(*(curve.losses for curve in group), strict=False))
     return [statistics.median(column) for column in columns], [min(c) for c in columns], [max(c) for c in columns]
 
 
-def _fit_losses(axes: Axes, curves: Sequence[_Curve]) -> None:
+def _fit_losses(axes: Axes, curves: Sequence[Curve]) -> None:
     """Show the losses after the beginning of the runs; where these still span decades, on a logarithmic axis."""
     later = [loss for curve in curves for loss in curve.losses[math.ceil(_BEGINNING * len(curve.losses)) :]]
     low, high = min(later), max(later)
@@ -147,11 +162,13 @@ def _fit_losses(axes: Axes, curves: Sequence[_Curve]) -> None:
     if above > high + 0.2 * (high - low):
         room = 0.05 * (high - low) or abs(high) or 1.0
         axes.set_ylim(low - room, high + room)
-        text = f"begins at {curves[0].losses[0]:.4g}"
+        starts = {curve.losses[0] for curve in curves}
+        text = f"begins at {above:.4g}" if starts == {above} else f"cut off: losses up to {above:.4g}"
         axes.annotate(text, (0.1, 0.96), xycoords="axes fraction", va="top", fontsize="small")
 
 
-def _title(curves: Sequence[_Curve]) -> str:
+def title_of(curves: Sequence[Curve]) -> str:
+    """Return what the runs have in common, or a warning where they solve different problems."""
     problems = {tuple(curve.config.get(key, "") for key in _PROBLEM) for curve in curves}
     if len(problems) > 1:
         return "These runs solve different problems: their losses cannot be compared"
@@ -161,14 +178,15 @@ def _title(curves: Sequence[_Curve]) -> str:
     return f"{what}, {clients} clients, {slots} a round, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
-def _points(folder: Path) -> list[dict[str, Any]]:
-    rows = [row for row in read_history(folder / "history.jsonl") if row["train_loss"] is not None]
+def rows_with_losses(rows: Sequence[Mapping[str, Any]], whose: str) -> list[Mapping[str, Any]]:
+    """Return the rounds that are drawn. Raises DataError, which says ``whose`` they are, when there is none."""
+    rows = [row for row in rows if row["train_loss"] is not None and math.isfinite(row["train_loss"])]
     full = [row for row in rows if row["train_loss_source"] == "full"]
     # One full evaluation is no curve: then the losses of the probes are drawn.
     chosen = full if len(full) > 1 or len(rows) <= 1 else rows
     if not chosen:
-        raise DataError(f"{folder} has no finished round with a loss to draw")
-    return chosen
+        raise DataError(f"{whose} has no finished round with a loss to draw")
+    return list(chosen)
 
 
 def _initial(folder: Path) -> float | None:
@@ -176,8 +194,10 @@ def _initial(folder: Path) -> float | None:
     return loss
 
 
-def _curve(folder: Path, folders: Sequence[Path]) -> _Curve:
-    return _Curve(_name(folder, folders), _points(folder), _initial(folder), _config(folder))
+def curve_of(folder: Path, folders: Sequence[Path]) -> Curve:
+    """Return the curve of a result folder, named as no other one. Raises DataError where it has none."""
+    rows = rows_with_losses(read_history(folder / "history.jsonl"), str(folder))
+    return Curve(_name(folder, folders), rows, _initial(folder), _config(folder))
 
 
 def _config(folder: Path) -> dict[str, Any]:
