@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.checks.finding import Case, Finding, PlannedRun, clock_text
+from zofedht.common.checks.parameters import check_parameters
 from zofedht.common.checks.radius import check_radius
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, checked_loss
@@ -35,7 +36,8 @@ def check_objective(
 ) -> list[Finding]:
     """Evaluate the objective as a run would and return the findings.
 
-    The checks find wrong shapes and types, NaN, exceptions, malformed scale and bounds, changed arguments, different
+    The checks find wrong shapes and types, NaN, exceptions, malformed scale and bounds, changed arguments, a parameter
+    that changes nothing, different
     losses for the same batch, a shard that cannot be evaluated whole, ``pair`` and ``values`` that disagree with
     ``value``, and evaluations that disturb each other. Where noise, rounding or a staircase hides the slopes, the
     finding names a larger radius that was tried. The last finding tells the time of an evaluation and of the run.
@@ -58,7 +60,7 @@ def check_objective(
     -------
     list of Finding
         In the order of the checks. An exception of the objective is a finding and is not raised. The checks take a few
-        dozen evaluations, and some 150 where losses are noisy.
+        dozen evaluations, two for each parameter up to 100, and some 150 where losses are noisy.
 
     Examples
     --------
@@ -77,9 +79,9 @@ def check_objective(
     except _StoppedError as stopped:
         return [*findings, stopped.finding]
     findings.append(Finding("value", "ok", f"{loss:.6g} at the starting point"))
-    for check in (_arguments, _repeats, _whole, _pair, _values, _threads, check_radius):
+    for check in (_arguments, _repeats, _whole, _pair, _values, _threads, check_parameters, check_radius):
         # Losses that differ for the same x and batch cannot be compared; a warning of that has been given.
-        if check not in (_pair, _values, _threads) or _level(findings, "repeats") == "ok":
+        if check not in (_pair, _values, _threads, check_parameters) or _level(findings, "repeats") == "ok":
             findings.extend(_tried(check, case))
     findings.extend(_tried(lambda case: _time(case, plan or PlannedRun(), warm_up), case, "time"))
     return findings

@@ -22,7 +22,8 @@ class Finding:
     Attributes
     ----------
     name : str
-        The check: size, units, initial, value, arguments, repeats, whole, pair, values, concurrency, radius or time.
+        The check: size, units, initial, value, arguments, repeats, whole, pair, values, concurrency,
+        parameters, radius or time.
     level : str
         "ok", "warning" (the objective can run, but badly) or "error" (it cannot run).
     text : str

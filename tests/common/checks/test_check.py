@@ -52,7 +52,7 @@ def test_a_good_objective_passes_every_check() -> None:
     findings = _findings(_Good())
     assert {finding.level for finding in findings.values()} == {"ok"}
     assert list(findings) == [
-        "size", "value", "arguments", "repeats", "whole", "pair", "values", "radius", "time",
+        "size", "value", "arguments", "repeats", "whole", "pair", "values", "parameters", "radius", "time",
     ]  # fmt: skip
     assert findings["size"].text == "3 parameters, 8 samples"
 
@@ -61,7 +61,9 @@ def test_a_good_objective_passes_every_check() -> None:
 @pytest.mark.parametrize("black", [True, False])
 def test_built_in_models_pass_the_same_checks(name: str, bias: bool, l2: float, black: bool) -> None:
     objective = model(name, bias=bias, l2=l2)
-    assert _faults(BlackBox(objective) if black else objective) == {}
+    # From zero a network's first weights change nothing as long as its last ones are 0.
+    expected = {"parameters": "warning"} if black and name == "mlp" and not l2 else {}
+    assert _faults(BlackBox(objective) if black else objective) == expected
 
 
 @pytest.mark.parametrize("batch_size", [0, 1, 64])
