@@ -88,6 +88,8 @@ def parser() -> argparse.ArgumentParser:
     )
 
     add_completion(commands)
+    _plan(commands)
+
     report = commands.add_parser("report", help="make report.html of a finished run again")
     report.add_argument("folder", metavar="DIR", type=Path, help="result folder of the run")
 
@@ -97,6 +99,23 @@ def parser() -> argparse.ArgumentParser:
     for command in commands.choices.values():
         add_log_options(command)
     return top
+
+
+def _plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    plan = commands.add_parser(
+        "plan",
+        help="check all sites, and say what a run will take, before it begins",
+        description="Ask each site, here or over the network, for a few evaluations near the start. Exit code 2: a site"
+        " cannot run.",
+    )
+    _config(plan)
+    plan.add_argument(
+        "--address", metavar="HOST:PORT", default="", help="wait for sites here; else they are in process"
+    )
+    plan.add_argument("--min-clients", metavar="N", type=int, default=1, help="look when N sites have joined (1)")
+    plan.add_argument("--tls-dir", metavar="DIR", type=Path, help="folder with ca.crt, server.crt and server.key")
+    plan.add_argument("--insecure", action="store_true", help="plain text without certificates: anybody may join")
+    plan.add_argument("--evaluations", metavar="E", type=int, default=200, help="at most so many of each site (200)")
 
 
 def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -24,6 +24,7 @@ from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.server.cli import parser
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
+from zofedht.server.plan.planning import Plan, plan_here, plan_over
 from zofedht.server.records.finished_run import export, load_run
 from zofedht.server.records.plots import plot_runs
 from zofedht.server.records.run_folder import RunFolder
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from zofedht.server.page.access import PageOptions
 
 __all__ = ["ACTIONS"]
+
+_LEAST_EVALUATIONS = 3  # of a site: whether equal questions get equal answers
 
 _log = logging.getLogger(__name__)
 
@@ -250,6 +253,37 @@ def _plot(args: argparse.Namespace) -> int:
     return 0
 
 
+def _plan(args: argparse.Namespace) -> int:
+    config = _read_config(args)
+    if args.evaluations < _LEAST_EVALUATIONS:
+        raise ConfigError([f"--evaluations must be at least {_LEAST_EVALUATIONS}, got {args.evaluations}"])
+    plan = _plan_over(args, config) if args.address else plan_here(config, most=args.evaluations)
+    print(plan)
+    return 0 if plan.ok else 2
+
+
+def _plan_over(args: argparse.Namespace, config: RunConfig) -> Plan:
+    from zofedht.server.fleet.network import Listening, NetworkSites
+
+    if not config.objective:
+        raise ConfigError(["plan --address is for an objective of your own, which the sites bring; set objective"])
+    check_plain_text(args.address, args.insecure, args.tls_dir)
+    listening = Listening(
+        address=args.address,
+        tls_dir=args.tls_dir.expanduser() if args.tls_dir else None,
+        insecure=args.insecure,
+        min_clients=args.min_clients,
+        timeout=config.round_timeout,
+        rejoin=0.0,
+        seed=config.seed,
+    )
+    sites = NetworkSites(listening, None)
+    try:
+        return plan_over(config, sites.parameters, sites.samples, sites.ask, most=args.evaluations)
+    finally:
+        sites.close(over=False)  # they come back to the run that was planned
+
+
 def _report(args: argparse.Namespace) -> int:
     print(f"report: {write_report(RunFolder(args.folder.expanduser()))}")
     return 0
@@ -289,6 +323,7 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "compare": _compare,
     "watch": _watch,
     "plot": _plot,
+    "plan": _plan,
     "report": _report,
     "export": _export,
     "keys": _list_keys,

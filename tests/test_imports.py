@@ -93,6 +93,7 @@ ARROWS = {
         "core": "aggregation auto evaluation minimizers privacy",
         "records": "aggregation auto core evaluation privacy",
         "report": "core evaluation records",
+        "plan": "core inprocess",
         "conduct": "auto core evaluation privacy records report",
         "overdue": "",
         "inprocess": "overdue conduct core evaluation records",
@@ -107,7 +108,7 @@ ARROWS = {
         "page": "records",
         "callbacks": "",
         "cli": "",
-        "commands": "cli conduct core flower grpc inprocess page records report",
+        "commands": "cli conduct core fleet flower grpc inprocess page plan records report",
         "__main__": "cli commands",
     },
     "experiments": {

@@ -17,6 +17,7 @@ __all__ = [
     "MOST_ROUNDING",
     "PROBES",
     "Reading",
+    "differences",
     "is_staircase",
     "jumps_at_x",
     "noise_of",
@@ -75,7 +76,7 @@ def noise_of(case: Case) -> float:
 
 def read_noise(case: Case, radius: float, noise: float) -> Reading:
     """Return the root mean square of the differences where an evaluation has noise of this standard deviation."""
-    squares = float(np.mean(np.square(_differences(case, radius))))
+    squares = float(np.mean(np.square(differences(case, radius))))
     both = 2.0 * noise * noise  # the variance of a difference
     # Mean squares of noise alone exceed their expectation by half of it in one of PROBES tries.
     clear = squares - both if squares > both * (1.0 + math.sqrt(2.0 / PROBES)) else 0.0
@@ -84,7 +85,7 @@ def read_noise(case: Case, radius: float, noise: float) -> Reading:
 
 def read_moving(case: Case, radius: float) -> Reading:
     """Return how many of the differences are not 0."""
-    return Reading(radius, moving=int(np.count_nonzero(_differences(case, radius))))
+    return Reading(radius, moving=int(np.count_nonzero(differences(case, radius))))
 
 
 def read_rounding(case: Case, radius: float) -> Reading:
@@ -145,7 +146,7 @@ def jumps_at_x(case: Case, radius: float) -> bool:
     return 2 * jumps > PROBES
 
 
-def _differences(case: Case, radius: float) -> Vector:
+def differences(case: Case, radius: float) -> Vector:
     """Return the differences along PROBES directions, (PROBES,), each on samples of its own as in a run."""
     ends = ([checked_loss(end) for end in case.objective.pair(case.x, v, radius, batch)] for v, batch in _probes(case))
     return np.array([high - low for high, low in ends])

@@ -1,0 +1,140 @@
+"""One site before a run: seconds, noise, radius and slopes, from a bounded number of evaluations around the start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from zofedht.common.checks.finding import Case, Finding
+from zofedht.common.checks.radius import check_radius
+from zofedht.common.checks.readings import differences, noise_of
+from zofedht.common.errors import ObjectiveError, cause_of
+from zofedht.common.objective.base import Objective, checked_loss
+from zofedht.common.objective.points import Answer
+from zofedht.common.objective.scaling import Units, in_search_units
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
+from zofedht.common.random.streams import stream
+from zofedht.common.typing import Indices, Vector
+
+__all__ = ["AskedSite", "SiteReading", "measured"]
+
+_BATCHES = 8
+
+
+@dataclass(frozen=True)
+class SiteReading:
+    """What one site showed.
+
+    ``seconds`` are those of F on one sample, ``noise`` is the standard deviation of one evaluation, and ``slopes`` are
+    those of the whole shard along the same few directions at every site. ``batch_spread`` is how far slopes of single
+    batches scatter, in units of their mean; NaN where it is unknown. ``evaluations`` were asked of the site. ``error``
+    says why it cannot run.
+    """
+
+    name: str
+    samples: int
+    seconds: float = np.nan
+    noise: float = 0.0
+    slopes: Vector | None = None
+    batch_spread: float = np.nan
+    findings: tuple[Finding, ...] = ()
+    evaluations: int = 0
+    error: str = ""
+
+
+class AskedSite(Objective):
+    """F of a site that is asked for whole evaluations, one point at a time."""
+
+    def __init__(self, dimension: int, units: Units | None, ask: Callable[[Vector], Answer]) -> None:
+        self.dim = dimension
+        if units is not None:
+            self.scale = units.scale
+            ends = (units.lower.tolist(), units.upper.tolist())
+            self.bounds = [[end if np.isfinite(end) else None for end in side] for side in ends]
+        self._ask = ask
+        self.seconds: list[float] = []
+
+    def value(self, x: Vector, batch: Indices | slice) -> float:
+        answer = self._ask(x)
+        if answer.cause is not None:
+            raise ObjectiveError.public(answer.reason or answer.cause, cause=answer.cause)
+        self.seconds.append(answer.seconds)
+        return answer.value
+
+
+class _SpentError(ObjectiveError):
+    """No more evaluations may be asked for."""
+
+
+class _Counted(Objective):
+    """Another objective, as its user wrote it; counts and times evaluations and refuses those beyond ``most``."""
+
+    def __init__(self, inner: Objective, most: int) -> None:
+        self.inner, self._most = inner, most
+        self.dim, self.bounds, self.scale = inner.dim, inner.bounds, inner.scale
+        self.count, self.times = 0, list[float]()
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def value(self, x: Vector, batch: Indices | slice) -> float:
+        if self.count >= self._most:
+            raise _SpentError(f"{self._most} evaluations, all that --evaluations allows, are spent")
+        self.count += 1
+        began = time.perf_counter()
+        found = self.inner.value(x, batch)
+        self.times.append(time.perf_counter() - began)
+        return found
+
+
+def measured(
+    name: str, objective: Objective, samples: int, x: Vector, *, radius: float, batch_size: int, seed: int, most: int
+) -> SiteReading:
+    """Return what a site shows at x, (n,) in search units, and within some radii of it.
+
+    ``objective`` is as its user wrote it. It is asked for at most ``most`` evaluations: first whether equal questions
+    get equal answers, then slopes, then the radius. An ``AskedSite`` has no batches.
+    """
+    counted = _Counted(objective, most)
+    asked = isinstance(objective, AskedSite)
+    reading: dict[str, Any] = {}
+    findings: list[Finding] = []
+    error = ""
+    try:
+        case = Case.at(in_search_units(counted), x, radius, batch_size, seed)
+        reading["noise"] = noise_of(case)
+        times = list(objective.seconds if isinstance(objective, AskedSite) else counted.times)
+        reading["seconds"] = float(np.median(times[1:])) / _samples_at_once(case)  # the first one may load something
+        reading["slopes"] = differences(replace(case, batch=slice(None)), radius) / (2.0 * radius)
+        if not asked and batch_size and len(objective) > 1:
+            reading["batch_spread"] = _batch_spread(case, batch_size)
+        findings.extend(check_radius(case))
+    except _SpentError as spent:
+        findings.append(Finding("radius", "ok", f"not judged to the end: {spent}"))
+    except USER_ERRORS as raised:
+        told = raised if isinstance(raised, ObjectiveError) else raised_by_objective(raised)
+        error = f"{cause_of(told)}: {told}"
+    if asked and "seconds" in reading:
+        reading["seconds"] = float(reading["seconds"]) / samples
+    return SiteReading(
+        name=name, samples=samples, findings=tuple(findings), evaluations=counted.count, error=error, **reading
+    )
+
+
+def _samples_at_once(case: Case) -> int:
+    return len(case.objective) if isinstance(case.batch, slice) else len(case.batch)
+
+
+def _batch_spread(case: Case, batch_size: int) -> float:
+    """Return the standard deviation of slopes along one direction over batches, in units of their mean."""
+    drawn = stream(case.seed, "check", 0, 3).integers(
+        0, len(case.objective), size=(_BATCHES, batch_size), dtype=np.intp
+    )
+    ends = [case.objective.pair(case.x, case.v, case.radius, batch) for batch in drawn]
+    slopes = np.array([checked_loss(high) - checked_loss(low) for high, low in ends])
+    middle = abs(float(np.mean(slopes)))
+    return float(np.std(slopes, ddof=1)) / middle if middle else np.nan

@@ -1,0 +1,163 @@
+"""``zofedht-server plan``: look at the sites, here or over the network, and say what the run will take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from zofedht.common.checks.finding import clock_text
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import ConfigError
+from zofedht.common.objective.base import Objective
+from zofedht.common.objective.loading import starting_point
+from zofedht.common.objective.named import space_of
+from zofedht.common.objective.parameters import Parameters
+from zofedht.common.objective.points import Answer
+from zofedht.common.objective.scaling import in_search_units, in_user_units
+from zofedht.common.shards import objective_of
+from zofedht.common.typing import Matrix, Vector
+from zofedht.server.core.state import initial_vector
+from zofedht.server.plan.advice import Advice, advised
+from zofedht.server.plan.estimate import Estimate, estimated
+from zofedht.server.plan.measure import AskedSite, SiteReading, measured
+
+__all__ = ["Plan", "plan_here", "plan_over"]
+
+Ask = Callable[[Mapping[str, Matrix], Callable[[str, Sequence[Answer]], None]], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the sites showed and what the run takes; printed, it is the text of the command."""
+
+    config: RunConfig
+    sites: tuple[SiteReading, ...]
+    estimate: Estimate | None
+    advice: tuple[Advice, ...]
+    where: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether every site can run."""
+        return not any(site.error for site in self.sites)
+
+    def __str__(self) -> str:
+        return "\n".join([*self._looked_at(), *self._takes(), *self._says(), self._verdict()])
+
+    def _looked_at(self) -> list[str]:
+        most = max(site.evaluations for site in self.sites)
+        lines = [f"looked at {len(self.sites)} sites {self.where}, each with at most {most} evaluations near the start"]
+        for site in self.sites:
+            if site.error:
+                lines.append(f"ERROR   site {site.name}: {site.error}")
+                continue
+            noise = f"noise {site.noise:.2g}" if site.noise else "no noise"
+            lines.append(f"site {site.name}: {site.samples:,} samples, {_clock(site)} for F on all of them, {noise}")
+            lines += [
+                f"{finding.level if finding.level == 'ok' else finding.level.upper():7} {finding.name}: {finding.text}"
+                for finding in site.findings
+            ]
+        timed = [site for site in self.sites if math.isfinite(site.seconds)]
+        if len(timed) > 1:
+            slow = max(timed, key=lambda site: site.seconds * site.samples)
+            times = sorted(site.seconds * site.samples for site in timed)
+            ratio = times[-1] / times[len(times) // 2] if times[len(times) // 2] else 1.0
+            lines.append(f"slowest site: {slow.name}, {ratio:.2g} times the median")
+        return lines
+
+    def _takes(self) -> list[str]:
+        if self.estimate is None:
+            return []
+        of = self.estimate
+        rounds = f"{of.rounds:,} rounds" if of.rounds else "an unknown number of rounds"
+        return [
+            f"the run: {rounds}, about {of.evaluations:,} evaluations, and {of.full_evaluations:,} in full evaluations",
+            f"time: a slot takes {clock_text(of.slot_seconds)} at the slowest site; the run takes at most"
+            f" {clock_text(of.seconds)} where sites work at once, {clock_text(of.work)} one after another, and messages"
+            " take theirs",
+            f"bytes: about {of.bytes_up / 1e6:.3g} MB to the server, {of.bytes_down / 1e6:.3g} MB to the clients",
+        ]
+
+    def _says(self) -> list[str]:
+        given = {"clients-per-round": self.config.clients_per_round, "local-steps": self.config.local_steps}
+        given["batch-size"] = self.config.batch_size
+        lines = []
+        for one in self.advice:
+            instead = "" if one.value == given[one.key] else f" instead of {given[one.key]}"
+            lines.append(f"take {one.key} = {one.value}{instead}: {one.why}")
+        changes = [f"{one.key}={one.value}" for one in self.advice if one.value != given[one.key]]
+        return [*lines, *([f"all of it: --set {' '.join(changes)}"] if changes else [])]
+
+    def _verdict(self) -> str:
+        wrong = sum(bool(site.error) for site in self.sites)
+        return f"cannot run: {wrong} of {len(self.sites)} sites to mend" if wrong else "can run"
+
+
+def plan_here(config: RunConfig, *, most: int) -> Plan:
+    """Plan a run over all clients of this process. Raises ZofedhtError where an objective cannot be made."""
+    if not config.objective and not config.server_has_rows:
+        raise ConfigError(["dataset = clients: the rows are the clients' own; plan with --address, where they join"])
+    made: dict[str, Objective] = {str(index): objective_of(config.task, index) for index in range(config.num_clients)}
+    first = next(iter(made.values()))
+    fitted = config.fitted(first.dim, space_of(in_user_units(first)))
+    own = starting_point(in_search_units(first), config.seed)
+    x = initial_vector(fitted, first.dim, own)
+    sites = [
+        measured(
+            name,
+            in_user_units(each),
+            len(each),
+            x,
+            radius=fitted.radius,
+            batch_size=fitted.batch,
+            seed=config.seed,
+            most=most,
+        )
+        for name, each in made.items()
+    ]
+    return _planned(fitted, first.dim, sites, "here")
+
+
+def plan_over(config: RunConfig, parameters: Parameters, samples: Mapping[str, int], ask: Ask, *, most: int) -> Plan:
+    """Plan a run over sites that are asked by ``ask`` for F on their whole shards, all sites at once.
+
+    Raises ZofedhtError where the run does not fit the parameters.
+    """
+    config = config.replace(num_clients=len(samples), **_slots(config, len(samples)))
+    fitted = config.fitted(parameters.dim, parameters.space)
+    units = parameters.units
+    own = parameters.start if units is None else units.to_search(parameters.start)
+    x = initial_vector(fitted, parameters.dim, own)
+
+    def asked(name: str, point: Vector) -> Answer:
+        answers: list[Answer] = []
+        ask({name: point[None]}, lambda _, told: answers.extend(told))
+        return answers[0] if answers else Answer.lost("no-answer", "the site gave no answer")
+
+    def look(name: str) -> SiteReading:
+        site = AskedSite(parameters.dim, units, partial(asked, name))
+        numbers = {"radius": fitted.radius, "batch_size": 0, "seed": config.seed, "most": most}
+        return measured(name, site, samples[name], x, **numbers)  # type: ignore[arg-type]
+
+    ask({}, lambda name, told: None)  # so that the sites' threads are there before ours ask at once
+    with ThreadPoolExecutor(len(samples)) as pool:
+        sites = list(pool.map(look, samples))
+    return _planned(fitted, parameters.dim, sites, "over the network")
+
+
+def _slots(config: RunConfig, count: int) -> dict[str, int]:
+    fits = config.asks_points or config.sampling == "with-replacement" or config.clients_per_round <= count
+    return {} if fits else {"clients_per_round": count}
+
+
+def _planned(config: RunConfig, dimension: int, sites: list[SiteReading], where: str) -> Plan:
+    can = [site for site in sites if not site.error]
+    estimate = estimated(config, dimension, can) if len(can) == len(sites) else None
+    return Plan(config, tuple(sites), estimate, tuple(advised(config, can)) if can else (), where)
+
+
+def _clock(site: SiteReading) -> str:
+    return clock_text(site.seconds * site.samples)

@@ -1,0 +1,48 @@
+"""What a run will take, against what it took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.helpers import quadratics, small
+from zofedht.server.inprocess import run_in_process
+from zofedht.server.plan.estimate import estimated
+from zofedht.server.plan.measure import SiteReading
+
+SITES = [SiteReading(str(index), 6 + index, seconds=1e-3 * (index + 1)) for index in range(4)]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"algorithm": "zofedavg-sgd"},
+        {"uplink": "slopes", "directions": "shared"},
+        {"wire_dtype": "float32", "memory": 3},
+        {"local_steps": 7, "slopes_per_step": 3, "slope": "forward"},
+    ],
+)
+def test_evaluations_and_bytes_are_those_of_the_run(keys: dict[str, Any]):
+    config = small(rounds=60, step_size=0.01, **keys)
+    told = estimated(config, 12, SITES)
+    run = run_in_process(config, quadratics()).state.totals
+    assert told.rounds == 60
+    assert told.evaluations == pytest.approx(run.evaluations, rel=0.02)
+    assert told.bytes_up == pytest.approx(run.bytes_up, rel=0.1)
+    assert told.bytes_down == pytest.approx(run.bytes_down, rel=0.1)
+    assert run.full_evaluations <= told.full_evaluations <= 1.2 * run.full_evaluations
+
+
+def test_a_budget_gives_the_rounds():
+    config = small(rounds=0, budget=5000, step_size=0.01)
+    told = estimated(config, 12, SITES)
+    assert told.rounds == run_in_process(config, quadratics()).state.round
+
+
+def test_the_slowest_site_sets_the_time():
+    slow = [*SITES[:3], SiteReading("3", 9, seconds=1.0)]
+    assert estimated(small(), 12, slow).slot_seconds == pytest.approx(250 * estimated(small(), 12, SITES).slot_seconds)
+    told = estimated(small(), 12, slow)
+    assert told.slot_seconds < told.seconds <= told.work
