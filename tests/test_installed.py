@@ -23,7 +23,18 @@ pytestmark = pytest.mark.slow
 _ROOT = Path(__file__).resolve().parents[1]
 _PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 _PACKAGE_FOLDERS = {"zofedht": "zofedht", **_PROJECT["tool"]["setuptools"]["package-dir"]}
-_LEFT_BEHIND = (".*_cache", ".git", ".hypothesis", ".venv", "*.egg-info", "__pycache__", "build", "dist", "runs")
+_LEFT_BEHIND = (
+    ".*_cache",
+    ".cache",
+    ".git",
+    ".hypothesis",
+    ".venv",
+    "*.egg-info",
+    "__pycache__",
+    "build",
+    "dist",
+    "runs",
+)
 
 
 def _run(*words: str | Path, cwd: Path, code: int = 0, **environment: str) -> str:
@@ -128,7 +139,9 @@ def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
         for package, folder in _PACKAGE_FOLDERS.items()
         for path in (_ROOT / folder).rglob("*.py")
     }
-    assert {name for name in names if name.startswith("zofedht/")} == modules | {"zofedht/py.typed"}
+    page = {f"zofedht/server/page/assets/{path.name}" for path in (_ROOT / "server" / "page" / "assets").iterdir()}
+    assert page
+    assert {name for name in names if name.startswith("zofedht/")} == modules | page | {"zofedht/py.typed"}
     assert f"\nVersion: {version}\n" in metadata
     assert "\nClassifier: Typing :: Typed\n" in metadata
 

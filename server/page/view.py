@@ -69,7 +69,7 @@ class RunView:
         self.failed = self.intervened = 0  # how many there were
         self.causes: dict[str, int] = {}
         self.last: dict[str, Any] = {}
-        self.best: float | None = None
+        self._best: dict[bool, float] = {}  # the least loss, of full evaluations and of probes
 
     def look(self, seconds: float = math.inf) -> None:
         """Read what is new, for about so many seconds; ``behind`` tells whether there is more.
@@ -121,7 +121,7 @@ class RunView:
             "seconds_left": self._seconds_left(),
             "initial": self._initial,
             "loss": last.get("train_loss"),
-            "best": self.best,
+            "best": self._best.get(True, self._best.get(False)),
             "evaluations": last.get("evaluations", 0),
             "bytes_up": last.get("bytes_up", 0),
             "bytes_down": last.get("bytes_down", 0),
@@ -165,7 +165,7 @@ class RunView:
         self.interventions.extend({"round": point.round, **change} for change in changes)
         self.intervened += len(changes)
         if point.loss is not None:
-            self.best = point.loss if self.best is None else min(self.best, point.loss)
+            self._best[point.full] = min(point.loss, self._best.get(point.full, math.inf))
         self.last = dict(row)
         if len(self.points) > _MOST_POINTS:
             marks = dict(zip(self.points, self.marks, strict=True))

@@ -61,6 +61,16 @@ def test_rounds_are_added_as_they_come(tmp_path: Path):
     assert view.causes == {"raised": 1}
 
 
+def test_the_best_loss_is_a_full_evaluation_where_there_is_one(tmp_path: Path):
+    folder, view = begin(tmp_path / "run"), RunView(tmp_path / "run")
+    write(folder, record(0, train_loss=0.2, train_loss_source="probes"))
+    view.look()
+    assert view.status()["best"] == 0.2
+    write(folder, record(1, train_loss=0.7), record(2, train_loss=0.9))
+    view.look()
+    assert view.status()["best"] == 0.7
+
+
 def test_clients_add_up_over_rounds(tmp_path: Path):
     folder = begin(tmp_path / "run")
     outlier = {"slot": 0, "client": "a", "times": 9.0}
