@@ -53,6 +53,11 @@ class Algorithm:
         return bool(self.learns)
 
     @property
+    def low_rank(self) -> bool:
+        """Whether directions have a low rank in blocks of parameters."""
+        return self.law in ("lowrank", "subspace-core")
+
+    @property
     def pools(self) -> bool:
         """Whether directions are candidates of a pool, whose sums tell x."""
         return self.law in ("pool", "weighted-pool")
@@ -100,6 +105,12 @@ ALGORITHMS = {
             "several forward slopes on one value, along a sphere",
             "Fang et al. 2022, algorithm 1",
             slope="forward", slopes_per_step=20, probe="sphere", local_steps=20, sampling="without-replacement",
+        ),
+        _isotropic(
+            "fedrzo",
+            "fedzo with one slope a step and a large radius, for an F that is not smooth",
+            "Qiu et al. 2023, algorithm 1",
+            slope="forward", probe="sphere", local_steps=20, radius=0.1,
         ),
         _isotropic(
             "rsgf", "one forward slope a round", "Ghadimi and Lan 2013 (RSGF)", slope="forward", local_steps=1
@@ -187,6 +198,31 @@ ALGORITHMS = {
             defaults={
                 "slope": "three-point", "slopes_per_step": 10, "radius": 1e-3, "local_steps": 1, "guide_floor": 0.01,
             },
+        ),
+        Algorithm(
+            "meerkat",
+            "mask",
+            "minibatch",
+            "central slopes of few parameters, those that moved farthest in the first rounds",
+            "Ran et al. 2026",
+            learns="mask",
+            defaults={"radius": 1e-3, "local_steps": 10},
+        ),
+        Algorithm(
+            "lozo",
+            "lowrank",
+            "minibatch",
+            "central slopes along matrices of low rank, one of whose sides stays for some rounds",
+            "Chen et al. 2025, algorithm 1",
+            defaults={"radius": 1e-3, "local_steps": 1, "refresh": 50},
+        ),
+        Algorithm(
+            "subzero",
+            "subspace-core",
+            "minibatch",
+            "central slopes along matrices of low rank, both of whose sides stay for some rounds",
+            "Yu et al. 2025",
+            defaults={"radius": 1e-3, "local_steps": 1, "refresh": 50},
         ),
         Algorithm(
             "fedkseed",

@@ -42,6 +42,7 @@ __all__ = [
     "WIRE_DTYPES",
     "parse_columns",
     "parse_labels",
+    "parse_shapes",
     "parse_transforms",
 ]
 
@@ -64,7 +65,10 @@ PARTITIONS = ("iid", "sorted", "sorted-binary", "thirds", "dirichlet")
 MODELS = ("logistic", "svm-hinge", "svm-squared-hinge", "mlp", "quadratic")
 COVARIANCES = ("trace", "paper")
 SLOPES = ("central", "forward", "three-point", "gradient")
-LAWS = ("isotropic", "trajectory", "shrunk", "either", "cone", "diagonal", "pool", "weighted-pool")
+LAWS = (
+    "isotropic", "trajectory", "shrunk", "either", "cone", "diagonal", "pool", "weighted-pool", "mask", "lowrank",
+    "subspace-core",
+)  # fmt: skip
 SLOPE_SCALES = ("none", "spread")
 CORRECTIONS = ("none", "control", "anchor")
 PROBE_LAWS = ("gaussian", "rademacher", "sphere", "frame")
@@ -84,6 +88,7 @@ ON_ERROR = ("drop-slot", "skip-step", "stop")
 
 _NO_TRANSFORM = "none"
 _ITEM = re.compile(r"([+-]?[0-9]{1,15})(?:-([+-]?[0-9]{1,15}))?")
+_SHAPE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
 _WIDEST = 10_000  # labels in one range; more is a typing error and would fill the memory
 
 
@@ -159,3 +164,21 @@ def parse_labels(text: str) -> frozenset[int]:
             )
         labels.update(range(first, last + 1))
     return frozenset(labels)
+
+
+def parse_shapes(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the shapes of matrices that a text names, as rows and columns; "auto" and "" give none.
+
+    Raises DataError for any other text.
+
+    Examples
+    --------
+    >>> parse_shapes("784x50,50x10")
+    ((784, 50), (50, 10))
+    """
+    if text in ("", AUTO):
+        return ()
+    matches = [_SHAPE.fullmatch(part) for part in text.split(",")]
+    if not all(matches):
+        raise DataError(f"blocks must be '{AUTO}' or shapes such as '784x50,50x10', got '{text[:40]}'")
+    return tuple((int(match[1]), int(match[2])) for match in matches if match)

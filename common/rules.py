@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from zofedht.common.choices import AUTO, MANY, UNSAID, parse_columns, parse_labels, parse_transforms
+from zofedht.common.choices import AUTO, MANY, UNSAID, parse_columns, parse_labels, parse_shapes, parse_transforms
 from zofedht.common.errors import DataError, ObjectiveError
 from zofedht.common.space.space import Space
 
@@ -33,6 +33,7 @@ __all__ = [
     "one_of",
     "positive",
     "preprocessing",
+    "shapes",
     "space_rows",
     "without_default",
     "words_of",
@@ -204,3 +205,8 @@ def columns() -> Rule:
 def preprocessing() -> Rule:
     """The value is a list of transforms of the features."""
     return _readable(parse_transforms)
+
+
+def shapes() -> Rule:
+    """The value is ``auto`` or a list of shapes of matrices."""
+    return _readable(parse_shapes)

@@ -62,7 +62,7 @@ ARROWS = {
         "objective": "machine errors random space typing",
         "data": "machine choices errors random source_digest typing",
         "models": "data errors machine objective typing",
-        "directions": "machine config objective random typing",
+        "directions": "choices machine config objective random typing",
         "wire": "choices privacy config errors objective plain_text random rules space typing",
         "checks": "algorithms config errors objective random shards space typing",
         "privacy": "errors typing",

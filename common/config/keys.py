@@ -44,6 +44,7 @@ from zofedht.common.rules import (
     one_of,
     positive,
     preprocessing,
+    shapes,
     space_rows,
     words_of,
 )
@@ -217,6 +218,18 @@ class Keys:
         unit="directions",
         rule=at_least(1, 2**20),
     )
+    mask_share: float = _key(
+        0.1,
+        "part of the parameters that directions change (meerkat): those that moved farthest in the first rounds",
+        rule=between(0.0, 1.0),
+    )
+    blocks: str = _key(
+        "auto",
+        "shapes of the matrices that x begins with, as `784x50,50x10`, for directions of low rank (lozo, subzero);"
+        " auto: that of the network's inner weights, else none",
+        rule=shapes(),
+    )
+    rank: int = _key(2, "rank of directions within a block (lozo, subzero)", symbol="r", rule=at_least(1, 10**4))
     slope: str = _key(
         UNSAID,
         "ends of a probe: w + mu v and w - mu v (central), w + mu v and w (forward), or all three, which also give v'Hv"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zofedht.common.algorithms import ALGORITHMS, Algorithm
-from zofedht.common.choices import AUTO, CLIENTS_HOLD_DATA, UNSAID
+from zofedht.common.choices import AUTO, CLIENTS_HOLD_DATA, UNSAID, parse_shapes
 from zofedht.common.config.checking import checked
 from zofedht.common.config.contradictions import KEYS_OF_STEPS, contradictions
 from zofedht.common.config.keys import Keys, Scalar, dashed
@@ -163,6 +163,8 @@ class RunConfig(Keys):
                     f" {self.row.most_parameters} (zofedht is for any number)"
                 ]
             )
+        if dimension < (size := sum(rows * columns for rows, columns in parse_shapes(self.blocks))):
+            raise ConfigError([f"blocks must have at most n = {dimension} parameters, got {size} in {self.blocks!r}"])
         if self.probe == "frame" and self.slopes_per_step > dimension:
             raise ConfigError(
                 [f"slopes-per-step must be at most n = {dimension} for a frame, got {self.slopes_per_step}"]
@@ -268,16 +270,26 @@ class RunConfig(Keys):
             case _:
                 return step
 
-    def step_spec(self, **of_the_round: float) -> StepSpec:
+    def step_spec(self, **of_the_round: float | str) -> StepSpec:
         """Return how steps are taken; a round adds ``step_size`` and, with a guide, how directions follow it."""
         mine, wanted = ({field.name for field in dataclasses.fields(kind)} for kind in (Keys, StepSpec))
         follow_from_others = {
             "batch_size": self.batch,
             "law": self.row.law,
+            "blocks": "" if self.blocks == AUTO else self.blocks,
+            "side_rounds": self.refresh if self.row.low_rank else 1,
             "subspace_weight": 0.0,
             "shrink": 1.0,
         }
         return StepSpec(**{name: getattr(self, name) for name in mine & wanted} | follow_from_others | of_the_round)
+
+    def blocks_of(self, dimension: int) -> str:
+        """Return the shapes of the matrices that x begins with, where directions of low rank need them."""
+        if self.blocks != AUTO:
+            return self.blocks
+        last = 2 * self.hidden_units + 1 if self.mlp_bias else self.hidden_units
+        inner = (dimension - last) // self.hidden_units
+        return f"{inner}x{self.hidden_units}" if self.model == "mlp" and not self.objective and inner > 0 else ""
 
     @property
     def warm_up_rounds(self) -> int:

@@ -38,6 +38,9 @@ class StepSpec:
     law: str = dataclasses.field(default="isotropic", metadata={"rule": one_of(LAWS)})  # of the directions
     cone_angle: float = _as("cone_angle", default=1.35)
     pool_size: int = _as("pool_size", default=1024)  # S, of laws that have a pool
+    blocks: str = _as("blocks", default="")  # of laws of low rank; never auto here
+    rank: int = _as("rank", default=2)  # r
+    side_rounds: int = _as("refresh", default=1)  # rounds for which a side of such directions stays
     radius: float = _as("radius")  # mu
     local_steps: int = _as("local_steps")  # K
     batch_size: int = _as("batch_size")  # b; 0: the whole shard

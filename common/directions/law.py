@@ -15,6 +15,7 @@ from statistics import NormalDist
 import numpy as np
 
 from zofedht.common.config.step_spec import StepSpec
+from zofedht.common.directions.blocks import low_rank
 from zofedht.common.directions.pool import drawn_candidates, pooled
 from zofedht.common.directions.probes import LAWS, framed
 from zofedht.common.random.source import Source
@@ -22,6 +23,9 @@ from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix
 
 __all__ = ["BLOCK_BYTES", "DirectionLaw", "law_of", "slot_directions", "subspace_gain"]
+
+_BENT = ("cone", "diagonal", "weighted-pool", "mask")
+"""Laws that are shaped by a guide as soon as there is one."""
 
 BLOCK_BYTES = 32 * 2**20
 """Memory for one block of directions; a constant, since the shape of a product can change its last bits."""
@@ -47,6 +51,8 @@ class DirectionLaw:
     cone: v = sqrt(n) cos(t) m + sin(t) v1 around m = Q, one column. Its mean is not 0;
         E[v v^T] = n cos(t)^2 m m^T + sin(t)^2 I.
     pool, weighted-pool: one of S fixed vectors, drawn by chance (``pool``); Q holds the chances as a column, (S, 1).
+    mask: v = m v1, number by number, where Q is m as a column of 0 and 1. E[v v^T] = diag(m).
+    lowrank, subspace-core: matrices of low rank in the place of blocks (``blocks``); E[v v^T] = I over all rounds.
     diagonal: v = v1 / sqrt(h), where Q is h as a column, not of unit length. E[v v^T] = diag(1/h).
     """
 
@@ -60,11 +66,14 @@ class DirectionLaw:
     cone_angle: float = 1.35  # t
     pool_size: int = 1024  # S
     slopes_per_step: int = 1  # q: so many make a frame
+    blocks: str = ""
+    rank: int = 2  # r
+    side_rounds: int = 1
 
     @property
     def follows_basis(self) -> bool:
         """Whether the guide matters."""
-        bent = self.subspace_weight > 0.0 or self.shrink < 1.0 or self.law in ("cone", "diagonal", "weighted-pool")
+        bent = self.subspace_weight > 0.0 or self.shrink < 1.0 or self.law in _BENT
         return self.basis is not None and self.basis.shape[1] > 0 and bent
 
     @property
@@ -83,6 +92,9 @@ class DirectionLaw:
         if self.law == "cone":
             v *= math.sin(self.cone_angle)
             v += math.sqrt(self.dimension) * math.cos(self.cone_angle) * self.basis[:, 0]
+            return v
+        if self.law == "mask":
+            v *= self.basis[:, 0]
             return v
         if self.law == "diagonal":
             v /= np.sqrt(self.basis[:, 0])
@@ -139,4 +151,6 @@ def slot_directions(
     coefficients = Source(address.directions.stream("subspace"), kernel) if law.draws_inside else source
     chance = Source(address.directions.stream("chance"), kernel) if law.law == "either" and law.draws_inside else None
     for start in range(0, count, most):
-        yield law.block(source, coefficients, min(most, count - start), chance)
+        v = law.block(source, coefficients, min(most, count - start), chance)
+        low = law.law in ("lowrank", "subspace-core") and law.blocks
+        yield low_rank(v, law.blocks, law.rank, law.law, address.directions, law.side_rounds) if low else v

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from zofedht.common.choices import WIRE_DTYPES
+from zofedht.common.choices import WIRE_DTYPES, parse_shapes
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import CAUSES, Cause, MessageError
 from zofedht.common.objective.agreement import DIGEST_BYTES
@@ -210,6 +210,8 @@ class Broadcast:
             raise MessageError("basis-digest must come with a basis-version, and with nothing else")
         if self.spec.slopes > MOST_DRAWN:
             raise MessageError(f"a slot may have at most {MOST_DRAWN} slopes, got {self.spec.slopes}")
+        if sum(rows * columns for rows, columns in parse_shapes(self.spec.blocks)) > (self.size or self.x.size):
+            raise MessageError(f"blocks must have at most as many parameters as x, got {self.spec.blocks!r}")
         drawn = self.spec.local_steps * self.spec.batch_size
         if drawn > MOST_DRAWN:
             raise MessageError(f"local-steps times batch-size must be at most {MOST_DRAWN}, got {drawn}")

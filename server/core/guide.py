@@ -4,6 +4,8 @@ A basis is given by the trajectory, stiff directions are told by clients, and th
 
 cone:      m <- b^K m + (1 - b^K) d, with d the mean move of the round and K its local steps; the guide is m / |m|.
            The source smooths c v in every step with b = .99; K steps are one move here (ConMeZO, Behric et al. 2025).
+mask:      the ``mask-share`` of the parameters that moved farthest in the first ``refresh`` rounds; then it is fixed.
+           The source takes those of the largest gradients before the run (Meerkat, Ran et al. 2026).
 diagonal:  h <- b h + (1 - b) g^2, with g = -d / (eta K q) the mean of c v, and h = 1 at first; the guide is h, at
            least the floor. The source takes g from the last step and has no floor (HiSo, Li et al. 2026).
            Or h <- b h + (1-b) times what the curvatures v'Hv of a round tell of the Hessian's diagonal: with
@@ -64,9 +66,13 @@ def with_learnt_guide(state: ServerState, mean: Vector, spec: StepSpec, config: 
 
     ``spec`` is how the round's steps were taken; where they had no length the state is as it was.
     """
-    if config.row.learns not in ("moves", "squares") or spec.step_size == 0.0:
+    if config.row.learns == "mask" and state.round > config.refresh:
+        return state  # it is fixed
+    if config.row.learns not in ("moves", "squares", "mask") or spec.step_size == 0.0:
         return state
     following = replace(state, learnt=learn(state.learnt, mean, spec, config))
+    if config.row.learns == "mask" and state.round < config.refresh:
+        return following
     guide = guide_of(following.learnt, config)
     return following if guide is None else with_guide(following, guide, config)
 
@@ -127,6 +133,8 @@ def learn(learnt: Vector | None, mean_move: Vector, spec: StepSpec, config: RunC
                 after = (1.0 - kept) * mean_move
                 if learnt is not None:
                     after = kept * learnt + after
+            case "mask":
+                after = mean_move if learnt is None else learnt + mean_move
             case "squares":
                 mean_slope = mean_move / (spec.step_size * spec.slopes)
                 before = np.ones_like(mean_move) if learnt is None else learnt
@@ -142,6 +150,11 @@ def guide_of(learnt: Vector | None, config: RunConfig) -> Matrix | None:
         return None
     if config.row.law == "diagonal":
         return np.maximum(learnt, config.guide_floor)[:, None]
+    if config.row.learns == "mask":
+        kept = max(1, round(config.mask_share * len(learnt)))
+        mask = np.zeros_like(learnt)
+        mask[np.argsort(-np.abs(learnt), kind="stable")[:kept]] = 1.0
+        return mask[:, None]
     largest = float(np.max(np.abs(learnt)))
     if largest == 0.0:
         return None

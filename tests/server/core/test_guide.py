@@ -122,3 +122,16 @@ def test_a_run_learns_where_its_objective_bends(algorithm: str, uplink: str) -> 
     assert state.basis[4:].min() > 1.5 * state.basis[:4].max()
     if algorithm == "zoha":
         np.testing.assert_allclose(state.basis[4:, 0], 10.0, rtol=0.5)
+
+
+def test_a_mask_keeps_what_moved_farthest_and_then_stays() -> None:
+    states: list[ServerState] = []
+    keys = {"mask_share": 0.25, "refresh": 3, "rounds": 6}
+    run_in_process(config("meerkat", **keys), quadratics(), observers=[lambda state, record: states.append(state)])
+    assert [state.basis_version for state in states] == [-1, -1, 3, 3, 3, 3]
+    third = states[2]
+    assert third.basis is not None
+    assert set(np.flatnonzero(third.basis)) == set(np.argsort(-np.abs(third.x))[:3])
+    for state in states[3:]:
+        assert np.all((state.x - third.x)[third.basis[:, 0] == 0.0] == 0.0)
+        assert np.any(state.x != third.x)
