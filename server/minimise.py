@@ -37,7 +37,7 @@ from zofedht.server.evaluation.compare import Comparison
 from zofedht.server.evaluation.full_evaluation import evaluation_notes
 from zofedht.server.evaluation.verdict import Verdict
 from zofedht.server.inprocess import InProcessEngine
-from zofedht.server.records.lost import count_lost
+from zofedht.server.records.lost import count_lost, worth_skipping
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.results import ShortResult, asks_to_stop, plain_rows, signed
 
@@ -208,7 +208,7 @@ def run(
         [
             message,
             *([search["sentence"]] if search else []),
-            *_lost_notes(history, "values were lost" if chosen.asks_points else "steps were skipped"),
+            *_lost_notes(history, chosen),
             *evaluation_notes(done.first, done.last),
         ]
     )
@@ -243,12 +243,16 @@ def _ended(config: RunConfig, state: ServerState, *, stopped: bool) -> str:
     return "epsilon" if 0 < state.round < config.rounds else "rounds"
 
 
-def _lost_notes(history: Sequence[dict[str, Any]], what: str) -> list[str]:
-    """Return a note about slots that were lost and steps or values that were, if any."""
+def _lost_notes(history: Sequence[dict[str, Any]], config: RunConfig) -> list[str]:
+    """Return notes about slots that were lost and steps or values that were, if any, and the way out."""
     lost = count_lost(history, 0)
     counts = [f"{lost['slots']} of {lost['of_slots']} slots were lost"] if lost["slots"] else []
+    what = "values were lost" if config.asks_points else "steps were skipped"
     counts += [f"{lost['steps']} {what}"] if lost["steps"] else []
-    return [f"{' and '.join(counts)}, most often: {lost['reason']}"] if counts else []
+    notes = [f"{' and '.join(counts)}, most often: {lost['reason']}"] if counts else []
+    if worth_skipping(lost, config.on_error):
+        notes.append("with on_error='skip-step' a failed evaluation costs its step and not its slot")
+    return notes
 
 
 def _with_advice(message: str, case: Case, done: Result, sign: float) -> str:

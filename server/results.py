@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
+from zofedht.server.records.lost import lost_counts
+
 __all__ = ["ShortResult", "asks_to_stop", "plain_rows", "signed"]
 
 _MOST_SHOWN = 8  # numbers or settings of a line
@@ -58,7 +60,7 @@ def _short(value: Any) -> str:
 
 
 def _lost(lost: Mapping[str, Any]) -> str:
-    counts = [f"{lost[key]:,} of {lost[f'of_{key}']:,} {key}" for key in ("slots", "steps") if lost[key]]
+    counts = lost_counts(lost)
     return f"{' and '.join(counts)}; most often: {lost['reason']}" if counts else "nothing"
 
 

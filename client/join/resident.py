@@ -145,7 +145,8 @@ class ResidentClient(ZofedhtClient):
         if update.status in ("failed", "stopped"):
             _log.warning("%s%s: %s", place, at, self._error or update.reason)
         elif update.skipped:
-            _log.warning("%s: %d steps skipped, the first%s: %s", place, update.skipped, at, self._error)
+            what = "values lost" if update.values is not None else "steps skipped"
+            _log.warning("%s: %d %s, the first%s: %s", place, update.skipped, what, at, self._error)
         elif self._error:
             _log.warning("%s: a slope counts as 0, and the server is not told: %s", place, self._error)
         elif now - self._shown > _SECONDS_BETWEEN_LINES and update.status == "ok":

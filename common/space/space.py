@@ -167,6 +167,11 @@ class Space:
         """Return the user's values at coordinates, (n,)."""
         return {name: parameter.from_coordinates(x[place]) for name, parameter, place in self.blocks}
 
+    def at_bounds(self, x: Vector) -> tuple[int, int]:
+        """Return how many reals and integers are at a bound, and how many there are; an option is no bound."""
+        ranges = [(kind, place) for _, kind, place in self.blocks if not isinstance(kind, Choice)]
+        return sum(kind.from_coordinates(x[place]) in (kind.lower, kind.upper) for kind, place in ranges), len(ranges)
+
     def coordinates(self, settings: Any, start: Settings | None = None) -> Vector:
         """Return the coordinates of the user's values; those of ``start`` are taken where ``settings`` has none.
 

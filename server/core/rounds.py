@@ -179,6 +179,7 @@ def _told_values(
         loss=mean_value(usable),
         skipped=skipped_steps(usable),
         interventions=(change,) if change.why else (),
+        slots=frozenset(update.slot for update in usable),
     )
     return following, outcome
 

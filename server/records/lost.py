@@ -13,8 +13,9 @@ from typing import Any
 
 from zofedht.common.errors import EVALUATION_FAILED
 
-__all__ = ["count_lost"]
+__all__ = ["count_lost", "lost_counts", "worth_skipping"]
 
+_WORTH_A_HINT = 4  # slots lost by failed evaluations
 _LONGEST = 120  # characters of a reason
 
 
@@ -23,15 +24,17 @@ def count_lost(rows: Iterable[Mapping[str, Any]], local_steps: int) -> dict[str,
 
     ``slots`` were lost ``of_slots``, a slot that was asked again counted again. ``causes`` counts them by cause,
     ``failed_evaluations`` those with an evaluation that raised or gave no number. ``steps`` of the other slots were
-    skipped ``of_steps``; where slots evaluate F at points, these are values that were lost.
+    skipped ``of_steps``; where slots evaluate F at points, these are values that were lost, as ``of`` says.
     ``reason`` is the sentence that came up most, or empty. A stale reply is no slot.
     """
     steps = of_steps = replies = 0
+    of = "steps"
     causes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for row in rows:
         replies += row["replies"]
         of_steps += row["replies"] * (row.get("points") or local_steps)
+        of = "values" if row.get("points") else of
         lost = [failure for failure in row["failures"] if failure["cause"] != "stale"]
         causes.update(failure["cause"] for failure in lost)
         reasons.update(failure["reason"] for failure in lost)
@@ -46,5 +49,20 @@ def count_lost(rows: Iterable[Mapping[str, Any]], local_steps: int) -> dict[str,
         "failed_evaluations": sum(causes[cause] for cause in EVALUATION_FAILED),
         "steps": steps,
         "of_steps": of_steps,
+        "of": of,
         "reason": reason if len(reason) <= _LONGEST else f"{reason[: _LONGEST - 3]}...",
     }
+
+
+def lost_counts(lost: Mapping[str, Any]) -> list[str]:
+    """Return ``3 of 50 slots`` and ``7 of 900 steps`` (or values) of the totals, without what was not lost."""
+    return [
+        f"{lost[key]:,} of {lost[f'of_{key}']:,} {what}"
+        for key, what in (("slots", "slots"), ("steps", lost["of"]))
+        if lost[key]
+    ]
+
+
+def worth_skipping(lost: Mapping[str, Any], on_error: str) -> bool:
+    """Return whether failed evaluations cost so many slots that on-error = skip-step is worth a hint."""
+    return lost["of"] == "steps" and on_error == "drop-slot" and lost["failed_evaluations"] >= _WORTH_A_HINT

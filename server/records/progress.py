@@ -110,7 +110,7 @@ def _lines(config: RunConfig) -> Observer:
             left = f"  {_clock(seconds_left)} left"
         failed = f"  {len(record.failures)} failed" if record.failures else ""
         steps = sum(int(str(skipped["steps"])) for skipped in record.skipped)
-        failed += f"  {steps} steps skipped" if steps else ""
+        failed += f"  {_skipped(steps, record)}" if steps else ""
         facts = {
             "round": state.round,
             "of_rounds": config.rounds,
@@ -136,6 +136,12 @@ def _of(config: RunConfig, state: ServerState) -> str:
 
 def _loss(record: RoundRecord) -> str:
     return f"{record.train_loss:.4f}" if math.isfinite(record.train_loss) else "not finite"
+
+
+def _skipped(steps: int, record: RoundRecord) -> str:
+    if record.points:
+        return f"{steps} value{'s' * (steps > 1)} lost"
+    return f"{steps} step{'s' * (steps > 1)} skipped"
 
 
 def _clock(seconds: float) -> str:

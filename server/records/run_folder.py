@@ -278,7 +278,7 @@ class RunFolder:
 def _at_bounds(state: ServerState, x: Vector) -> dict[str, int]:
     if state.units is None or not state.units.bounded:
         return {}
-    found, free = state.units.at_bounds(x)
+    found, free = state.units.at_bounds(x) if state.space is None else state.space.at_bounds(state.in_user_units(x))
     return {"parameters": found, "of": free}
 
 

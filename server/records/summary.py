@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zofedht.common.config.run_config import RunConfig
+from zofedht.server.records.lost import lost_counts, worth_skipping
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.records.words import number, verdict_text
 
 __all__ = ["comparison_text", "summary_text"]
 
 _CLIENTS_SHOWN = 5
-_WORTH_A_HINT = 4  # slots lost by failed evaluations
 
 
 def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
@@ -32,7 +32,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         *_changes(summary["interventions"]),
         *_others(summary["fallbacks"]),
         *_outliers(summary["outliers"], summary["config"]),
-        *_lost(summary["lost"], summary["config"], points=bool(summary["search"])),
+        *_lost(summary["lost"], summary["config"]),
         *_bounds(summary["at_bounds"]),
         *_privacy(summary["privacy"]),
         *_masks(summary["slope_rounding"]),
@@ -116,15 +116,12 @@ def _outliers(clients: Mapping[str, Mapping[str, float]], config: Mapping[str, A
     return [f"{'outliers' if place == 0 else '':15} {text}" for place, text in enumerate(shown)]
 
 
-def _lost(lost: Mapping[str, Any], config: Mapping[str, Any], *, points: bool) -> list[str]:
+def _lost(lost: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     """Return the lost slots and steps, the most frequent reason, and a hint."""
-    words = {"slots": "slots", "steps": "values" if points else "steps"}
-    counts = [(lost[key], lost[f"of_{key}"], what) for key, what in words.items()]
-    shown = [f"{some:,} of {asked:,} {what}" for some, asked, what in counts if some]
-    if not shown:
+    if not (shown := lost_counts(lost)):
         return []
     lines = [f"lost            {' and '.join(shown)}; most often: {lost['reason']}"]
-    if lost["failed_evaluations"] >= _WORTH_A_HINT and not points and config["on-error"] == "drop-slot":
+    if worth_skipping(lost, config["on-error"]):
         lines.append(
             f"                one failed evaluation costs its slot of {config['local-steps']} steps;"
             " with on-error=skip-step it costs its step alone"

@@ -7,6 +7,8 @@ from typing import Any
 
 __all__ = ["number", "percent", "verdict_text"]
 
+_MOST_PERCENT = 1e5
+
 
 def number(value: float | None) -> str:
     """Return a number with four digits; - where there is none."""
@@ -14,8 +16,10 @@ def number(value: float | None) -> str:
 
 
 def percent(change: float, of: float) -> str:
-    """Return a change in percent of the number that changes, or as it is where that is 0."""
-    return f"{100.0 * abs(change / of):.2g}%" if of else number(abs(change))
+    """Return a change in percent of the number that changes, or as it is where that is 0 or far smaller."""
+    if not of or not (share := 100.0 * abs(change / of)) < _MOST_PERCENT:
+        return number(abs(change))
+    return f"{share:.0f}%" if share >= 10.0 else f"{share:.2g}%"
 
 
 def verdict_text(summary: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.plain_text import printable
+from zofedht.server.records.lost import lost_counts
 from zofedht.server.records.words import number, percent, verdict_text
 from zofedht.server.report.curve import curve_svg
 
@@ -206,7 +207,7 @@ def _spent(summary: Mapping[str, Any]) -> list[str]:
 
 def _failures(summary: Mapping[str, Any]) -> list[str]:
     lost = summary["lost"]
-    told = [f"{lost[what]:,} of {lost[f'of_{what}']:,} {what} were lost." for what in ("slots", "steps") if lost[what]]
+    told = [f"{count} were lost." for count in lost_counts(lost)]
     causes = ", ".join(f"{cause}: {count}" for cause, count in list(lost["causes"].items())[:_MOST_CAUSES])
     told += [f"Causes: {causes}."] if causes else []
     told += [f"Most often: {lost['reason']}"] if lost["reason"] else []

@@ -33,6 +33,8 @@ def write_report(folder: RunFolder) -> Path:
 
     Raises DataError where the folder holds no finished run, or the report cannot be written.
     """
+    if not folder.exists():
+        raise DataError(f"{folder.path} holds no run: a result folder has config.toml and history.jsonl in it")
     if not folder.summary_file.exists():
         raise DataError(
             f"{folder.path} holds no finished run: it has no summary.json; finish it with `zofedht-server resume"

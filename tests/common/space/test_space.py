@@ -156,3 +156,13 @@ def test_the_first_difference_of_two_spaces_is_named() -> None:
     assert "site a has the parameter 'teeth' as Integer(lower=8, upper=40" in text
     assert space_mismatch(pump(), pump(), "a", "b") == ""
     assert "b names its parameters and a does not" in space_mismatch(None, pump(), "a", "b")
+
+
+def test_ranges_are_at_bounds_and_options_are_not() -> None:
+    space = Space.of({"a": Real(0, 1), "b": Real(1, 10, log=True), "c": Integer(8, 40), "d": Choice("x", "y")})
+    for settings, count in (
+        ({"a": 0.0, "b": 10.0, "c": 40, "d": "y"}, 3),
+        ({"a": 0.5, "b": 2.0, "c": 8, "d": "x"}, 1),
+        ({"a": 0.5, "b": 2.0, "c": 9, "d": "x"}, 0),
+    ):
+        assert space.at_bounds(space.coordinates(settings)) == (count, 3)

@@ -140,6 +140,7 @@ def test_lost_answers_are_filled(how: Callable[[], float], on_error: str) -> Non
     assert found.lost["slots"] == 0
     assert 0.1 < found.lost["steps"] / found.lost["of_steps"] < 0.3
     assert "values were lost" in found.message
+    assert f"lost: {found.lost['steps']:,} of {found.lost['of_steps']:,} values; most often" in str(found)
     assert found.records[5]["skipped"][0]["cause"] == ("raised" if how is broken else "not-finite")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zofedht.server.records.lost import count_lost
+from zofedht.server.records.lost import count_lost, lost_counts, worth_skipping
 
 STICKS = "the objective raised RuntimeError: the valve sticks (valve.py, line 3, in value)"
 
@@ -21,7 +21,8 @@ def _row(replies: int, failures: list[tuple[str, str]], skipped: dict[str, int] 
 def test_without_losses_all_counts_are_zero() -> None:
     found = count_lost([_row(5, []), _row(2, [])], 50)
     assert found == {
-        "slots": 0, "of_slots": 7, "causes": {}, "failed_evaluations": 0, "steps": 0, "of_steps": 350, "reason": "",
+        "slots": 0, "of_slots": 7, "causes": {}, "failed_evaluations": 0, "steps": 0, "of_steps": 350, "of": "steps",
+        "reason": "",
     }  # fmt: skip
 
 
@@ -49,3 +50,20 @@ def test_too_long_steps_are_no_failed_evaluations() -> None:
     """Whatever the sentence says: only the cause is read."""
     found = count_lost([_row(3, [("not-finite", STICKS)] * 6)], 10)
     assert (found["slots"], found["failed_evaluations"]) == (6, 0)
+
+
+def test_values_of_points_are_no_steps() -> None:
+    row = _row(3, [], {STICKS: 2}) | {"points": 8}
+    assert lost_counts(count_lost([row], 50)) == ["2 of 24 values"]
+    assert lost_counts(count_lost([_row(3, [("raised", STICKS)], {STICKS: 2})], 50)) == [
+        "1 of 4 slots",
+        "2 of 150 steps",
+    ]
+
+
+def test_many_failed_slots_are_worth_a_hint() -> None:
+    lost = count_lost([_row(3, [("raised", STICKS)] * 4)], 50)
+    assert worth_skipping(lost, "drop-slot")
+    assert not worth_skipping(lost, "skip-step")
+    assert not worth_skipping(lost | {"of": "values"}, "drop-slot")
+    assert not worth_skipping(count_lost([_row(3, [("raised", STICKS)])], 50), "drop-slot")

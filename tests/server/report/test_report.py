@@ -18,6 +18,7 @@ from zofedht.common.errors import DataError
 from zofedht.server.__main__ import main
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.records.words import percent
 from zofedht.server.report.html import SiteCost, report_html
 from zofedht.server.report.write import write_report
 
@@ -166,6 +167,45 @@ def test_the_report_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert folder.report_file.read_bytes() == before
 
 
-def test_an_unfinished_run_has_no_report(tmp_path: Path):
-    with pytest.raises(DataError, match="holds no finished run"):
+def test_a_folder_without_a_run_has_no_report(tmp_path: Path):
+    with pytest.raises(DataError, match="holds no run: a result folder has config"):
         write_report(RunFolder(tmp_path))
+
+
+def test_an_unfinished_run_has_no_report(tmp_path: Path):
+    folder = finished(tmp_path / "run")
+    folder.summary_file.unlink()
+    with pytest.raises(DataError, match="holds no finished run"):
+        write_report(folder)
+
+
+def test_sites_of_a_search_have_slots(tmp_path: Path):
+    """A generation is one slot of each client that it asks."""
+    keys: dict[str, Any] = {"algorithm": "cma-es", "rounds": 3, "out": tmp_path / "run"}
+    run([lambda x: float(x @ x)] * 2, x0=[1.0, 1.0], **keys)
+    page = _Page((tmp_path / "run" / "report.html").read_text())
+    assert sum(int(page.row(site)[7]) for site in "01") == sum(
+        row["replies"] for row in load_run(tmp_path / "run").history
+    )
+
+
+def test_an_option_is_no_bound(tmp_path: Path):
+    parameters = {"valve": Real(0, 1), "mode": Choice("slow", "fast")}
+    keys: dict[str, Any] = {"algorithm": "cma-es", "rounds": 3, "out": tmp_path / "run"}
+    run(lambda valve, mode: (valve - 0.5) ** 2 + (mode == "slow"), parameters=parameters, **keys)
+    assert load_run(tmp_path / "run").summary["at_bounds"] == {"parameters": 0, "of": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "of", "text"),
+    [
+        (1.0, 1.0, "100%"),
+        (0.9996, 1.0, "100%"),
+        (-0.031, 1.0, "3.1%"),
+        (5.0, 0.0, "5"),
+        (2.0, 1e-9, "2"),
+        (30.0, 2.0, "1500%"),
+    ],
+)
+def test_percents_are_plain_numbers(change: float, of: float, text: str):
+    assert percent(change, of) == text
