@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from zofedht.server.records.lost import lost_counts
-
 __all__ = ["ShortResult", "asks_to_stop", "plain_rows", "signed"]
 
 _MOST_SHOWN = 8  # numbers or settings of a line
@@ -60,7 +58,8 @@ def _short(value: Any) -> str:
 
 
 def _lost(lost: Mapping[str, Any]) -> str:
-    counts = lost_counts(lost)
+    of = {"slots": "slots", "steps": lost["of"]}
+    counts = [f"{lost[key]:,} of {lost[f'of_{key}']:,} {what}" for key, what in of.items() if lost[key]]
     return f"{' and '.join(counts)}; most often: {lost['reason']}" if counts else "nothing"
 
 
