@@ -1,6 +1,6 @@
 """CMA-ES over sites against pycma on the pooled function, in site evaluations.
 
-    python -m benchmarks.few_parameters [--tables one,shifted,sites,bounded,auto,device] [--seeds 10]
+    python -m benchmarks.few_parameters [--tables one,shifted,sites,bounded,auto,device,run,...] [--seeds 10]
                                            [--json FILE]
 
 one: evaluations of one site until F is 1e-8. shifted: the same for five sites whose optima differ. sites: what is left
@@ -9,7 +9,12 @@ parameters; sd is the noise of an answer, of a fall of 10, h the spread of the s
 the start is 1 away. bounded: an optimum in a corner of the bounds. auto: the quadratics by ``fleet.minimize``, method
 auto, with so many site evaluations in all. device: the mean cost of the six devices of
 examples/device_settings after 60, 360 and 1,440 site evaluations of 40 work cycles each. pycma evaluates the mean of
-all sites, which costs a site evaluation each. Medians over the seeds, with the lowest and the highest. Needs pycma.
+all sites, which costs a site evaluation each.
+
+run, run-shifted, versions, logarithms and settings measure the algorithms cma-es and auto of ordinary runs: evaluations
+to 1e-8; what is left after 1,000 and 5,000 evaluations of five quadratics with noise, bounds, losses and stairs; an
+optimum on a logarithm; the settings of the devices, whose evaluations are of 4 work cycles each. Medians over the
+seeds, with the lowest and the highest. Needs pycma.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from zofedht.common.machine.blas import one_thread
 from zofedht.common.typing import Matrix, Vector
 from zofedht.server.cma.search import Problem, ask, begin, middle, tell
 
-__all__ = ["Task", "main", "ours", "pycma"]
+__all__ = ["TARGET", "Task", "evaluations_to_target", "main", "ours", "pycma", "quadratics", "told"]
 
 MARKS = (1_000, 5_000, 20_000)
 TARGET = 1e-8
@@ -162,7 +167,8 @@ def _corner(curvature: Matrix, low: float, high: float) -> float:
     return float(found.fun)
 
 
-def _told(values: Sequence[float]) -> str:
+def told(values: Sequence[float]) -> str:
+    """Return the median with the lowest and the highest."""
     middle, low, high = np.median(values), min(values), max(values)
     if middle >= 1.0:
         return f"{middle:,.0f} ({low:,.0f}-{high:,.0f})"
@@ -176,7 +182,7 @@ def _to_target(rows: dict[str, Callable[[int], Task]], seeds: int) -> dict[str, 
         here, there = ([evaluations_to_target(make(s), m) for s in range(seeds)] for m in (ours, pycma))
         ratio = float(np.median(here) / np.median(there))
         kept[name] = {"here": here, "pycma": there, "ratio": ratio}
-        print(f"| {name} | {_told(here)} | {_told(there)} | {ratio:.2f} |", flush=True)
+        print(f"| {name} | {told(here)} | {told(there)} | {ratio:.2f} |", flush=True)
     return kept
 
 
@@ -187,7 +193,7 @@ def _at_marks(rows: dict[str, Callable[[int], Task]], seeds: int) -> dict[str, A
     for name, make in rows.items():
         here, there = ([gaps_at_marks(make(seed), method) for seed in range(seeds)] for method in (ours, pycma))
         kept[name] = {"here": here, "pycma": there}
-        cells = [_told([row[place] for row in found]) for found in (here, there) for place in range(len(MARKS))]
+        cells = [told([row[place] for row in found]) for found in (here, there) for place in range(len(MARKS))]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
     return kept
 
@@ -197,7 +203,7 @@ def _auto(rows: dict[str, Callable[[int], Task]], seeds: int) -> dict[str, Any]:
     kept = {}
     for name, make in rows.items():
         kept[name] = [[_gap_of_auto(make(seed), mark) for mark in MARKS] for seed in range(seeds)]
-        cells = [_told(column) for column in zip(*kept[name], strict=True)]
+        cells = [told(column) for column in zip(*kept[name], strict=True)]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
     return kept
 
@@ -260,7 +266,16 @@ def tables() -> dict[str, Callable[[int], dict[str, Any]]]:
     cases = {f"sd {sd:g}, h {h:g}": (h, sd) for sd in (0.0, 1.0) for h in (0.0, 0.1, 3.0)}
     free = {name: (lambda seed, c=case: quadratics(*c, seed)) for name, case in cases.items()}
     boxed = {name: (lambda seed, c=case: quadratics(*c, seed, corner=True)) for name, case in cases.items()}
+    # These measure what runs of the package do, and are loaded for that alone.
+    from benchmarks import ordinary_runs
+
+    few = {name: make for name, make in one.items() if not name.endswith("30")}
     return {
+        "run": lambda seeds: ordinary_runs.to_target(few, seeds),
+        "run-shifted": lambda seeds: ordinary_runs.to_target(five, seeds),
+        "versions": ordinary_runs.versions,
+        "logarithms": ordinary_runs.logarithms,
+        "settings": ordinary_runs.devices,
         "one": lambda seeds: _to_target(one, seeds),
         "shifted": lambda seeds: _to_target(five, seeds),
         "sites": lambda seeds: _at_marks(free, seeds),

@@ -26,7 +26,7 @@ def test_the_page_names_each_cause() -> None:
 
 
 def test_the_page_s_python_runs_as_written(tmp_path: Path) -> None:
-    local, *_, budget, minimize, rounds, _ = _blocks()
+    local, *_, budget, minimize, rounds, _, asked = _blocks()
 
     def python(code: str) -> str:
         done = run_to_end([sys.executable, "-c", code], tmp_path)
@@ -40,6 +40,7 @@ def test_the_page_s_python_runs_as_written(tmp_path: Path) -> None:
     numbers, message = python(minimize).splitlines()
     assert " True " in numbers
     assert "equal when asked twice; smooth, as far as 14 evaluations of a site tell; L-BFGS-B took" in message
+    assert python(asked) == "auto [2. 2.] True\n"
     assert "the budget of 5,000 evaluations is spent; answers are equal when asked twice" in python(rounds)
 
 

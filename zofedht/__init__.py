@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from zofedht.client.work import work
     from zofedht.common.checks.finding import Finding
     from zofedht.common.checks.report import CheckReport, check
     from zofedht.common.config.run_config import RunConfig
@@ -34,9 +35,11 @@ if TYPE_CHECKING:
     from zofedht.common.objective.base import Objective, Shard
     from zofedht.common.objective.function import FunctionObjective
     from zofedht.common.space.kinds import Choice, Integer, Real
+    from zofedht.common.tasks import Reply, Task
     from zofedht.server.classifier import ZOFedClassifier
     from zofedht.server.fleet.fleet import Fleet
     from zofedht.server.minimise import RunResult, run
+    from zofedht.server.optimizer import Optimizer
     from zofedht.server.records.axes import plot
     from zofedht.server.records.finished_run import FinishedRun, load_run
 
@@ -58,11 +61,14 @@ __all__ = [
     "MissingExtraError",
     "Objective",
     "ObjectiveError",
+    "Optimizer",
     "Real",
+    "Reply",
     "RoundError",
     "RunConfig",
     "RunResult",
     "Shard",
+    "Task",
     "ZOFedClassifier",
     "ZofedhtError",
     "__version__",
@@ -70,6 +76,7 @@ __all__ = [
     "load_run",
     "plot",
     "run",
+    "work",
 ]
 
 _HOMES = {
@@ -81,15 +88,19 @@ _HOMES = {
     "FunctionObjective": "common.objective.function",
     "Integer": "common.space.kinds",
     "Objective": "common.objective.base",
+    "Optimizer": "server.optimizer",
     "Real": "common.space.kinds",
+    "Reply": "common.tasks",
     "RunConfig": "common.config.run_config",
     "RunResult": "server.minimise",
     "Shard": "common.objective.base",
+    "Task": "common.tasks",
     "ZOFedClassifier": "server.classifier",
     "check": "common.checks.report",
     "load_run": "server.records.finished_run",
     "plot": "server.records.axes",
     "run": "server.minimise",
+    "work": "client.work",
 }
 """Modules of the public names; the errors are all in ``common.errors``."""
 

@@ -32,7 +32,18 @@ _PATTERN = "round-*.ckpt"
 
 
 def write_checkpoint(folder: Path, state: ServerState, config: RunConfig) -> Path:
-    """Write the state as ``folder/round-NNNNNNNN.ckpt`` and drop all but the newest few.
+    """Write the state as ``folder/round-NNNNNNNN.ckpt`` and drop all but the newest few."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"round-{state.round:08d}.ckpt"
+    write_state(path, state, config)
+    _log.debug("checkpoint %s", path)
+    for old in sorted(folder.glob(_PATTERN))[:-_KEEP]:
+        old.unlink()
+    return path
+
+
+def write_state(path: Path, state: ServerState, config: RunConfig) -> None:
+    """Write the state to a file, which is replaced at once.
 
     Layout: magic, length of the header, header (JSON), arrays (.npz), sha256 of all before it.
     """
@@ -42,13 +53,7 @@ def write_checkpoint(folder: Path, state: ServerState, config: RunConfig) -> Pat
     np.savez(packed, **arrays)  # type: ignore[arg-type]
     text = json.dumps(header, sort_keys=True).encode()
     body = _MAGIC + struct.pack("<Q", len(text)) + text + packed.getvalue()
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"round-{state.round:08d}.ckpt"
     replace_file(path, body + hashlib.sha256(body).digest())
-    _log.debug("checkpoint %s", path)
-    for old in sorted(folder.glob(_PATTERN))[:-_KEEP]:
-        old.unlink()
-    return path
 
 
 def read_checkpoint(path: Path) -> tuple[ServerState, RunConfig]:

@@ -1,0 +1,191 @@
+"""Ask and tell: the same x as a run's, for every row, over bytes, with a pause in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers import quadratics, searches, small
+from zofedht import (
+    CheckpointError,
+    ConfigError,
+    MessageError,
+    ObjectiveError,
+    Optimizer,
+    Reply,
+    RoundError,
+    RunConfig,
+    Task,
+    work,
+)
+from zofedht.common.algorithms import ALGORITHMS
+from zofedht.common.objective.base import Objective
+from zofedht.common.typing import Indices, Vector
+from zofedht.server.inprocess import run_in_process
+
+OBJECTIVES = quadratics()
+START = np.zeros(12)
+NAMES = [str(index) for index in range(4)]
+
+
+def config_of(name: str) -> RunConfig:
+    if ALGORITHMS[name].asks_points:
+        return searches(algorithm=name, rounds=6)
+    keys = {"num-clients": 4, "clients-per-round": 3, "rounds": 6, "batch-size": 3, "step-size": 0.01, "seed": 11}
+    everybody = {"clients-per-round": 4} if name == "fedzen" else {}
+    return RunConfig.from_mapping(keys | {"algorithm": name} | everybody)
+
+
+def over_bytes(task: Task, objectives: Any = OBJECTIVES) -> Reply:
+    """Do a task as another process would."""
+    there = Task.from_bytes(task.to_bytes())
+    return Reply.from_bytes(work(there, objectives[int(there.client)]).to_bytes())
+
+
+def play(optimizer: Optimizer, rounds: int = 100, objectives: Any = OBJECTIVES) -> Optimizer:
+    end = optimizer.round + rounds
+    while optimizer.round < end and (tasks := optimizer.ask()):
+        optimizer.tell([over_bytes(task, objectives) for task in reversed(tasks)])
+    return optimizer
+
+
+@pytest.mark.parametrize("name", [name for name, row in ALGORITHMS.items() if "gradient" not in row.defaults.values()])
+def test_every_row_ends_in_the_x_of_a_run(name: str, tmp_path: Path) -> None:
+    config = config_of(name)
+    first = play(Optimizer(config, START, clients=4), 2)
+    first.save(tmp_path / "state")
+    second = play(Optimizer.load(tmp_path / "state", clients=NAMES))
+    assert second.finished
+    assert second.ask() == []
+    whole = run_in_process(config, OBJECTIVES).state
+    assert second.x.tobytes() == whole.user_x.tobytes()
+    assert second.state.totals.evaluations == whole.totals.evaluations
+
+
+@pytest.mark.parametrize(
+    "keys", [{"uplink": "slopes"}, {"uplink": "slopes", "directions": "shared", "downlink": "slopes"}]
+)
+def test_slopes_are_told_too(keys: dict[str, Any]) -> None:
+    config = small(**keys)
+    assert play(Optimizer(config, START, clients=4)).x.tobytes() == run_in_process(config, OBJECTIVES).state.x.tobytes()
+
+
+class Bounded(Objective):
+    """Breaks outside of its bounds."""
+
+    dim = 2
+    bounds = ((0.0, 1.0), (None, 80.0))
+    scale = (1.0, 60.0)
+
+    def __init__(self, at: float) -> None:
+        self.at = np.array([at, 50.0])
+
+    def value(self, x: Vector, batch: Indices | slice) -> float:
+        assert 0.0 <= x[0] <= 1.0
+        assert x[1] <= 80.0
+        return float(np.sum(((x - self.at) / self.scale) ** 2))
+
+
+@pytest.mark.parametrize(
+    "keys", [{"algorithm": "cma-es", "rounds": 60}, {"step_size": 0.2, "rounds": 30, "local_steps": 20}]
+)
+def test_bounds_and_scale_are_those_of_the_clients(keys: dict[str, Any]) -> None:
+    sites = [Bounded(0.4), Bounded(0.6)]
+    declared = {"bounds": Bounded.bounds, "scale": Bounded.scale}
+    found = play(Optimizer(x0=[0.2, 10.0], clients=2, seed=3, **declared, **keys), objectives=sites)
+    np.testing.assert_allclose(found.x, [0.5, 50.0], rtol=0.02)
+    functions = [lambda x, site=site: site.value(x, slice(None)) for site in sites]
+    again = play(Optimizer(x0=[0.2, 10.0], clients=2, seed=3, **declared, **keys), objectives=functions)
+    assert again.x.tobytes() == found.x.tobytes()
+
+
+def test_few_parameters_are_searched_and_values_are_enough() -> None:
+    optimizer = Optimizer(x0=[0.0, 0.0], clients=["north", "south"], bounds=(-5.0, 5.0), scale=2.0, budget=300, seed=1)
+    asked = 0
+    while tasks := optimizer.ask():
+        for task in tasks:
+            assert task.points is not None
+            asked += len(task.points)
+            at = {"north": 1.0, "south": 3.0}[task.client]
+            optimizer.tell([task.reply([float(np.sum((x - at) ** 2)) for x in task.points])])
+    np.testing.assert_allclose(optimizer.x, 2.0, atol=1e-5)
+    assert optimizer.config.algorithm == "auto"
+    assert optimizer.state.totals.evaluations == asked
+
+
+def test_lost_values_and_lost_clients_are_borne() -> None:
+    optimizer = Optimizer(x0=np.zeros(3), clients=4, algorithm="cma-es", rounds=60, seed=2)
+    rng = np.random.default_rng(1)
+    while tasks := optimizer.ask():
+        gone = {task.client for task in tasks[1:] if rng.random() < 0.2}
+        for task in tasks:
+            if task.client not in gone:
+                values = [None if rng.random() < 0.1 else float(np.sum((x - 1.0) ** 2)) for x in task.points]  # type: ignore[union-attr]
+                optimizer.tell([task.reply(values)], lost=sorted(gone))
+    assert np.linalg.norm(optimizer.x - 1.0) < 1e-2
+
+
+def test_a_round_that_nobody_answers_fails_at_last() -> None:
+    optimizer = Optimizer(small(max_retries=1), START, clients=4)
+    for attempt in range(2):
+        names = [task.client for task in optimizer.ask()]
+        if attempt == 0:
+            optimizer.tell([], lost=names)
+            assert optimizer.round == 0
+        else:
+            with pytest.raises(RoundError, match="no reply will be told"):
+                optimizer.tell([], lost=names)
+
+
+def test_asking_twice_gives_what_is_open() -> None:
+    optimizer = Optimizer(small(sampling="without-replacement"), START, clients=4)
+    tasks = optimizer.ask()
+    assert [task.client for task in optimizer.ask()] == [task.client for task in tasks]
+    optimizer.tell([over_bytes(tasks[0])])
+    assert [task.client for task in optimizer.ask()] == [task.client for task in tasks[1:]]
+    with pytest.raises(MessageError, match="must answer an open task"):
+        optimizer.tell([over_bytes(tasks[0])])
+    assert optimizer.round == 0
+
+
+def test_on_error_stop_is_raised() -> None:
+    def broken(x: Vector) -> float:
+        raise TimeoutError("the plant is offline")
+
+    optimizer = Optimizer(x0=np.zeros(2), algorithm="cma-es", on_error="stop", rounds=3)
+    with pytest.raises(ObjectiveError, match="the plant is offline"):
+        optimizer.tell([work(task, broken) for task in optimizer.ask()])
+
+
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="x0 must be a point"):
+        Optimizer()
+    for clients in (0, [], ["a", "a"], "ab"):
+        with pytest.raises(ConfigError, match="clients must be a number of at least 1, or different names"):
+            Optimizer(x0=[0.0], clients=clients)
+    keys: Any = {"uplink": "slopes", "directions": "shared", "secure_aggregation": True, "step_size": 0.1}
+    with pytest.raises(ConfigError, match="secure-aggregation must be false for Optimizer"):
+        Optimizer(x0=np.zeros(3), clients=4, **keys)
+    with pytest.raises(ConfigError, match="unknown key 'raduis'"):
+        Optimizer(x0=[0.0], raduis=1.0)
+    (tmp_path / "state").write_bytes(b"nothing")
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
+        Optimizer.load(tmp_path / "state")
+    steps = Optimizer(small(), START, clients=4).ask()[0]
+    with pytest.raises(MessageError, match="asks for local steps"):
+        steps.reply([1.0])
+    points = Optimizer(x0=[0.0, 0.0], algorithm="cma-es", rounds=1).ask()[0]
+    with pytest.raises(MessageError, match="values must be 12 numbers"):
+        points.reply([1.0])
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{}", b'{"scalars": {}, "arrays": [["object", ""]], "more": {}}', b"\xff"]
+)
+def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
+    for kind in (Task, Reply):
+        with pytest.raises(MessageError):
+            kind.from_bytes(data)
