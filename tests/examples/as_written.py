@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.doc_blocks import blocks
 from tests.waiting import run_to_end
 
 __all__ = ["EXAMPLES", "number_before", "run_as_written"]
@@ -23,7 +24,8 @@ def run_as_written(name: str, folder: Path, *, changes: Mapping[str, str] | None
     is found after this environment's own commands, if not what the caller finds.
     """
     shutil.copytree(EXAMPLES / name, folder / "examples" / name, ignore=shutil.ignore_patterns("__pycache__", "runs"))
-    commands = "\n".join(re.findall(r"```sh\n(.*?)```", (EXAMPLES / name / "README.md").read_text(), re.DOTALL))
+    page = EXAMPLES / name / "README.md"
+    commands = "\n".join(block.text for block in blocks(page) if block.kind == "sh" and not block.reason)
     assert commands, f"the README of {name} has no sh block"
     for old, new in (changes or {}).items():
         assert old in commands, f"the README of {name} does not say {old!r}"
