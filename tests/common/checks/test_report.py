@@ -97,7 +97,7 @@ def test_the_report_is_what_the_command_prints(
     ("target", "options", "sentence"),
     [
         (bowl, {}, "objective is a function, so x0, the point to start from, must be given"),
-        (Bowl(), {"samples": 4}, "samples, bounds and scale are for functions"),
+        (Bowl(), {"samples": 4}, "are for functions; an Objective says them itself"),
         (Bowl(), {"raduis": 1.0}, "unknown key 'raduis'; did you mean 'radius'"),
         (3, {}, "objective must be a function, an Objective or 'module:factory', got 3"),
     ],
