@@ -30,6 +30,7 @@ __all__ = [
     "PREPROCESS",
     "PRIVACIES",
     "PROBE_LAWS",
+    "RETURNED",
     "SAMPLINGS",
     "SERVER_STEPS",
     "SLOPES",
@@ -85,6 +86,7 @@ DOWNLINKS = ("x", "slopes")
 WIRE_DTYPES = ("float64", "float32")
 PRIVACIES = ("none", "local", "central")
 ON_ERROR = ("drop-slot", "skip-step", "stop")
+RETURNED = ("best", "last")
 
 _NO_TRANSFORM = "none"
 _ITEM = re.compile(r"([+-]?[0-9]{1,15})(?:-([+-]?[0-9]{1,15}))?")

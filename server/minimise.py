@@ -390,6 +390,8 @@ def _config(
         return with_standard_columns(chosen)
     if chosen.to_mapping()["evaluate-every"] == UNSAID:
         chosen = chosen.replace(evaluate_every=chosen.affordable_every)
+    if objectives is not None and chosen.to_mapping()["return-x"] == UNSAID and chosen.may_return_best:
+        chosen = chosen.replace(return_x="best")
     return chosen
 
 

@@ -54,7 +54,7 @@ def test_the_objectives_page_runs_as_written(tmp_path: Path) -> None:
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
 
-    assert "True all 100 rounds are done" in python("-c", function)
+    assert "True all 1000 rounds are done" in python("-c", function)
     assert float(python("-c", estimator)) > 0.9
     packages = {"zofedht-client": "client", "zofedht-server": "server"}
     for line in (check + commands).splitlines():

@@ -160,6 +160,12 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
         yield from _other_values(config, which, each)
     if config.aggregation != "mean":
         yield from _of_aggregation(config)
+    if config.return_x == "best" and not config.may_return_best:
+        yield Problem(
+            "return-x",
+            "return-x must be last with privacy or secure-aggregation, got 'best': which x is best tells something of"
+            " the losses",
+        )
     yield from _of_privacy(config)
     if config.secure_aggregation:
         yield from _of_secure_aggregation(config)

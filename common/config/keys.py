@@ -22,6 +22,7 @@ from zofedht.common.choices import (
     PARTITIONS,
     PRIVACIES,
     PROBE_LAWS,
+    RETURNED,
     SAMPLINGS,
     SERVER_STEPS,
     SLOPE_SCALES,
@@ -513,6 +514,13 @@ class Keys:
         rule=default_or(at_least(0)),
         kind=int,
         otherwise=lambda config: config.affordable_every if config.objective else 1,
+    )
+    return_x: str = _key(
+        UNSAID,
+        "x that a run returns: the best that was evaluated in full, or that of the last round; default: best, but last"
+        " for a built-in model on the server's rows, and with privacy or secure-aggregation",
+        rule=one_of((UNSAID, *RETURNED)),
+        otherwise=lambda config: "best" if config.may_return_best and not config.server_has_rows else "last",
     )
     checkpoint_every: int = _key(
         10, "rounds between checkpoints; the last round always has one", unit="rounds", rule=at_least(1)

@@ -56,6 +56,7 @@ FREE_KEYS = frozenset(
         "rounds",
         "budget",
         "evaluate-every",
+        "return-x",
         "checkpoint-every",
         "out",
         "round-timeout",
@@ -317,12 +318,14 @@ class RunConfig(Keys):
         return max(_ROUNDS_BETWEEN, math.ceil(_ROUNDS_BETWEEN * self.num_clients / of_round))
 
     @property
-    def keeps_best(self) -> bool:
-        """Whether the run returns its best x: which one that is tells something of the clients' losses.
-
-        With privacy or secure aggregation the last x is returned, which depends on what is hidden or noisy alone.
-        """
+    def may_return_best(self) -> bool:
+        """Whether the best x may be returned: which one it is tells something of losses that privacy is to hide."""
         return self.privacy == "none" and not self.secure_aggregation
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the run keeps its best x and returns it."""
+        return self.return_x == "best"
 
     @property
     def server_has_rows(self) -> bool:

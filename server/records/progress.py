@@ -135,7 +135,7 @@ def _of(config: RunConfig, state: ServerState) -> str:
 
 
 def _loss(record: RoundRecord) -> str:
-    return f"{record.train_loss:.4f}" if math.isfinite(record.train_loss) else "not finite"
+    return f"{record.train_loss:.4g}" if math.isfinite(record.train_loss) else "not finite"
 
 
 def _skipped(steps: int, record: RoundRecord) -> str:

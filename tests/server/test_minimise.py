@@ -78,7 +78,10 @@ def test_objectives_end_as_they_do_by_the_longer_way() -> None:
     config = RunConfig.from_mapping({k.replace("_", "-"): v for k, v in options.items()}).replace(
         num_clients=4, clients_per_round=3, sampling="without-replacement"
     )
-    assert result.x.tobytes() == run_in_process(config.replace(evaluate_every=10), quadratics()).x.tobytes()
+    assert (
+        result.x.tobytes()
+        == run_in_process(config.replace(evaluate_every=10, return_x="best"), quadratics()).x.tobytes()
+    )
     assert (
         run(quadratics(), config=small(rounds=3)).last.tobytes()
         == run_in_process(small(rounds=3), quadratics()).state.x.tobytes()

@@ -34,7 +34,7 @@ _OTHER: dict[str, Any] = {
     "budget": 10**12, "seed": 2**63 - 1, "uplink": "slopes", "directions": "shared", "downlink": "slopes",
     "wire_dtype": "float32",
     "min_replies": 2, "max_retries": 0, "round_timeout": 0.1,
-    "evaluate_every": 0, "checkpoint_every": 1, "out": "results", "on_error": "stop",
+    "evaluate_every": 0, "return_x": "last", "checkpoint_every": 1, "out": "results", "on_error": "stop",
 }  # fmt: skip
 """Every key with another value than its default."""
 

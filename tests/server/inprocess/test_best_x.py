@@ -20,6 +20,7 @@ LONG = {
     "step_size": 0.08,
     "step_schedule": "constant",
     "init": "ones",
+    "return_x": "best",
 }  # too long a step: the loss goes up and down
 
 
@@ -79,7 +80,7 @@ def test_a_private_run_returns_its_last_x():
     """Which x is best would tell something of losses that no noise hides."""
     pytest.importorskip("dp_accounting")
     shared = {"uplink": "slopes", "directions": "shared", "sampling": "without-replacement"}
-    config = small(privacy="central", **shared, **LONG)
+    config = small(privacy="central", **shared, **LONG | {"return_x": "default"})
     result = run_in_process(config, quadratics())
     assert result.state.best is None
     assert result.x.tobytes() == result.state.x.tobytes()
@@ -100,6 +101,13 @@ def test_python_tells_best_last_and_comparison():
     assert result.comparison is not None
     assert result.comparison.wins == 3
     assert result.nfev_full == 3 * (3 + (2 if result.x.tobytes() == result.last.tobytes() else 3))
+
+
+@pytest.mark.parametrize(("keys", "which"), [({}, "last"), ({"return_x": "best"}, "best")])
+def test_built_in_models_end_in_their_last_x(keys: dict[str, str], which: str):
+    result = run_in_process(small(**LONG | {"return_x": "default"} | keys), quadratics())
+    assert result.verdict.which == which
+    assert (result.x.tobytes() == result.state.x.tobytes()) == (which == "last")
 
 
 def test_observers_see_the_best_x():

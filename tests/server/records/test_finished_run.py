@@ -24,15 +24,16 @@ from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 def finish(path: Path, **changes: object) -> Result:
     folder = RunFolder(path)
-    folder.begin(small(**changes), "in-process")
-    return run_in_process(small(**changes), quadratics(), folder=folder)
+    config = small(**{"return_x": "best"} | changes)
+    folder.begin(config, "in-process")
+    return run_in_process(config, quadratics(), folder=folder)
 
 
 def test_a_finished_run_has_x_config_history_and_summary(tmp_path: Path):
     result = finish(tmp_path / "run")
     found = load_run(tmp_path / "run")
     assert found.x.tobytes() == result.x.tobytes() != found.last.tobytes() == result.state.x.tobytes()
-    assert found.config == small()
+    assert found.config == small(return_x="best")
     assert found.summary == result.summary
     assert [row["round"] for row in found.history] == list(range(7))
 
@@ -42,7 +43,7 @@ def test_an_interrupted_run_has_its_newest_x(tmp_path: Path):
         if state.round == 5:
             raise KeyboardInterrupt
 
-    folder, config = RunFolder(tmp_path / "run"), small(step_schedule="constant")
+    folder, config = RunFolder(tmp_path / "run"), small(step_schedule="constant", return_x="best")
     folder.begin(config, "in-process")
     with pytest.raises(KeyboardInterrupt):
         run_in_process(config, quadratics(), folder=folder, observers=[stop])

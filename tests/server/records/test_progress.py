@@ -51,7 +51,7 @@ def test_a_line_tells_round_loss_evaluations_and_time_left():
     lines = show_all(small(rounds=30), io.StringIO(), 30).splitlines()
     assert len(lines) == 30
     assert "round 10/30" in lines[9]
-    assert "loss 0.5000" in lines[9]
+    assert "loss 0.5" in lines[9]
     assert "720 evaluations" in lines[9]
     assert "3:20 left" in lines[9]  # 20 rounds of ten seconds
     assert "0:00 left" in lines[-1]
@@ -98,7 +98,7 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch):
     text = show_all(small(), Terminal(), 7)
     assert "\x1b[" in text
     assert "round 7/7" in text
-    assert "0.5000" in text
+    assert "loss 0.5 " in text
     assert "504 evaluations" in text
 
 

@@ -62,7 +62,7 @@ class _Page(HTMLParser):
 
 def finished(folder: Path, **changes: Any) -> RunFolder:
     made = RunFolder(folder)
-    config = small(init="ones", step_size=0.05, rounds=12, **changes)
+    config = small(init="ones", step_size=0.05, rounds=12, return_x="best", **changes)
     made.begin(config, "in-process")
     run_in_process(config, quadratics(), folder=made)
     return made
