@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from zofedht.common.command_line import guarded
 from zofedht.experiments.cli import parser
@@ -59,8 +61,13 @@ def _study(args: argparse.Namespace) -> int:
         data_dir=_data_dir(args),
         first_seed=args.seed,
     )
-    run_study(grid, args.out.expanduser(), workers=args.jobs, repeat_all=args.repeat_all)
-    print(f"finished; draw it with: python -m zofedht.experiments report {args.out}")
+    cells = args.cells.expanduser() if args.cells else None
+    left = run_study(
+        grid, args.out.expanduser(), workers=args.jobs, repeat_all=args.repeat_all, cells=cells, minutes=args.minutes
+    )
+    source = f"--cells {args.cells}" if cells else f"{args.out}"
+    state = f"stopped, {left} cells left; the same command continues" if left else "finished"
+    print(f"{state}; draw it with: python -m zofedht.experiments report {source} --out {args.out}")
     return 0
 
 
@@ -68,12 +75,15 @@ def _report(args: argparse.Namespace) -> int:
     from zofedht.experiments.report.command import write_report
 
     folders = [folder.expanduser() for folder in args.folders]
-    out = args.out.expanduser() if args.out else folders[0]
-    written = write_report(folders, out)
-    if args.page:
-        from zofedht.experiments.report.docs_page import fill_page
+    cells = args.cells.expanduser() if args.cells else None
+    with tempfile.TemporaryDirectory() as aside:
+        out = args.out.expanduser() if args.out else folders[0] if folders else Path(aside)
+        written = write_report(folders, out, cells)
+        if args.page:
+            from zofedht.experiments.report.docs_page import fill_page
 
-        written += fill_page(args.page.expanduser(), out / "report.md")
+            written += fill_page(args.page.expanduser(), out / "report.md")
+        written = [path for path in written if not path.is_relative_to(aside)]
     for path in written:
         print(path)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def parser() -> argparse.ArgumentParser:
     _study(commands)
 
     report = commands.add_parser("report", help="pictures, tables and claims from study folders")
-    report.add_argument("folders", metavar="DIR", type=Path, nargs="+", help="study folders")
+    report.add_argument("folders", metavar="DIR", type=Path, nargs="*", help="study folders")
+    report.add_argument("--cells", metavar="DIR", type=Path, help="cells as lines, and what table1 and theory wrote")
     report.add_argument("--out", metavar="DIR", type=Path, help="where the report goes (the first study folder)")
     report.add_argument("--page", metavar="FILE.md", type=Path, help="page that gets the report between two marks")
 
@@ -87,6 +89,12 @@ def _study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     study.add_argument("--seed", metavar="N", type=_at_least(0), default=0, help="seed of the first repeat (0)")
     study.add_argument("--quick", action="store_true", help="a part of the grid, in minutes")
     study.add_argument("--out", metavar="DIR", type=Path, required=True, help="one folder a cell goes here")
+    study.add_argument(
+        "--cells", metavar="DIR", type=Path, help="cells as lines: done are those there; new ones are added"
+    )
+    study.add_argument(
+        "--minutes", metavar="M", type=_positive, default=math.inf, help="begin no cell after that; run again for more"
+    )
 
 
 def _family(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -1,26 +1,30 @@
-"""The claims of the paper's section IV, judged by the finished cells of studies."""
+"""The claims of the paper's section IV, judged by the finished cells of studies.
+
+A verdict other than "not enough" rests on panels with three runs at the whole budget of tuned cells (``evidence``).
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from zofedht.experiments.study.cell_run import HISTORY
+import numpy as np
+
+from zofedht.experiments.report.evidence import RUNS, SHARE, TIE, Compared, budget_share, compare
 from zofedht.experiments.study.cells import Panel
-from zofedht.experiments.study.results import Chosen, Study
-from zofedht.server.records.history import read_history
+from zofedht.experiments.study.results import Chosen, Study, curve
 
-__all__ = ["TIE", "Verdict", "Winner", "judge", "winner"]
+__all__ = ["NOT_ENOUGH", "NOT_RUN", "Verdict", "Winner", "judge", "winner"]
 
-_HT = "zofedht"
+NOT_ENOUGH, NOT_RUN = "not enough", "not run"
 
-TIE = 0.01
-"""Losses that differ by a smaller share of the rival's loss are a tie: another seed moves a single run by as much."""
-
-
+_NON_IID = {"thirds", "sorted", "sorted-binary", "dirichlet"}
+_PANELS = {"iid": 9, "non-iid": 9}  # of the paper's figures
 _SIGNIFICANT = 1.2  # the ratio of two costs from which the larger one is called significant
+_EARLY = 0.1  # the part of the budget that is the early phase
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Verdict:
     """A claim, and what the runs say of it."""
 
     claim: str
-    verdict: str  # holds | holds only if ... | does not hold | not run
+    verdict: str  # holds ... | holds only if ... | does not hold ... | not enough | not run
     evidence: str
 
 
@@ -59,74 +63,129 @@ def judge(studies: Sequence[Study]) -> list[Verdict]:
     """Return the verdicts that follow from these studies.
 
     "Lower" holds under a reading (covariance and split) when some panel of it is better by ``TIE`` or more and no
-    panel is worse by as much.
+    panel is worse by as much, among the panels that are evidence.
     """
     verdicts = []
-    partitions = [("iid", {"iid"}), ("non-iid", {"thirds", "sorted", "sorted-binary", "dirichlet"})]
-    for word, names in partitions:
-        for rivals, title in (((_HT, "zofedavg-sgd"), "ZOFedAvg-SGD"), ((_HT, "zofedavg-gd"), "ZOFedAvg-GD")):
-            verdicts.append(_beats(studies, word, names, rivals[1], title))
-    verdicts.append(_overhead(studies))
-    return verdicts
+    for word, names in (("iid", {"iid"}), ("non-iid", _NON_IID)):
+        for rival, title in (("zofedavg-sgd", "ZOFedAvg-SGD"), ("zofedavg-gd", "ZOFedAvg-GD")):
+            verdicts.append(_beats(studies, word, names, rival, title))
+    return [*verdicts, _fast_then_slow(studies), _overhead(studies)]
 
 
 def _beats(studies: Sequence[Study], word: str, names: set[str], rival: str, title: str) -> Verdict:
     claim = f"{word}: ZOFedHT ends with a lower training loss than {title}"
-    found: dict[str, list[tuple[str, float]]] = {}
+    found: dict[str, list[Compared]] = {}
     for study in studies:
-        rule = study.preset.selection
         for panel in study.panels():
-            pair = {chosen.algorithm: chosen for chosen in study.chosen(panel)}
-            if panel.partition not in names or not {_HT, rival} <= set(pair):
-                continue
-            gain = _gain(pair[_HT].value(rule), pair[rival].value(rule))
-            condition = f"covariance {study.preset.covariance}, {panel.partition}"
-            found.setdefault(condition, []).append((f"{panel.dataset} {panel.model} {gain:+.1%}", gain))
+            compared = compare(study, panel, rival) if panel.partition in names else None
+            if compared:
+                condition = f"covariance {study.preset.covariance}, {panel.partition}"
+                found.setdefault(condition, []).append(compared)
     if not found:
-        return Verdict(claim, "not run", "-")
-    evidence, holds, some = [], [], False
-    for condition, rows in sorted(found.items(), reverse=True):
-        better, worse = (sum(sign * gain >= TIE for _, gain in rows) for sign in (1, -1))
-        some = some or better > 0
-        if better and not worse:
-            holds.append(condition)
-        panels = ", ".join(text for text, _ in rows)
-        evidence.append(f"{condition}: better {better}, tie {len(rows) - better - worse}, worse {worse} ({panels})")
-    if len(holds) == len(found):
+        return Verdict(claim, NOT_RUN, "-")
+    states = {condition: _state([row for row in rows if not row.lacks]) for condition, rows in found.items()}
+    evidence = [_rows_text(condition, rows, word) for condition, rows in sorted(found.items(), reverse=True)]
+    counted = {condition: sum(not row.lacks for row in rows) for condition, rows in found.items()}
+    return Verdict(claim, _verdict(states, counted, _PANELS[word]), "; ".join(evidence))
+
+
+def _state(rows: Sequence[Compared]) -> str:
+    """Return holds, mixed, fails or unknown: what panels that are evidence say under one reading."""
+    counts = Counter(row.outcome for row in rows)
+    if not rows:
+        return "unknown"
+    if counts["better"]:
+        return "mixed" if counts["worse"] else "holds"
+    return "fails"
+
+
+def _verdict(states: dict[str, str], counted: dict[str, int], panels: int) -> str:
+    """Return the verdict from the state and the number of panels that count under each reading."""
+    known = {condition: state for condition, state in states.items() if state != "unknown"}
+    if not known:
+        return NOT_ENOUGH
+    holds = sorted((condition for condition, state in known.items() if state == "holds"), reverse=True)
+    if holds:
         verdict = "holds"
-    elif holds:
-        verdict = f"holds only if {' or '.join(holds)}"
+        if len(holds) < len(known):
+            verdict += f" only if {' or '.join(holds)}"
+        elif len(holds) < len(states):
+            verdict += f" for {' and '.join(holds)}"
+        fewest = min(counted[condition] for condition in holds)
+        verdict += f", on {fewest} of {panels} panels" if fewest < panels else ""
     else:
-        verdict = "does not hold in general" if some else "does not hold"
-    return Verdict(claim, verdict, "; ".join(evidence))
+        verdict = "does not hold in general" if "mixed" in known.values() else "does not hold"
+    unknown = sorted((condition for condition in states if condition not in known), reverse=True)
+    if not holds and unknown:
+        verdict += f" for {' and '.join(sorted(known, reverse=True))}"
+    return verdict + (f"; {NOT_ENOUGH} for {' and '.join(unknown)}" if unknown else "")
 
 
-def _gain(loss: float, rival: float) -> float:
-    """Return by what share of the rival's loss ``loss`` is lower; a diverged run loses to every other run."""
-    if math.isfinite(loss) and math.isfinite(rival):
-        return (rival - loss) / abs(rival)
-    return 0.0 if loss == rival else math.copysign(math.inf, rival - loss)
+def _rows_text(condition: str, rows: Sequence[Compared], word: str) -> str:
+    counts = Counter(row.outcome for row in rows if not row.lacks)
+    lacking = Counter(reason for row in rows for reason in row.lacks)
+    text = (
+        f"{condition}, {len(rows)} of {_PANELS[word]} panels: better {counts['better']}, tie {counts['tie']}, worse"
+        f" {counts['worse']}, no evidence {sum(bool(row.lacks) for row in rows)}"
+    )
+    if lacking:
+        text += f" ({', '.join(f'{count} with {reason}' for reason, count in sorted(lacking.items()))})"
+    return f"{text}: {', '.join(row.text for row in rows)}"
+
+
+def _fast_then_slow(studies: Sequence[Study]) -> Verdict:
+    """Compare the mean losses at a tenth of the budget and at the end, on rcv1 with non-iid rows."""
+    claim = "non-iid rcv1: ZOFedHT is ahead of ZOFedAvg-SGD early and behind at the end"
+    texts, states = [], []
+    for study in studies:
+        for panel in study.panels():
+            if panel.dataset != "rcv1" or panel.partition not in _NON_IID:
+                continue
+            compared = compare(study, panel, "zofedavg-sgd")
+            if compared is None:
+                continue
+            pair = {chosen.algorithm: chosen for chosen in study.chosen(panel)}
+            early = [_mean_at(pair[name], _EARLY) for name in ("zofedht", "zofedavg-sgd")]
+            gain = (early[1] - early[0]) / early[1]
+            texts.append(f"{study.preset.name} {panel.model} {panel.partition}: {gain:+.1%} early, end {compared.text}")
+            if not compared.lacks:
+                states.append(gain >= TIE and compared.outcome == "worse")
+    if not texts:
+        return Verdict(claim, NOT_RUN, "-")
+    verdict = NOT_ENOUGH if not states else "holds" if all(states) else "does not hold" if not any(states) else "mixed"
+    return Verdict(claim, verdict, "; ".join(texts))
+
+
+def _mean_at(chosen: Chosen, share: float) -> float:
+    """Return the mean loss of the repeats at a part of their evaluations."""
+    evaluations, losses = curve(chosen.outcomes)
+    return float(np.interp(share * evaluations[-1], evaluations, losses.mean(axis=0)))
 
 
 def _overhead(studies: Sequence[Study]) -> Verdict:
     """Compare bytes a round and CPU seconds an evaluation, over the panels that have both algorithms."""
     claim = "ZOFedHT adds no significant communication or local computation to ZOFedAvg-SGD"
-    up, down, seconds = [], [], []
+    up, down, seconds, short = [], [], [], 0
     for study in studies:
         for panel in study.panels():
             pair = {chosen.algorithm: chosen for chosen in study.chosen(panel)}
-            if not {_HT, "zofedavg-sgd"} <= set(pair):
+            if not {"zofedht", "zofedavg-sgd"} <= set(pair):
                 continue
-            costs = [_costs(pair[name]) for name in (_HT, "zofedavg-sgd")]
+            ours, theirs = pair["zofedht"], pair["zofedavg-sgd"]
+            costs = [_costs(ours), _costs(theirs)]
             if None in costs:
+                continue
+            if min(budget_share(ours), budget_share(theirs)) < SHARE:
+                short += 1
                 continue
             ht, sgd = (cost for cost in costs if cost is not None)
             up.append(ht[0] / sgd[0])
             down.append(ht[1] / sgd[1])
             if ht[2] and sgd[2]:
                 seconds.append(ht[2] / sgd[2])
-    if not up:
-        return Verdict(claim, "not run", "-")
+    if len(up) < RUNS:
+        note = f"{len(up)} panels at the whole budget and {short} at less; {RUNS} are needed"
+        return Verdict(claim, NOT_ENOUGH if up or short else NOT_RUN, note if up or short else "-")
     more_up, more_down = median(up), median(down)
     computing = f"CPU time {median(seconds):.2f} ({len(seconds)} panels)" if seconds else "CPU time not recorded"
     slow = bool(seconds) and median(seconds) >= _SIGNIFICANT
@@ -145,13 +204,6 @@ def _overhead(studies: Sequence[Study]) -> Verdict:
 def _costs(chosen: Chosen) -> tuple[float, float, float] | None:
     """Return bytes up and down a round, and CPU seconds an evaluation (0: not recorded)."""
     outcome = chosen.outcomes[0]
-    rows = read_history(outcome.folder / HISTORY)
-    if not rows or not math.isfinite(outcome.loss):
+    if outcome.traffic is None or not math.isfinite(outcome.loss):
         return None
-    last = rows[-1]
-    rounds = last["round"] + 1
-    return (
-        last["bytes_up"] / rounds,
-        last["bytes_down"] / rounds,
-        float(outcome.result["cpu_seconds"]) / last["evaluations"],
-    )
+    return *outcome.traffic, float(outcome.result["cpu_seconds"]) / outcome.result["evaluations"]

@@ -5,32 +5,46 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from zofedht.experiments.report.claims import TIE, judge, winner
+from zofedht.common.errors import DataError
+from zofedht.experiments.report.claims import NOT_ENOUGH, NOT_RUN, judge, winner
+from zofedht.experiments.report.evidence import RUNS, TIE, place
 from zofedht.experiments.report.markdown import table
-from zofedht.experiments.report.pictures import draw_panels, save_figure
+from zofedht.experiments.report.pictures import draw_figure, save_figure
+from zofedht.experiments.study.cell_lines import read_lines
 from zofedht.experiments.study.cells import Panel
+from zofedht.experiments.study.presets import ALPHAS, ETAS
 from zofedht.experiments.study.published import PUBLISHED, PUBLISHED_ROWS
 from zofedht.experiments.study.results import Chosen, Study, lowest, read_study
 from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["write_report"]
 
+_OTHER_FILES = ("table1.csv", "table1.png", "theory.md")
+_OPEN = (NOT_ENOUGH, NOT_RUN)
+_PLACES = {"inside": "", "edge": " (edge)", "only": " (only)"}
 _DIVERGED = 1e3  # no starting point scores as much: what ends above it was on its way out
 
 
-def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
-    """Write report.md and the pictures (png and pdf) into ``out``; return the paths of all files.
+def write_report(folders: Sequence[Path], out: Path, cells: Path | None = None) -> list[Path]:
+    """Write report.md and the pictures into ``out``; return the paths of all files.
 
-    The report includes the files that ``table1 --out`` and ``theory --out`` have left in ``out``.
+    The report includes the files that ``table1 --out`` and ``theory --out`` have left in ``out`` or in ``cells``, the
+    folder of cells as lines.
 
     Raises DataError when a folder holds no study or ``out`` cannot be written, MissingExtraError without
     matplotlib.
     """
-    studies = [read_study(folder) for folder in folders]
+    studies = [*(read_study(folder) for folder in folders), *(read_lines(cells) if cells else [])]
+    if not studies:
+        where = f"{cells} has no cells as lines" if cells else "no study folder is named"
+        raise DataError(f"{where}; run `python -m zofedht.experiments study` first")
     make_folder(out)
+    for name in _OTHER_FILES:
+        if cells and (cells / name).exists() and not (out / name).exists():
+            replace_file(out / name, (cells / name).read_bytes())
     written: list[Path] = []
     blocks = ["# ZOFedHT: reproduction of the paper's section IV", "## Claims", _claims(studies)]
     for study in studies:
@@ -42,7 +56,7 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
 
 
 def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
-    name, preset = study.folder.name, study.preset
+    name, preset = study.name, study.preset
     panels = study.panels()
     seconds = sum(float(outcome.result["seconds"]) for outcome in study.outcomes)
     cpu = sum(float(outcome.result["cpu_seconds"]) for outcome in study.outcomes)
@@ -56,14 +70,15 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
         f" Machine: {study.about['machine']}. {_kernels(study)}",
         "\n".join(f"- `{_anywhere(command)}`" for command in study.about["commands"]),
     ]
-    for partition in sorted({panel.partition for panel in panels}):
-        chosen = [panel for panel in panels if panel.partition == partition]
-        figure = draw_panels(study, chosen, f"{preset.name} preset, {partition}: mean and one sd over repeats")
-        for suffix in (".png", ".pdf"):
-            path = out / f"{name}-{partition}{suffix}"
-            save_figure(figure, path)
-            written.append(path)
-        blocks.append(f"![{name}, {partition}]({name}-{partition}.png)")
+    figures = {"iid": "figure 1", preset.non_iid: "figure 2"}
+    for partition in dict.fromkeys([*figures, *sorted({panel.partition for panel in panels})]):
+        shown = figures.get(partition, "not in the paper")
+        figure = draw_figure(study, partition, f"{preset.name} preset, {partition} ({shown}): mean and sd over repeats")
+        path = out / f"{name}-{partition}.png"
+        save_figure(figure, path)
+        written.append(path)
+        text = f"{name}, {partition}: {shown} of the paper" if partition in figures else f"{name}, {partition}"
+        blocks.append(f"![{text}]({path.name})")
     blocks += ["### Tuned cells", _tuned(study, panels), "### Who wins where", _winners(study, panels)]
     weights = _weights(study, panels)
     if weights:
@@ -71,10 +86,7 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
     compared = _published(study, panels)
     if compared:
         blocks += ["### Against the authors' published best losses", compared]
-    missing = _missing(study, panels)
-    if missing:
-        blocks += ["### Panels of the paper not run in this study", missing]
-    return blocks
+    return [*blocks, "### What is missing", _missing(study, panels)]
 
 
 def _kernels(study: Study) -> str:
@@ -104,12 +116,17 @@ def _other_commands(out: Path) -> list[str]:
 
 
 def _claims(studies: Sequence[Study]) -> str:
-    rows = [[verdict.claim, f"**{verdict.verdict}**", verdict.evidence] for verdict in judge(studies)]
+    rows = [
+        [verdict.claim, verdict.verdict if verdict.verdict in _OPEN else f"**{verdict.verdict}**", verdict.evidence]
+        for verdict in judge(studies)
+    ]
     return (
         table(["claim", "verdict", "evidence"], rows)
         + "\nBetter, tie and worse count panels. +5% means that the loss is 5% lower than the rival's. A tie is a"
         f" difference of less than {TIE:.0%}. A claim holds under a reading in which some panel is better and no panel"
-        " is worse."
+        f" is worse. A panel is evidence with {RUNS} runs of each tuned cell at the whole budget, if the algorithm that"
+        " ends higher was tuned: its best step size lies within those tried, or all of the paper's were tried, and for"
+        " ZOFedHT its weights, too. Other panels are named with what they lack, and decide nothing."
     )
 
 
@@ -126,7 +143,7 @@ def _tuned(study: Study, panels: Sequence[Panel]) -> str:
                 [
                     panel.title,
                     chosen.algorithm,
-                    f"{chosen.eta:g}{_place(chosen.eta, etas)}",
+                    f"{chosen.eta:g}{_PLACES[place(chosen.eta, etas)]}",
                     "-" if chosen.alpha is None else f"{chosen.alpha:g}",
                     _loss(chosen.best),
                     _loss(chosen.mean),
@@ -144,12 +161,6 @@ def _tuned(study: Study, panels: Sequence[Panel]) -> str:
         " repeated, its first repeat is favoured. (edge): the best step size is the smallest or the largest tried."
         " (only): no other step size was tried, so the cell is not tuned."
     )
-
-
-def _place(eta: float, tried: Collection[float]) -> str:
-    if len(tried) == 1:
-        return " (only)"
-    return " (edge)" if eta in (min(tried), max(tried)) else ""
 
 
 def _winners(study: Study, panels: Sequence[Panel]) -> str:
@@ -217,14 +228,24 @@ def _published(study: Study, panels: Sequence[Panel]) -> str:
 
 
 def _missing(study: Study, panels: Sequence[Panel]) -> str:
+    preset = study.preset
     wanted = [
         Panel(dataset, model, partition)
         for dataset in ("mnist", "fashion-mnist", "rcv1")
-        for model in ("logistic", study.preset.svm, "mlp")
-        for partition in ("iid", study.preset.non_iid)
+        for model in ("logistic", preset.svm, "mlp")
+        for partition in ("iid", preset.non_iid)
     ]
-    names = [panel.title for panel in wanted if panel not in panels]
-    return ", ".join(names) + "." if names else ""
+    grid = len(ETAS) * (len(ALPHAS) + 2)  # ZOFedHT at each weight, both rivals
+    lines = []
+    for panel in wanted:
+        here = [outcome.cell for outcome in study.outcomes if outcome.cell.panel == panel and outcome.cell.eta in ETAS]
+        tuned = sum(cell.repeat == 0 and (cell.alpha is None or cell.alpha in ALPHAS) for cell in here)
+        repeats = len({(cell.algorithm, cell.repeat) for cell in here if 0 < cell.repeat < RUNS})
+        if panel not in panels:
+            lines.append(f"- {panel.title}: not run")
+        elif tuned < grid or repeats < 3 * (RUNS - 1):
+            lines.append(f"- {panel.title}: {tuned} of {grid} cells of the grid, {repeats} of {3 * (RUNS - 1)} repeats")
+    return "\n".join(lines) if lines else "Nothing: all panels of the paper have the whole grid and three runs."
 
 
 def _accuracy(chosen: Chosen) -> str:

@@ -1,9 +1,9 @@
-"""Pictures of a study: 3 x 3 panels, loss against evaluations, mean and band over repeats."""
+"""Pictures of a study: the paper's figures of 3 x 3 panels, mean and band over repeats."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from zofedht.common.errors import MissingExtraError
 from zofedht.experiments.study.cells import Panel
+from zofedht.experiments.study.published import PUBLISHED
 from zofedht.experiments.study.results import Chosen, Study, curve
 from zofedht.server.records.files import replace_file
 
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "draw_panels", "new_figure", "save_figure"]
+__all__ = ["COLOURS", "draw_figure", "new_figure", "save_figure"]
 
 COLOURS = {"zofedht": "C3", "zofedavg-sgd": "C0", "zofedavg-gd": "C2"}
-_COLUMNS = ("mnist", "fashion-mnist", "rcv1")
+_ROWS = ("mnist", "fashion-mnist", "rcv1")
+_MODELS = {"logistic": "LR", "svm-hinge": "SVM (hinge)", "svm-squared-hinge": "SVM (squared hinge)", "mlp": "MLP"}
 _DPI = 110
 _COLOURS_OF_A_PICTURE = 128
 _LINEAR_RANGE = 2.0  # losses that span more than this factor are drawn on a logarithmic axis
@@ -56,32 +58,34 @@ def save_figure(figure: Figure, path: Path) -> None:
     replace_file(path, picture.getvalue())
 
 
-def draw_panels(study: Study, panels: Sequence[Panel], title: str) -> Figure:
-    """Draw one partition: models down, data sets across; a panel without finished cells says so.
+def draw_figure(study: Study, partition: str, title: str) -> Figure:
+    """Draw one partition as the paper does: a row a data set, a column a model, loss against evaluations.
 
-    ``panels`` are those of one partition. Models of which the whole study has no finished cell get no row.
+    A panel without finished cells says so. The other kind of SVM gets a column where the study has it. A diamond at the
+    end of a run is the loss that the authors published.
     """
-    columns = _COLUMNS if any(panel.dataset in _COLUMNS for panel in panels) else ("digits",)
+    run = [panel for panel in study.panels() if panel.partition == partition]
+    rows = _ROWS if not run or any(panel.dataset in _ROWS for panel in run) else ("digits",)
     other_svm = "svm-hinge" if study.preset.svm == "svm-squared-hinge" else "svm-squared-hinge"
-    run = {panel.model for panel in study.panels()}
-    rows = [model for model in ("logistic", study.preset.svm, other_svm, "mlp") if model in run]
+    columns = ["logistic", study.preset.svm, "mlp"]
+    if any(panel.model == other_svm for panel in run):
+        columns.insert(2, other_svm)
     figure = new_figure((4.0 * len(columns), 3.0 * len(rows)))
     figure.suptitle(title)
     grid = figure.subplots(len(rows), len(columns), squeeze=False)
-    for row, model in enumerate(rows):
-        for column, dataset in enumerate(columns):
-            axes = grid[row, column]
-            found = [panel for panel in panels if (panel.dataset, panel.model) == (dataset, model)]
-            axes.set_title(f"{dataset}, {model}", fontsize=10)
-            if not found:
+    for row, dataset in enumerate(rows):
+        for column, model in enumerate(columns):
+            axes, panel = grid[row, column], Panel(dataset, model, partition)
+            axes.set_title(f"{_MODELS[model]}, {dataset}", fontsize=10)
+            if panel in run:
+                _draw_panel(axes, study.chosen(panel), PUBLISHED.get(panel, {}))
+            else:
                 axes.text(0.5, 0.5, "not run", ha="center", va="center", transform=axes.transAxes, color="0.5")
                 axes.set(xticks=[], yticks=[])
-                continue
-            _draw_panel(axes, study.chosen(found[0]))
     return figure
 
 
-def _draw_panel(axes: Axes, lines: Sequence[Chosen]) -> None:
+def _draw_panel(axes: Axes, lines: Sequence[Chosen], published: Mapping[str, float]) -> None:
     heights = []
     for chosen in lines:
         finite = [outcome for outcome in chosen.outcomes if np.isfinite(outcome.loss)]
@@ -97,6 +101,10 @@ def _draw_panel(axes: Axes, lines: Sequence[Chosen]) -> None:
         axes.plot(x, mean, color=colour, linewidth=1.2, label=label)
         axes.fill_between(x, mean - sd, mean + sd, color=colour, alpha=0.2, linewidth=0)
         heights.append(mean[len(mean) // 10 :])  # the first steps from far away would flatten the rest
+        if chosen.algorithm in published:
+            end = published[chosen.algorithm]
+            axes.plot([x[-1]], [end], "D", color=colour, markersize=5, clip_on=False, zorder=3)
+            heights.append(np.array([end]))
     if heights:
         drawn = np.concatenate(heights)
         low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
@@ -111,4 +119,5 @@ def _draw_panel(axes: Axes, lines: Sequence[Chosen]) -> None:
     axes.set_ylabel("training loss", fontsize=8)
     axes.tick_params(labelsize=8, which="both")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=7)
+    if axes.lines:
+        axes.legend(fontsize=7)

@@ -10,15 +10,38 @@ from zofedht.common.choices import PARTITIONS
 from zofedht.common.config.run_config import RunConfig, Scalar
 from zofedht.experiments.study.presets import COMMON, EPOCHS, TRAIN_ROWS, Preset
 
-__all__ = ["DATASETS", "MODELS", "NON_IID", "PARTITION_NAMES", "Cell", "Grid", "Panel", "cell_config", "label"]
+__all__ = [
+    "DATASETS",
+    "MODELS",
+    "NON_IID",
+    "PARTITION_NAMES",
+    "SETTINGS",
+    "Cell",
+    "Grid",
+    "Panel",
+    "cell_config",
+    "full_budget",
+    "label",
+]
 
 DATASETS = tuple(TRAIN_ROWS)
 MODELS = ("logistic", "svm", "mlp", "svm-hinge", "svm-squared-hinge")
 NON_IID = "non-iid"
 PARTITION_NAMES = ("iid", NON_IID, *(name for name in PARTITIONS if name != "iid"))
 
+SETTINGS = (
+    *COMMON, "dataset", "train-rows", "partition", "model", "init", "algorithm", "covariance", "sampling",
+    "batch-size", "step-size", "budget", "seed", "evaluate-every", "subspace-weight",
+)  # fmt: skip
+"""The keys that a cell's config gives; the others have their defaults."""
+
 _POINTS = 50
 """Full evaluations on a curve."""
+
+
+def full_budget(dataset: str) -> int:
+    """Return the evaluations of a whole run, those of the authors."""
+    return EPOCHS * TRAIN_ROWS[dataset]
 
 
 @dataclass(frozen=True, order=True)

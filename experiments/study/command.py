@@ -3,54 +3,100 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from zofedht.common.errors import DataError
-from zofedht.experiments.study.cells import Cell, Grid, cell_config
+from zofedht.experiments.study.cell_lines import add_lines, known_cells
+from zofedht.experiments.study.cells import SETTINGS, Cell, Grid, Panel, cell_config
 from zofedht.experiments.study.pool import Job, run_missing
-from zofedht.experiments.study.results import MANIFEST, read_manifest, read_study
+from zofedht.experiments.study.results import MANIFEST, Chosen, Outcome, Study, finished_cells, read_manifest
 from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["run_study"]
 
 
-def run_study(grid: Grid, out: Path, *, workers: int, repeat_all: bool) -> None:
-    """Run what is not finished yet. Without ``repeat_all`` only the tuned cell of an algorithm is repeated.
+def run_study(
+    grid: Grid, out: Path, *, workers: int, repeat_all: bool, cells: Path | None = None, minutes: float = math.inf
+) -> int:
+    """Run what is not finished yet, and return how many cells are left.
+
+    Without ``repeat_all`` only the tuned cell of an algorithm is repeated. Cells that are lines in the folder ``cells``
+    are finished, and what finishes becomes lines there. After ``minutes`` no other cell begins.
 
     Raises ZofedhtError.
     """
-    _claim(grid, out)
-    panels = grid.panels()
+    about = _claim(grid, out)
+    known = {outcome.cell.name: outcome for outcome in known_cells(cells, about)} if cells else {}
+    parts = _Parts(grid, out, workers, known, time.monotonic() + 60.0 * minutes)
+    try:
+        return _run_parts(parts, repeat_all)
+    finally:
+        if cells and (finished := finished_cells(out)):
+            add_lines(Study(out.name, grid.preset, about, finished), cells)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A study that runs in parts."""
+
+    grid: Grid
+    out: Path
+    workers: int
+    known: Mapping[str, Outcome]  # by name, the cells that are lines
+    deadline: float
+
+    def run(self, title: str, cells: Sequence[Cell]) -> int:
+        """Run the cells that are not finished, and return how many are left."""
+        jobs = []
+        for cell in cells:
+            config = cell_config(self.grid, cell)
+            if cell.name not in self.known:
+                jobs.append(Job(cell.name, config, self.out / cell.name))
+                continue
+            wanted, found = config.to_mapping(), self.known[cell.name].result["config"]
+            if different := [key for key in SETTINGS if key in found and found[key] != wanted[key]]:
+                raise DataError(
+                    f"the lines have {cell.name} with another {', '.join(different)}; remove that line to run it again"
+                )
+        return run_missing(title, jobs, self.workers, self.deadline)
+
+    def chosen(self, panel: Panel) -> list[Chosen]:
+        """Return the tuned cell of each algorithm, among what is finished."""
+        outcomes = {**{outcome.cell.name: outcome for outcome in finished_cells(self.out)}, **self.known}
+        return Study(self.out.name, self.grid.preset, {}, tuple(outcomes.values())).chosen(panel)
+
+
+def _run_parts(parts: _Parts, repeat_all: bool) -> int:
+    grid, panels = parts.grid, parts.grid.panels()
     first = [cell for panel in panels for cell in grid.cells(panel, 0)]
     more = [(panel, repeat) for panel in panels for repeat in range(1, grid.repeats)]
     if repeat_all:
-        later = [cell for panel, repeat in more for cell in grid.cells(panel, repeat)]
-        _run("grid", grid, [*first, *later], out, workers)
-        return
-    _run("tuning", grid, first, out, workers)
-    study = read_study(out)
-    tuned = {panel: study.chosen(panel) for panel in panels}
+        return parts.run("grid", [*first, *(cell for panel, repeat in more for cell in grid.cells(panel, repeat))])
+    left = parts.run("tuning", first)
+    if left:  # what the tuned cells are is not known yet
+        return left + len(more) * len(grid.algorithms)
+    tuned = {panel: parts.chosen(panel) for panel in panels}
     later = [
         Cell(panel, chosen.algorithm, chosen.eta, chosen.alpha, repeat)
         for panel, repeat in more
         for chosen in tuned[panel]
         if chosen.algorithm in grid.algorithms
     ]
-    _run("repeats", grid, later, out, workers)
+    return parts.run("repeats", later)
 
 
-def _run(title: str, grid: Grid, cells: Sequence[Cell], out: Path, workers: int) -> None:
-    run_missing(title, [Job(cell.name, cell_config(grid, cell), out / cell.name) for cell in cells], workers)
-
-
-def _claim(grid: Grid, out: Path) -> None:
-    """Make the folder and its manifest, or check that it is a study of the same preset and budget."""
+def _claim(grid: Grid, out: Path) -> dict[str, Any]:
+    """Make the folder and its manifest, or check that it is a study of the preset and budget; return it."""
     settings = {
         "preset": grid.preset.name,
         "rounds": grid.rounds,
@@ -77,6 +123,7 @@ def _claim(grid: Grid, out: Path) -> None:
         f"{os.cpu_count()} cores, {_processor()}, Python {platform.python_version()}, NumPy {np.__version__}"
     )
     replace_file(path, (json.dumps(about, indent=1) + "\n").encode())
+    return about
 
 
 def _processor() -> str:

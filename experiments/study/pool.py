@@ -6,6 +6,7 @@ so J workers need the memory of one. While the last cells of one data set run, t
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import platform
@@ -40,8 +41,10 @@ class Job:
     folder: Path
 
 
-def run_missing(title: str, jobs: Sequence[Job], workers: int) -> None:
-    """Run the jobs without a result, ``workers`` at a time, and show the progress.
+def run_missing(title: str, jobs: Sequence[Job], workers: int, deadline: float = math.inf) -> int:
+    """Run the jobs without a result, ``workers`` at a time, and show the progress; return how many are left.
+
+    After ``deadline``, in seconds of the monotonic clock, no other job begins.
 
     Raises DataError when a result is of other settings, or a worker ends without a result. Then the other workers are
     stopped, and finished cells stay.
@@ -61,15 +64,15 @@ def run_missing(title: str, jobs: Sequence[Job], workers: int) -> None:
             else:
                 progress.skipped(job.config, float(found["seconds"]))
         progress.begin()
-        _run(missing, workers, lambda job, seconds: progress.finished(job.name, job.config, seconds))
+        return _run(missing, workers, lambda job, seconds: progress.finished(job.name, job.config, seconds), deadline)
 
 
-def _run(jobs: Sequence[Job], workers: int, finished: Callable[[Job, float], None]) -> None:
+def _run(jobs: Sequence[Job], workers: int, finished: Callable[[Job, float], None], deadline: float) -> int:
     make = multiprocessing.get_context("fork").Process if _FORKS else multiprocessing.get_context("spawn").Process
     waiting, running = list(jobs), list[tuple[Job, BaseProcess, float]]()
     try:
-        while waiting or running:
-            while waiting and len(running) < workers:
+        while running or (waiting and time.monotonic() < deadline):
+            while waiting and len(running) < workers and time.monotonic() < deadline:
                 job = waiting.pop(0)
                 if _FORKS:
                     prepare(job.config)
@@ -82,6 +85,7 @@ def _run(jobs: Sequence[Job], workers: int, finished: Callable[[Job, float], Non
                     process.start()
                 running.append((job, process, time.monotonic()))
             running = _collect(running, finished)
+        return len(waiting)
     finally:
         for _, process, _ in running:
             process.terminate()

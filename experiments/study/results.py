@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,20 @@ from zofedht.experiments.study.presets import PRESETS, Preset, Selection
 from zofedht.server.records.files import read_json
 from zofedht.server.records.history import read_history
 
-__all__ = ["MANIFEST", "Chosen", "Outcome", "Study", "choose", "curve", "lowest", "read_manifest", "read_study"]
+__all__ = [
+    "MANIFEST",
+    "Chosen",
+    "Outcome",
+    "Point",
+    "Study",
+    "cell_of",
+    "choose",
+    "curve",
+    "finished_cells",
+    "lowest",
+    "read_manifest",
+    "read_study",
+]
 
 MANIFEST = "study.json"
 
@@ -29,14 +42,22 @@ _NAME = re.compile(
 )
 
 
+class Point(NamedTuple):
+    """A full evaluation along a run; the loss is NaN where it was not finite."""
+
+    evaluations: int
+    loss: float
+
+
 @dataclass(frozen=True)
 class Outcome:
     """A finished cell. ``loss`` is the final training loss, inf where the run diverged."""
 
     cell: Cell
     loss: float
-    folder: Path
-    result: Mapping[str, Any]
+    result: Mapping[str, Any]  # what result.json says
+    points: tuple[Point, ...] = ()  # from x_0 on
+    traffic: tuple[float, float] | None = None  # bytes up and down a round
 
 
 @dataclass(frozen=True)
@@ -72,9 +93,9 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Study:
-    """A study folder, read."""
+    """The finished cells of one preset and budget, of a folder or of lines."""
 
-    folder: Path
+    name: str
     preset: Preset
     about: Mapping[str, Any]
     outcomes: tuple[Outcome, ...]
@@ -122,15 +143,10 @@ def curve(outcomes: Sequence[Outcome]) -> tuple[list[int], np.ndarray[Any, np.dt
 
     A loss that was not finite is NaN; where repeats are of different lengths the shortest decides.
     """
-    evaluations: list[int] = []
-    lines = []
-    for outcome in outcomes:
-        rows = [row for row in read_history(outcome.folder / HISTORY) if row["train_loss_source"] == "full"]
-        initial = outcome.result["initial_train_loss"]
-        evaluations = [0, *(int(row["evaluations"]) for row in rows)]
-        lines.append([math.nan if loss is None else loss for loss in (initial, *(row["train_loss"] for row in rows))])
-    points = min(len(line) for line in lines)
-    return evaluations[:points], np.array([line[:points] for line in lines], dtype=np.float64)
+    points = min(len(outcome.points) for outcome in outcomes)
+    evaluations = [point.evaluations for point in outcomes[-1].points[:points]]
+    losses = [[point.loss for point in outcome.points[:points]] for outcome in outcomes]
+    return evaluations, np.array(losses, dtype=np.float64)
 
 
 def lowest(outcomes: Sequence[Outcome]) -> float:
@@ -145,11 +161,16 @@ def read_study(folder: Path) -> Study:
     Raises DataError when there is none, or no cell of it is finished.
     """
     about = read_manifest(folder)
-    outcomes = [found for found in map(_outcome, sorted(folder.iterdir())) if found is not None]
+    outcomes = finished_cells(folder)
     if not outcomes:
         command = f"python -m zofedht.experiments study --out {folder}"
         raise DataError(f"{folder} has no finished cell yet; run `{command}` first")
-    return Study(folder, PRESETS[about["preset"]], about, tuple(outcomes))
+    return Study(folder.name, PRESETS[about["preset"]], about, outcomes)
+
+
+def finished_cells(folder: Path) -> tuple[Outcome, ...]:
+    """Return the finished cells in a study folder, in the order of their names."""
+    return tuple(found for found in map(_outcome, sorted(folder.iterdir())) if found is not None)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -160,13 +181,29 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return about
 
 
-def _outcome(folder: Path) -> Outcome | None:
-    match = _NAME.fullmatch(folder.name)
-    result = read_result(folder) if match and folder.is_dir() else None
-    if match is None or result is None:
+def cell_of(name: str) -> Cell | None:
+    """Return the cell of this name, None where it is no cell's name."""
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
     alpha = None if match["alpha"] == "none" else float(match["alpha"])
     panel = Panel(match["dataset"], match["model"], match["partition"])
-    cell = Cell(panel, match["algorithm"], float(match["eta"]), alpha, int(match["repeat"]))
+    return Cell(panel, match["algorithm"], float(match["eta"]), alpha, int(match["repeat"]))
+
+
+def _outcome(folder: Path) -> Outcome | None:
+    cell = cell_of(folder.name)
+    result = read_result(folder) if cell and folder.is_dir() else None
+    if cell is None or result is None:
+        return None
+    rows = [row for row in read_history(folder / HISTORY) if row["train_loss_source"] == "full"]
+    initial = result["initial_train_loss"]
+    points = [Point(0, _number(initial)), *(Point(int(row["evaluations"]), _number(row["train_loss"])) for row in rows)]
+    rounds = rows[-1]["round"] + 1 if rows else 0
+    traffic = (rows[-1]["bytes_up"] / rounds, rows[-1]["bytes_down"] / rounds) if rows else None
     loss = result["final_train_loss"]
-    return Outcome(cell, math.inf if loss is None else float(loss), folder, result)
+    return Outcome(cell, math.inf if loss is None else float(loss), result, tuple(points), traffic)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)

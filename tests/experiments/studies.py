@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from zofedht.experiments.study.cells import Cell, Panel
+from zofedht.experiments.study.cells import Cell, Panel, full_budget
+from zofedht.experiments.study.presets import ALPHAS, ETAS
 from zofedht.experiments.study.results import Outcome
 
 DIGITS = Panel("digits", "logistic", "iid")
@@ -21,14 +22,15 @@ def begin(folder: Path, preset: str = "authors") -> Path:
     return folder
 
 
-def add(folder: Path, cell: Cell, losses: Sequence[float | None], **changes: Any) -> None:
-    """Write a finished cell whose training loss went from .7 through ``losses``, 100 evaluations a round."""
+def add(folder: Path, cell: Cell, losses: Sequence[float | None], *, share: float = 1.0, **changes: Any) -> None:
+    """Write a finished cell whose training loss went from .7 through ``losses``, over a share of the whole budget."""
     place = folder / cell.name
     place.mkdir()
+    budget = round(share * full_budget(cell.panel.dataset))
     rows = [
         {
             "round": index,
-            "evaluations": 100 * (index + 1),
+            "evaluations": budget * (index + 1) // len(losses),
             "train_loss": loss,
             "train_loss_source": "full",
             "bytes_up": 10 * (index + 1),
@@ -43,13 +45,30 @@ def add(folder: Path, cell: Cell, losses: Sequence[float | None], **changes: Any
         "test_accuracy": 0.9,
         "failed": "",
         "rounds": len(losses),
-        "evaluations": 100 * len(losses),
+        "evaluations": budget,
         "seconds": 1.0,
         "cpu_seconds": 1.1 if cell.alpha else 1.0,
         "kernel": "numpy",
-        "config": {},
+        "config": {"budget": budget},
     }
     (place / "result.json").write_text(json.dumps(result | changes))
+
+
+def tuned(
+    folder: Path,
+    algorithm: str,
+    ends: Sequence[float],
+    panel: Panel = DIGITS,
+    *,
+    share: float = 1.0,
+    early: float = 0.5,
+) -> None:
+    """Write the paper's whole grid: eta_0 = 1 and alpha .3 end at ``ends``, a number a repeat, the others at .69."""
+    for eta in ETAS:
+        for alpha in ALPHAS if algorithm == "zofedht" else (None,):
+            best = eta == 1.0 and alpha in (None, 0.3)
+            for repeat, end in enumerate(ends if best else (0.69,)):
+                add(folder, cell(algorithm, eta, repeat, alpha, panel), [early, *[end] * 9])
 
 
 def cell(algorithm: str, eta: float, repeat: int = 0, alpha: float | None = None, panel: Panel = DIGITS) -> Cell:
@@ -59,4 +78,4 @@ def cell(algorithm: str, eta: float, repeat: int = 0, alpha: float | None = None
 
 def outcome(eta: float, repeat: int, loss: float, algorithm: str = "zofedavg-sgd") -> Outcome:
     """Return a finished cell that has no folder."""
-    return Outcome(cell(algorithm, eta, repeat), loss, Path("nowhere"), {})
+    return Outcome(cell(algorithm, eta, repeat), loss, {})

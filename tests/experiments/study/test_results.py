@@ -67,7 +67,7 @@ def test_a_curve_ends_with_the_shortest_repeat(tmp_path: Path):
     add(folder, cell("zofedht", 1.0, 0), [0.5, 0.4, 0.3])
     add(folder, cell("zofedht", 1.0, 1), [0.6, None])
     evaluations, losses = curve(read_study(folder).outcomes)
-    assert evaluations == [0, 100, 200]
+    assert evaluations == [0, 359_500, 719_000]
     np.testing.assert_array_equal(losses, [[0.7, 0.5, 0.4], [0.7, 0.6, np.nan]])
 
 
