@@ -6,7 +6,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 
 STUDY ?= runs/study$(if $(QUICK),-quick)
 MLP_ROUNDS = $(if $(QUICK),8,225)
 FEWER = $(if $(QUICK),--repeats 1 --etas 1 $(1))
-STUDY_RUN = $(BIN)/python -m zofedht.experiments study --jobs 2 $(if $(DATA),--data-dir $(DATA))
+STUDY_RUN = $(BIN)/python -m zofedht.experiments study --jobs 2 $(if $(DATA),--data-dir $(DATA)) $(if $(CELLS),--cells $(CELLS))
 
 .PHONY: run test check docs lock sbom bench study format up down clean
 
@@ -65,14 +65,14 @@ bench: .venv/.installed  ## the local step, and a round of every engine (half an
 	$(BIN)/python -m benchmarks.local_step
 	$(BIN)/python -m benchmarks.rounds
 
-study: .venv/.installed  ## the paper's studies and their report: hours; QUICK=--quick is a part in minutes; DATA=DIR holds the large sets; PAGE=FILE.md gets the report
+study: .venv/.installed  ## the paper's studies and their report: hours; QUICK=--quick is a part in minutes; DATA=DIR holds the large sets; PAGE=FILE.md gets the report; CELLS=DIR holds cells as lines
 	$(BIN)/python -m zofedht.experiments table1 --out $(STUDY)/page
 	$(BIN)/python -m zofedht.experiments theory $(QUICK) --out $(STUDY)/page
 	for preset in authors paper; do $(STUDY_RUN) --preset $$preset --model logistic svm $(QUICK) --out $(STUDY)/$$preset || exit; done
 	$(STUDY_RUN) --preset authors --dataset mnist fashion-mnist --model svm-hinge --alphas .1 $(QUICK) $(call FEWER,.1) --out $(STUDY)/authors
 	$(STUDY_RUN) --preset authors --dataset mnist fashion-mnist --model logistic svm svm-hinge --partition sorted --alphas .1 $(QUICK) $(call FEWER,.1) --out $(STUDY)/authors
 	$(STUDY_RUN) --preset authors --dataset mnist fashion-mnist --model mlp --partition iid thirds sorted --etas 1 --alphas .5 $(QUICK) $(call FEWER) --rounds $(MLP_ROUNDS) --out $(STUDY)/authors-mlp
-	$(BIN)/python -m zofedht.experiments report $(STUDY)/authors $(STUDY)/authors-mlp $(STUDY)/paper --out $(STUDY)/page $(if $(PAGE),--page $(PAGE))
+	$(BIN)/python -m zofedht.experiments report $(if $(CELLS),--cells $(CELLS),$(STUDY)/authors $(STUDY)/authors-mlp $(STUDY)/paper) --out $(STUDY)/page $(if $(PAGE),--page $(PAGE))
 
 up:  ## train in containers, one server and five clients, into runs/compose; see docs/compose.md
 	docker compose up --build

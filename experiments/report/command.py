@@ -66,10 +66,11 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
         f"Covariance {preset.covariance}; {preset.svm} from {preset.svm_init}; non-iid rows: {preset.non_iid};"
         f" clients drawn {preset.sampling}; a cell counts by the {preset.selection} of its repeats."
         f" {len(study.outcomes)} runs, {seconds / 3600:.2f} hours of worker time"
-        f" ({cpu / 3600:.2f} of CPU), {failed} diverged."
+        f" ({cpu / 3600:.3f} of CPU), {failed} diverged."
         f" Machine: {study.about['machine']}. {_kernels(study)}",
-        "\n".join(f"- `{_anywhere(command)}`" for command in study.about["commands"]),
     ]
+    if study.about["commands"]:
+        blocks.append("\n".join(f"- `{_anywhere(command)}`" for command in study.about["commands"]))
     figures = {"iid": "figure 1", preset.non_iid: "figure 2"}
     for partition in dict.fromkeys([*figures, *sorted({panel.partition for panel in panels})]):
         shown = figures.get(partition, "not in the paper")

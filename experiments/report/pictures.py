@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zofedht.common.errors import MissingExtraError
-from zofedht.experiments.study.cells import Panel
+from zofedht.experiments.study.cells import Panel, full_budget
 from zofedht.experiments.study.published import PUBLISHED
 from zofedht.experiments.study.results import Chosen, Study, curve
 from zofedht.server.records.files import replace_file
@@ -62,7 +62,7 @@ def draw_figure(study: Study, partition: str, title: str) -> Figure:
     """Draw one partition as the paper does: a row a data set, a column a model, loss against evaluations.
 
     A panel without finished cells says so. The other kind of SVM gets a column where the study has it. A diamond at the
-    end of a run is the loss that the authors published.
+    end of the budget is the loss that the authors published.
     """
     run = [panel for panel in study.panels() if panel.partition == partition]
     rows = _ROWS if not run or any(panel.dataset in _ROWS for panel in run) else ("digits",)
@@ -77,15 +77,15 @@ def draw_figure(study: Study, partition: str, title: str) -> Figure:
         for column, model in enumerate(columns):
             axes, panel = grid[row, column], Panel(dataset, model, partition)
             axes.set_title(f"{_MODELS[model]}, {dataset}", fontsize=10)
-            if panel in run:
-                _draw_panel(axes, study.chosen(panel), PUBLISHED.get(panel, {}))
-            else:
+            if panel not in run:
                 axes.text(0.5, 0.5, "not run", ha="center", va="center", transform=axes.transAxes, color="0.5")
                 axes.set(xticks=[], yticks=[])
+            if panel in run or panel in PUBLISHED:
+                _draw_panel(axes, study.chosen(panel), PUBLISHED.get(panel, {}), full_budget(dataset) / 1e6)
     return figure
 
 
-def _draw_panel(axes: Axes, lines: Sequence[Chosen], published: Mapping[str, float]) -> None:
+def _draw_panel(axes: Axes, lines: Sequence[Chosen], published: Mapping[str, float], budget: float) -> None:
     heights = []
     for chosen in lines:
         finite = [outcome for outcome in chosen.outcomes if np.isfinite(outcome.loss)]
@@ -101,10 +101,10 @@ def _draw_panel(axes: Axes, lines: Sequence[Chosen], published: Mapping[str, flo
         axes.plot(x, mean, color=colour, linewidth=1.2, label=label)
         axes.fill_between(x, mean - sd, mean + sd, color=colour, alpha=0.2, linewidth=0)
         heights.append(mean[len(mean) // 10 :])  # the first steps from far away would flatten the rest
-        if chosen.algorithm in published:
-            end = published[chosen.algorithm]
-            axes.plot([x[-1]], [end], "D", color=colour, markersize=5, clip_on=False, zorder=3)
-            heights.append(np.array([end]))
+    for algorithm, end in published.items():
+        label = f"{algorithm}, published"
+        axes.plot([budget], [end], "D", color=COLOURS[algorithm], markersize=5, clip_on=False, zorder=3, label=label)
+        heights.append(np.array([end]))
     if heights:
         drawn = np.concatenate(heights)
         low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))

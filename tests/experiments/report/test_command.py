@@ -233,7 +233,17 @@ def test_a_figure_is_as_in_the_paper(tmp_path: Path):
     drawn = figure.axes[0]
     assert (drawn.get_xlabel(), drawn.get_ylabel()) == ("million evaluations", "training loss")
     diamonds = [line for line in drawn.lines if line.get_marker() == "D"]
-    assert [(list(line.get_xdata()), list(line.get_ydata())) for line in diamonds] == [([24.0], [0.3818])]
+    ends = {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in diamonds}
+    published = {"zofedavg-sgd": 0.4060, "zofedht": 0.3818, "zofedavg-gd": 0.3872}
+    assert ends == {f"{name}, published": ([24.0], [end]) for name, end in published.items()}
+
+
+def test_published_ends_are_marked_in_panels_that_were_not_run(tmp_path: Path):
+    folder = begin(tmp_path / "study")
+    add(folder, cell("zofedht", 1.0, panel=MNIST), [0.5, 0.4])
+    svm = draw_figure(read_study(folder), "iid", "title").axes[1]
+    assert [text.get_text() for text in svm.texts] == ["not run"]
+    assert sorted(line.get_ydata()[0] for line in svm.lines) == [0.2521, 0.3657, 0.4451]
 
 
 def test_the_other_svm_gets_a_column(tmp_path: Path):
