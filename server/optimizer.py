@@ -157,7 +157,7 @@ class Optimizer:
             if asked is None or (update.client, update.round) != (asked.client, asked.round):
                 raise MessageError(
                     f"a reply must answer an open task, got one of client {update.client!r} for slot {update.slot} of"
-                    f" round {update.round}"
+                    f" round {update.round + 1}"
                 )
         for reply in replies:
             del self._open[reply.update.slot]

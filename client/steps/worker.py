@@ -106,7 +106,7 @@ class Worker:
         except ZofedhtError as error:
             return _answer(broadcast, "failed", "unusable", self._error_text(error))
         if followed is None:
-            reason = f"x of round {broadcast.round} does not follow from what is held"
+            reason = f"x of round {broadcast.round + 1} does not follow from what is held"
             return _answer(broadcast, "x-missing", "not-held", reason)
         broadcast = followed
         basis = self._basis(broadcast) if broadcast.needs_basis else None

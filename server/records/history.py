@@ -73,5 +73,5 @@ def truncate_history(path: Path, rounds: int) -> None:
         warnings.warn(f"{path} had {doubled} more lines than rounds; the last of each round is kept", stacklevel=2)
     if missing := kept and [str(round_) for round_ in range(rounds) if round_ not in kept]:
         told = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
-        warnings.warn(f"{path} has no line of round {told}; sums over the run lack them", stacklevel=2)
+        warnings.warn(f"{path} has no line of r = {told}, counted from 0; sums over the run lack them", stacklevel=2)
     replace_file(path, "".join(_line(kept[round_]) for round_ in sorted(kept)).encode())

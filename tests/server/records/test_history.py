@@ -115,7 +115,7 @@ def test_truncation_keeps_the_last_of_doubled_lines(history: Path):
 
 
 def test_truncation_names_rounds_without_a_line(history: Path):
-    with pytest.warns(UserWarning, match=r"has no line of round 4, 5, 6, 7, 8 and 3 more; sums over the run lack them"):
+    with pytest.warns(UserWarning, match=r"no line of r = 4, 5, 6, 7, 8 and 3 more, counted from 0"):
         truncate_history(history, 12)
 
 
