@@ -48,6 +48,8 @@ __all__ = ["RunResult", "run"]
 
 _WORTH_A_CHECK = 2_000  # evaluations: the check for noise takes 3, and some 100 more where there is noise
 
+_NO_SLOPES = "integers and choices have no slopes; algorithm = cma-es searches them"
+
 Target = Objective | Callable[..., float]
 
 
@@ -208,6 +210,7 @@ def run(
         [
             message,
             *([search["sentence"]] if search else []),
+            *([_NO_SLOPES] if space and space.is_discrete and not (chosen.asks_points or success) else []),
             *_lost_notes(history, chosen),
             *evaluation_notes(done.first, done.last),
         ]

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from zofedht.server.optimizer import Optimizer
     from zofedht.server.records.axes import plot
     from zofedht.server.records.finished_run import FinishedRun, load_run
+    from zofedht.server.regressor import ZOFedRegressor
 
 __all__ = [
     "BudgetError",
@@ -70,6 +71,7 @@ __all__ = [
     "Shard",
     "Task",
     "ZOFedClassifier",
+    "ZOFedRegressor",
     "ZofedhtError",
     "__version__",
     "check",
@@ -96,6 +98,7 @@ _HOMES = {
     "Shard": "common.objective.base",
     "Task": "common.tasks",
     "ZOFedClassifier": "server.classifier",
+    "ZOFedRegressor": "server.regressor",
     "check": "common.checks.report",
     "load_run": "server.records.finished_run",
     "plot": "server.records.axes",

@@ -87,5 +87,5 @@ class ScoreObjective(ExactObjective):
     def evaluate(self, x: Vector) -> dict[str, float]:
         """Return the loss, and the accuracy: the share of rows whose score has the sign of their label."""
         scores = self.scores(x, self.features)
-        accuracy = float(np.mean((scores > 0.0) == (self.target > 0.5)))
+        accuracy = float(np.mean((scores > 0.0) == (self.target > 0.0)))
         return {"loss": self._loss(x, scores, self.target), "accuracy": accuracy}

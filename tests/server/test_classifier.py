@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
+from tests.server.estimators import DRAWN
 from zofedht import ZOFedClassifier
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.dataset import Dataset
@@ -35,9 +36,10 @@ def test_it_passes_the_checks_of_scikit_learn(model: str) -> None:
     classifier = ZOFedClassifier(model, rounds=10, local_steps=20, batch_size=16)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those checks provoke warnings
-        results = check_estimator(classifier, on_fail=None, on_skip=None)
+        results = check_estimator(classifier, on_fail=None, on_skip=None, expected_failed_checks=DRAWN)
     assert len(results) > 40
-    assert [(r["check_name"], r["exception"]) for r in results if r["status"] not in ("passed", "skipped")] == []
+    failed = [(r["check_name"], r["exception"]) for r in results if r["status"] not in ("passed", "skipped", "xfail")]
+    assert failed == []
     assert sum(r["status"] == "skipped" for r in results) <= 3  # what needs other packages
 
 
@@ -150,3 +152,78 @@ def test_a_grid_may_be_a_numpy_range() -> None:
         for grid in ([2, 4], np.arange(2, 6, 2))
     ]
     assert best[0] == best[1]
+
+
+@pytest.mark.parametrize("model", [*LINEAR, "mlp"])
+@pytest.mark.parametrize("scale", [1e155, 1e-165])
+def test_features_of_any_size_are_learnt(model: str, scale: float) -> None:
+    keys = QUICK | {"rounds": 40 if model == "mlp" else 10}
+    fitted = ZOFedClassifier(model, **keys).fit(scale * X, Y)
+    assert fitted.score(scale * X, Y) > 0.9
+    assert fitted.score(scale * X, Y) == pytest.approx(ZOFedClassifier(model, **keys).fit(X, Y).score(X, Y), abs=0.01)
+
+
+def test_each_group_is_a_client() -> None:
+    """A site's rows stay together: with one slot a round, a round sees one site alone."""
+    site = np.array(["north", "south", "west"])[np.arange(569) % 3]
+    fitted = ZOFedClassifier(**QUICK).fit(X, Y, groups=site)
+    length = np.sqrt(np.sum(X**2) / len(X))
+    data = Dataset(np.hstack([X / length, np.ones((569, 1))]), Y.astype(np.float64), Y)
+    clients = [build_model("logistic", data.take(np.flatnonzero(site == name))) for name in ("north", "south", "west")]
+    keys = {"num-clients": 3, "clients-per-round": 3, "sampling": "without-replacement", "rounds": 10}
+    keys |= {"local-steps": 20, "batch-size": 16, "evaluate-every": 0}
+    x = run_in_process(RunConfig.from_mapping(keys), clients).x
+    np.testing.assert_allclose(fitted.coef_[0], x[:-1] / length)
+    with pytest.raises(ValueError, match=r"the site of each of 569 rows, got an array of shape \(3,\)"):
+        ZOFedClassifier(**QUICK).fit(X, Y, groups=["a", "b", "c"])
+
+
+@pytest.mark.parametrize("model", [*LINEAR, "mlp"])
+def test_weights_decide_whom_to_believe(model: str) -> None:
+    """Half of the labels are false; rows with weight 0 might as well be missing."""
+    true = np.arange(569) % 2 == 0
+    told = np.where(true, Y, 1 - Y)
+    keys = QUICK | {"rounds": 40 if model == "mlp" else 10}
+    for weight, least, most in ((true, 0.9, 1.0), (~true, 0.0, 0.1)):
+        fitted = ZOFedClassifier(model, **keys).fit(X, told, sample_weight=weight.astype(float))
+        assert least <= fitted.score(X, Y) <= most
+    equal = ZOFedClassifier(model, **QUICK).fit(X, Y, sample_weight=np.full(569, 3.0))
+    np.testing.assert_array_equal(equal.predict(X), ZOFedClassifier(model, **QUICK).fit(X, Y).predict(X))
+
+
+def test_balanced_classes_weigh_the_same() -> None:
+    rare = np.concatenate([np.flatnonzero(Y == 0)[:12], np.flatnonzero(Y == 1)])
+    keys = QUICK | {"rounds": 20}
+    weights: tuple[Any, ...] = (None, "balanced", {0: 30, 1: 1})
+    plain, balanced, dear = (ZOFedClassifier(class_weight=one, **keys).fit(X[rare], Y[rare]) for one in weights)
+    shares = [np.mean(model.predict(X[Y == 0]) == 0) for model in (plain, balanced, dear)]
+    assert shares[1] > shares[0]
+    assert shares[2] > shares[0]
+    with pytest.raises(ValueError, match="at least one non-zero number"):
+        ZOFedClassifier(**QUICK).fit(X, Y, sample_weight=np.zeros(569))
+
+
+def test_partial_fit_and_warm_start_go_on() -> None:
+    few = QUICK | {"rounds": 3}
+    parts = ZOFedClassifier(**few)
+    curves = []
+    for rows in (slice(0, 200), slice(200, 400), slice(400, None)):
+        parts.partial_fit(X[rows], Y[rows], classes=[0, 1])
+        curves.append(len(parts.loss_curve_))
+    assert curves == [3, 6, 9]
+    assert parts.score(X, Y) > 0.85
+    warm = ZOFedClassifier(warm_start=True, **few)
+    losses = [warm.fit(X, Y).loss_curve_ for _ in range(4)]
+    assert [len(curve) for curve in losses] == [3] * 4
+    assert losses[3][0] < losses[0][0]
+    cold = ZOFedClassifier(**few)
+    assert cold.fit(X, Y).coef_.tobytes() == cold.fit(X, Y).coef_.tobytes()
+
+
+def test_partial_fit_keeps_its_classes() -> None:
+    model = ZOFedClassifier(**(QUICK | {"rounds": 1})).partial_fit(X[:9], Y[:9], classes=[0, 1, 2])
+    assert model.decision_function(X).shape == (569, 3)
+    with pytest.raises(ValueError, match=r"y must hold labels of the first call, \[0 1 2\], got 7"):
+        model.partial_fit(X[:2], [0, 7])
+    with pytest.raises(ValueError, match="classes must be those of the first call"):
+        model.partial_fit(X[:2], [0, 1], classes=[0, 1])
