@@ -46,7 +46,9 @@ def test_the_python_of_the_readme_runs_as_written(tmp_path: Path) -> None:
 def test_the_objectives_page_runs_as_written(tmp_path: Path) -> None:
     page = (_ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    function, estimator, regressor, module, check, commands = [text for kind, text in blocks if kind != "text"]  # text: output
+    function, estimator, regressor, module, check, commands = [
+        text for kind, text in blocks if kind != "text"
+    ]  # text: output
     (tmp_path / "pump.py").write_text(module)
 
     def python(*words: str) -> str:

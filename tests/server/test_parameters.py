@@ -201,7 +201,7 @@ def test_slopes_reach_half_a_step() -> None:
     assert abs(result.settings["teeth"] - 30) <= 2
     change = result.records[0]["interventions"]
     assert [one["after"] for one in change if one["what"] == "radius"] == [pytest.approx(0.5 / 33)]
-    flat = run(lambda valve, teeth: 1.0, parameters=teeth, rounds=2)
+    flat = run(lambda valve, teeth: 1.0, parameters=teeth, algorithm="zofedht", rounds=2)
     assert "integers and choices have no slopes; algorithm = cma-es searches them" in flat.message
     with pytest.raises(Exception, match=r"radius must be at least 0.01515, half a step of 'teeth', got 0.01"):
         run(lambda valve, teeth: 0.0, parameters=teeth, rounds=1, radius=0.01)

@@ -275,7 +275,7 @@ def test_a_result_prints_in_ten_lines() -> None:
 
 
 def test_the_history_is_a_table_of_plain_values() -> None:
-    result = run(quitting, x0=np.zeros(3), rounds=6, on_error="skip-step")
+    result = run(quitting, x0=np.zeros(3), rounds=6, algorithm="zofedht", on_error="skip-step")
     names = [list(row) for row in result.history]
     assert names == [names[0]] * 6
     for row in result.history:
