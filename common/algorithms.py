@@ -201,11 +201,11 @@ ALGORITHMS = {
         ),
         Algorithm(
             "meerkat",
-            "mask",
+            "subset",
             "minibatch",
             "central slopes of few parameters, those that moved farthest in the first rounds",
             "Ran et al. 2026",
-            learns="mask",
+            learns="subset",
             defaults={"radius": 1e-3, "local_steps": 10},
         ),
         Algorithm(

@@ -67,7 +67,7 @@ MODELS = ("logistic", "svm-hinge", "svm-squared-hinge", "mlp", "quadratic")
 COVARIANCES = ("trace", "paper")
 SLOPES = ("central", "forward", "three-point", "gradient")
 LAWS = (
-    "isotropic", "trajectory", "shrunk", "either", "cone", "diagonal", "pool", "weighted-pool", "mask", "lowrank",
+    "isotropic", "trajectory", "shrunk", "either", "cone", "diagonal", "pool", "weighted-pool", "subset", "lowrank",
     "subspace-core",
 )  # fmt: skip
 SLOPE_SCALES = ("none", "spread")

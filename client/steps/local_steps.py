@@ -23,27 +23,33 @@ __all__ = ["local_steps"]
 
 
 def local_steps(
-    objective: Objective, x: Vector, plan: Plan, anchor: Vector | None = None, control: Vector | None = None
+    objective: Objective,
+    x: Vector,
+    plan: Plan,
+    anchor: Vector | None = None,
+    control: Vector | None = None,
+    shift: Vector | None = None,
 ) -> SlotResult:
     """Take K zeroth-order steps from x and return where they led.
 
     ``anchor`` is what x is compared with where steps are measured, ``control`` is a, of which slopes c become c - v.a.
+    ``shift`` leads from w to where slopes are measured again.
 
     Raises ObjectiveError, with its cause and step, when an evaluation fails or a slope is not finite; if such steps
     are skipped, only when all of them were.
     """
     errors: list[ObjectiveError] = []
     falls = Falls(objective, plan.spec, anchor)
-    found = _fused_steps(objective, x, plan, falls) if control is None else None
+    found = _fused_steps(objective, x, plan, falls) if control is None and shift is None else None
     if found is not None and plan.spec.skips_steps and not np.all(np.isfinite(found[1])):
         found, falls = None, Falls(objective, plan.spec, anchor)  # what is skipped must be known as it happens
     if found is not None:
-        (move, slopes, losses), curvatures = found, None
+        (move, slopes, losses), curvatures, changes = found, None, None
         if not np.isfinite(slopes).all():
             at = int(np.argmin(np.isfinite(slopes)))
             require_finite(float(slopes[at]), at // plan.spec.slopes_per_step)
     else:
-        move, slopes, losses, curvatures = _any_steps(objective, x, plan, falls, errors, control)
+        move, slopes, losses, curvatures, changes = _any_steps(objective, x, plan, falls, errors, control, shift)
         if len(errors) == plan.spec.local_steps:
             first, every = errors[0], f"so it went in all {plan.spec.local_steps} steps"
             public = f"{first.public_text}; {every}"
@@ -53,7 +59,7 @@ def local_steps(
     evaluations = plan.spec.evaluations(len(objective))
     loss, start_loss = float(np.mean(losses)), float(losses[0])
     first_error = errors[0] if errors else None
-    return SlotResult(move, slopes, loss, start_loss, evaluations, len(errors), first_error, falls, curvatures)
+    return SlotResult(move, slopes, loss, start_loss, evaluations, len(errors), first_error, falls, curvatures, changes)
 
 
 def _fused_steps(objective: Objective, x: Vector, plan: Plan, falls: Falls) -> tuple[Vector, Vector, Vector] | None:
@@ -79,10 +85,11 @@ def _any_steps(
     falls: Falls,
     errors: list[ObjectiveError],
     control: Vector | None,
-) -> tuple[Vector, Vector, Vector, Vector | None]:
+    shift: Vector | None,
+) -> tuple[Vector, Vector, Vector, Vector | None, Vector | None]:
     w = x.copy()
     together = plan.spec.slopes_per_step  # q
-    slopes, losses, curvatures = (np.zeros((plan.spec.local_steps, together)) for _ in range(3))
+    slopes, losses, curvatures, changes = (np.zeros((plan.spec.local_steps, together)) for _ in range(4))
     batches = plan.batches(len(objective))
     for step, drawn in enumerate(plan.steps(len(w))):
         try:
@@ -90,6 +97,9 @@ def _any_steps(
             slopes[step], losses[step] = measured.slopes, measured.losses
             if measured.curvatures is not None:
                 curvatures[step] = measured.curvatures
+            if shift is not None:
+                again = checked_probes(objective, w + shift, directions, batches[step], plan, step)[1]
+                changes[step] = again.slopes - measured.slopes
             if control is not None:
                 slopes[step] -= (directions * control).sum(axis=1)
             if falls.due(step):
@@ -103,4 +113,5 @@ def _any_steps(
             for c, v in zip(slopes[step], directions, strict=True):
                 w -= plan.spec.step_size * c * v  # line 16
     told = curvatures.reshape(-1) if plan.spec.slope == "three-point" else None
-    return w - x, slopes.reshape(-1), losses.reshape(-1), told
+    changed = None if shift is None else changes.reshape(-1)
+    return w - x, slopes.reshape(-1), losses.reshape(-1), told, changed

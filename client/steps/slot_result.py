@@ -27,3 +27,4 @@ class SlotResult:
     error: ObjectiveError | None = None  # of the first skipped step, or of the first slope that counts as 0
     falls: Falls | None = None  # what was measured beside the steps
     curvatures: Vector | None = None  # v'Hv of each direction, (K q,), where slopes take three points
+    changes: Vector | None = None  # of each slope along the shift, (K q,), where there is one

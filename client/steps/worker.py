@@ -128,7 +128,8 @@ class Worker:
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
                 stiff = stiff_directions(objective, broadcast.x) if broadcast.spec.tells_stiff else None
                 if draws is None:
-                    result = local_steps(objective, broadcast.x, plan, broadcast.anchor, broadcast.control)
+                    points = broadcast.anchor, broadcast.control, broadcast.shift
+                    result = local_steps(objective, broadcast.x, plan, *points)
                 else:
                     result = private_steps(objective, broadcast.x, plan, draws)
         except ObjectiveError as error:
@@ -149,6 +150,7 @@ class Worker:
             slopes=result.slopes if slopes else None,
             sketch=sketch(result.move) if slopes else None,
             curvatures=result.curvatures,
+            changes=result.changes,
             examples=len(objective),
             evaluations=result.evaluations,
             loss=result.loss,

@@ -219,7 +219,7 @@ class Keys:
         unit="directions",
         rule=at_least(1, 2**20),
     )
-    mask_share: float = _key(
+    subset_share: float = _key(
         0.1,
         "part of the parameters that directions change (meerkat): those that moved farthest in the first rounds",
         rule=between(0.0, 1.0),

@@ -301,10 +301,14 @@ class RunConfig(Keys):
         """
         if not isinstance(self.warm_up, str):
             return self.warm_up
+        return math.ceil(self.row.warm_up * self.expected_rounds)
+
+    @property
+    def expected_rounds(self) -> int:
+        """The rounds that the run will have, by ``rounds`` and by what the budget pays for; 0: nobody knows."""
         of_round = self.step_spec(step_size=0.0).evaluations(self.batch) * self.clients_per_round
         paid = math.ceil(self.budget / of_round) if of_round else 0
-        rounds = min((count for count in (self.rounds, paid) if count), default=0)
-        return math.ceil(self.row.warm_up * rounds)
+        return min((count for count in (self.rounds, paid) if count), default=0)
 
     @property
     def affordable_every(self) -> int:

@@ -35,6 +35,8 @@ class StepSpec:
     shrink: float = dataclasses.field(default=1.0, metadata={"rule": between(0.0, 1.0), "sent": True})  # f
     # whether the answer is to name the objective's stiff directions
     tells_stiff: bool = dataclasses.field(default=False, metadata={"rule": between(0, 1)})
+    # whether each step measures its slopes again, shifted
+    shifted: bool = dataclasses.field(default=False, metadata={"rule": between(0, 1)})
     law: str = dataclasses.field(default="isotropic", metadata={"rule": one_of(LAWS)})  # of the directions
     cone_angle: float = _as("cone_angle", default=1.35)
     pool_size: int = _as("pool_size", default=1024)  # S, of laws that have a pool
@@ -79,10 +81,12 @@ class StepSpec:
         Central slopes have two ends each, forward and three-point slopes of one step share w, and a gradient counts as
         three points: its pass back costs about two passes forward (Kaplan et al. 2020, section 2.1). A measured step
         has its own two ends more, and the first one the anchor; where it has no length, its beginning alone. Where
-        slopes are corrected at the anchor, the first step takes the whole shard, and each other one measures twice.
+        slopes are corrected at the anchor, the first step takes the whole shard, and each other one measures twice. A
+        shifted step measures twice as well.
         """
         q = self.slopes_per_step
         points = {"central": 2 * q, "forward": q + 1, "three-point": 2 * q + 1, "gradient": 3}[self.slope]
+        points *= 2 if self.shifted else 1
         if self.correction == "anchor":
             return points * (shard + 2 * (self.local_steps - 1) * self.samples(shard))
         more = 0

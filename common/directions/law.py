@@ -24,7 +24,7 @@ from zofedht.common.typing import Matrix
 
 __all__ = ["BLOCK_BYTES", "DirectionLaw", "law_of", "slot_directions", "subspace_gain"]
 
-_BENT = ("cone", "diagonal", "weighted-pool", "mask")
+_BENT = ("cone", "diagonal", "weighted-pool", "subset")
 """Laws that are shaped by a guide as soon as there is one."""
 
 BLOCK_BYTES = 32 * 2**20
@@ -51,7 +51,7 @@ class DirectionLaw:
     cone: v = sqrt(n) cos(t) m + sin(t) v1 around m = Q, one column. Its mean is not 0;
         E[v v^T] = n cos(t)^2 m m^T + sin(t)^2 I.
     pool, weighted-pool: one of S fixed vectors, drawn by chance (``pool``); Q holds the chances as a column, (S, 1).
-    mask: v = m v1, number by number, where Q is m as a column of 0 and 1. E[v v^T] = diag(m).
+    subset: v = m v1, number by number, where Q is m as a column of 0 and 1. E[v v^T] = diag(m).
     lowrank, subspace-core: matrices of low rank in the place of blocks (``blocks``); E[v v^T] = I over all rounds.
     diagonal: v = v1 / sqrt(h), where Q is h as a column, not of unit length. E[v v^T] = diag(1/h).
     """
@@ -93,7 +93,7 @@ class DirectionLaw:
             v *= math.sin(self.cone_angle)
             v += math.sqrt(self.dimension) * math.cos(self.cone_angle) * self.basis[:, 0]
             return v
-        if self.law == "mask":
+        if self.law == "subset":
             v *= self.basis[:, 0]
             return v
         if self.law == "diagonal":

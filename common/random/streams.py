@@ -31,6 +31,7 @@ Purpose = Literal[
     "restart",  # where a search begins anew
     "chance",  # whether a direction lies inside span(Q) or across it, and which candidate of a pool it is
     "pool",  # candidate directions
+    "shift",  # along which a change of slopes is looked for
     "blocks",  # what directions of low rank have in common
 ]
 _CODES = {purpose: code for code, purpose in enumerate(get_args(Purpose), start=1)}

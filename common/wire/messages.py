@@ -136,6 +136,8 @@ class Broadcast:
     # Where F is to be evaluated, in the place of steps: (points, n), in the units of x,
     points: Matrix | None = wired(shape=lambda it: (-1, it["size"] or max(1, it["x"].shape[0])), default=None)
     repeats: int = wired(between(1, 2), default=1)  # how often, each time on samples of its own
+    # from w to where slopes are measured again: (n,)
+    shift: Vector | None = wired(shape=lambda it: (it["size"] or it["x"].shape[0],), default=None)
     # a = h_i - h, of which each slope c along v becomes c - v.a: (n,)
     control: Vector | None = wired(shape=lambda it: (it["size"] or it["x"].shape[0],), default=None)
     basis_version: int = wired(at_least(NO_BASIS), default=NO_BASIS, sent=True)  # refresh round of Q
@@ -212,6 +214,8 @@ class Broadcast:
             raise MessageError(f"a slot may have at most {MOST_DRAWN} slopes, got {self.spec.slopes}")
         if sum(rows * columns for rows, columns in parse_shapes(self.spec.blocks)) > (self.size or self.x.size):
             raise MessageError(f"blocks must have at most as many parameters as x, got {self.spec.blocks!r}")
+        if self.spec.shifted != (self.shift is not None):
+            raise MessageError("a shift must come where steps are shifted, and nowhere else")
         drawn = self.spec.local_steps * self.spec.batch_size
         if drawn > MOST_DRAWN:
             raise MessageError(f"local-steps times batch-size must be at most {MOST_DRAWN}, got {drawn}")
@@ -280,6 +284,7 @@ class Update:
     draw_digest: str = ""  # digest of directions that everybody can draw, where a move is sent
     sketch: Vector | None = wired(shape=lambda _: (-1,), default=None)  # of the move, with the slopes: (SKETCH_SUMS,)
     curvatures: Vector | None = wired(shape=lambda _: (-1,), default=None)  # v'Hv, where slopes take three points: (K,)
+    changes: Vector | None = wired(shape=lambda _: (-1,), default=None)  # of slopes along a shift: (K,)
     examples: int = wired(layout="apart", default=0)  # rows of the shard
     evaluations: int = wired(at_least(0, 2**63 - 1), default=0, sent=True)  # that the algorithm asked for
     loss: float = wired(default=math.nan, sent=True)  # mean loss of all probes of the slot, which its steps lower

@@ -94,6 +94,8 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
         complaint = _not_finite("the move", update.move, broadcast.x.shape)
     if complaint is None and broadcast.spec.slope == "three-point":
         complaint = _not_finite("the curvatures", update.curvatures, (broadcast.spec.slopes,))
+    if complaint is None and broadcast.spec.shifted:
+        complaint = _not_finite("the changes", update.changes, (broadcast.spec.slopes,))
     if complaint is None and update.stiff is not None:
         complaint = _stiff_complaint(update.stiff, broadcast)
     if complaint is not None:

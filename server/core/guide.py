@@ -4,7 +4,7 @@ A basis is given by the trajectory, stiff directions are told by clients, and th
 
 cone:      m <- b^K m + (1 - b^K) d, with d the mean move of the round and K its local steps; the guide is m / |m|.
            The source smooths c v in every step with b = .99; K steps are one move here (ConMeZO, Behric et al. 2025).
-mask:      the ``mask-share`` of the parameters that moved farthest in the first ``refresh`` rounds; then it is fixed.
+subset:    the ``subset-share`` of the parameters that moved farthest in the first ``refresh`` rounds; then it is fixed.
            The source takes those of the largest gradients before the run (Meerkat, Ran et al. 2026).
 diagonal:  h <- b h + (1 - b) g^2, with g = -d / (eta K q) the mean of c v, and h = 1 at first; the guide is h, at
            least the floor. The source takes g from the last step and has no floor (HiSo, Li et al. 2026).
@@ -26,6 +26,7 @@ from zofedht.common.objective.stiff import stiff_guide
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update, rounded
 from zofedht.server.aggregation.replays import draws_alike
+from zofedht.server.core.learnt_shrink import learnt_direction
 from zofedht.server.core.second_order import directions_of
 from zofedht.server.core.state import ServerState
 
@@ -49,15 +50,19 @@ def with_guide(state: ServerState, guide: Matrix, config: RunConfig) -> ServerSt
 def asks_stiff(state: ServerState, config: RunConfig) -> bool:
     """Whether the round ends the warm-up of a run that shrinks, or is a later one and no client knew a direction yet.
 
-    What is shrunk is hardly travelled, so the way along stiff directions is made before.
+    What is shrunk is hardly travelled, so the way along stiff directions is made before. A run that would learn a
+    direction asks in its first round as well.
     """
-    return config.row.shrinks and state.basis is None and state.round + 1 >= config.warm_up_rounds
+    unknown = config.row.shrinks and state.basis is None
+    return unknown and (state.round + 1 >= config.warm_up_rounds or (state.round == 0 and state.learning is not None))
 
 
 def with_stiff_guide(state: ServerState, usable: Sequence[Update], config: RunConfig) -> ServerState:
-    """Return the next round's state with the stiff directions that clients told as guide, or as it was without any."""
+    """Return the next round's state with the stiff directions that clients told, or that were learnt, as guide."""
     told = [update.stiff for update in usable if update.stiff is not None]
-    guide = stiff_guide(told) if told else None
+    if state.round < config.warm_up_rounds:  # the first round: whoever names directions need not learn one
+        return replace(state, learning=None) if told else state
+    guide = stiff_guide(told) if told else None if state.learning is None else learnt_direction(state.learning)
     return state if guide is None or guide.shape[1] == 0 else with_guide(state, guide, config)
 
 
@@ -66,12 +71,12 @@ def with_learnt_guide(state: ServerState, mean: Vector, spec: StepSpec, config: 
 
     ``spec`` is how the round's steps were taken; where they had no length the state is as it was.
     """
-    if config.row.learns == "mask" and state.round > config.refresh:
+    if config.row.learns == "subset" and state.round > config.refresh:
         return state  # it is fixed
-    if config.row.learns not in ("moves", "squares", "mask") or spec.step_size == 0.0:
+    if config.row.learns not in ("moves", "squares", "subset") or spec.step_size == 0.0:
         return state
     following = replace(state, learnt=learn(state.learnt, mean, spec, config))
-    if config.row.learns == "mask" and state.round < config.refresh:
+    if config.row.learns == "subset" and state.round < config.refresh:
         return following
     guide = guide_of(following.learnt, config)
     return following if guide is None else with_guide(following, guide, config)
@@ -133,7 +138,7 @@ def learn(learnt: Vector | None, mean_move: Vector, spec: StepSpec, config: RunC
                 after = (1.0 - kept) * mean_move
                 if learnt is not None:
                     after = kept * learnt + after
-            case "mask":
+            case "subset":
                 after = mean_move if learnt is None else learnt + mean_move
             case "squares":
                 mean_slope = mean_move / (spec.step_size * spec.slopes)
@@ -150,11 +155,11 @@ def guide_of(learnt: Vector | None, config: RunConfig) -> Matrix | None:
         return None
     if config.row.law == "diagonal":
         return np.maximum(learnt, config.guide_floor)[:, None]
-    if config.row.learns == "mask":
-        kept = max(1, round(config.mask_share * len(learnt)))
-        mask = np.zeros_like(learnt)
-        mask[np.argsort(-np.abs(learnt), kind="stable")[:kept]] = 1.0
-        return mask[:, None]
+    if config.row.learns == "subset":
+        kept = max(1, round(config.subset_share * len(learnt)))
+        subset = np.zeros_like(learnt)
+        subset[np.argsort(-np.abs(learnt), kind="stable")[:kept]] = 1.0
+        return subset[:, None]
     largest = float(np.max(np.abs(learnt)))
     if largest == 0.0:
         return None

@@ -33,6 +33,7 @@ from zofedht.server.aggregation.screening import Failure, Skipped, diverged, scr
 from zofedht.server.auto import Intervention
 from zofedht.server.core.controls import control_of, learnt_controls, tracked_move
 from zofedht.server.core.guide import asks_stiff, with_curved_guide, with_guide, with_learnt_guide, with_stiff_guide
+from zofedht.server.core.learnt_shrink import learns_in, shift_of, told_changes
 from zofedht.server.core.points import ask_points, mean_value, tell_values
 from zofedht.server.core.pool import Pool, advanced, learnt_chances, x_of
 from zofedht.server.core.second_order import curved_move, grown_batch
@@ -82,6 +83,9 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
     follows = weight > 0.0 or shrinks or (config.row.learns_guide and state.basis is not None)
     gain = subspace_gain(config.covariance, state.x.shape[0], state.rank) if weight > 0.0 else 1.0  # s
     anchor = None if state.auto.step is None else state.auto.step.anchor
+    shift = None
+    if state.learning is not None and learns_in(state.learning, state.round, config):
+        shift = shift_of(state.learning, config)
     common = Broadcast(  # lines 4 and 7
         address=Address(config.seed, state.round, 0, direction_slot=0 if config.directions == "shared" else None),
         spec=config.step_spec(
@@ -92,6 +96,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
             subspace_gain=gain,
             shrink=config.shrink if shrinks else 1.0,
             tells_stiff=asks_stiff(state, config),
+            shifted=learns_in(state.learning, state.round, config),
         ),
         client="",
         shard_index=OWN_ROWS,
@@ -104,6 +109,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         basis_rank=state.rank if follows else 0,
         sums=None if state.pool is None or config.downlink == "x" else state.pool.sums,
         origin_digest="" if state.pool is None or config.downlink == "x" else vector_digest(state.pool.origin),
+        shift=shift,
         anchor=None if anchor is None else rounded(anchor, config.wire_dtype),
     )
 
@@ -246,6 +252,9 @@ def _told(
     if following.pool is not None and config.row.learns == "chances":
         known, chances = learnt_chances(following.pool, counted, asked, state.basis)
         following = with_guide(replace(following, pool=known), chances, config)
+    if state.learning is not None and learns_in(state.learning, state.round, config):
+        learning = told_changes(state.learning, usable, asked, state.basis, state.round, config)
+        following = replace(following, learning=learning)
     if asks_stiff(state, config):
         following = with_stiff_guide(following, usable, config)
     _check_next(following, config)

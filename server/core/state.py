@@ -18,6 +18,7 @@ from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import NO_BASIS
 from zofedht.server.auto import AutoState, begin
 from zofedht.server.core.controls import Control
+from zofedht.server.core.learnt_shrink import Learning, begun
 from zofedht.server.core.pool import Pool
 from zofedht.server.core.second_order import Curvature
 from zofedht.server.core.server_step import Moments
@@ -52,6 +53,7 @@ class ServerState:
     totals: Totals = field(default_factory=Totals)
     lengths: tuple[float, ...] = ()  # median lengths of moves in the latest rounds, in units of the step size
     learnt: Vector | None = None  # what a guide is made from, by the laws that learn one: (n,)
+    learning: Learning | None = None  # of the stiffest direction, where rounds are to learn it
     curvature: Curvature = field(default_factory=Curvature)  # what server steps of second order know
     batch: int = 0  # samples of a step, where batches have grown; 0: as the config says
     controls: tuple[Control, ...] = ()  # estimates of clients' gradients, where the run makes any
@@ -144,4 +146,7 @@ def initial_state(config: RunConfig, x: Vector, units: Units | None = None, spac
             raise ConfigError([f"{text}; take cma-es or auto"])
         left = Left(config.budget or math.inf, config.rounds or math.inf)  # an answer takes one evaluation at least
         search = begin_search(problem, config.algorithm, left)
-    return ServerState(round=0, x=x, units=units, named=named, auto=begin(config), pool=pool, search=search)
+    learning = None if config.asks_points else begun(config, x.shape[0])
+    return ServerState(
+        round=0, x=x, units=units, named=named, auto=begin(config), pool=pool, search=search, learning=learning
+    )

@@ -21,7 +21,7 @@ _OTHER: dict[str, Any] = {
     "parameters": '{"valve": {"lower": 0.0, "upper": 1.0}, "mode \\u2713": {"options": ["a", 3, true]}}',
     "algorithm": "zofedavg-sgd", "covariance": "paper",
     "subspace_weight": 0.1, "memory": 9, "refresh": 3, "cone_angle": 1.25, "guide_decay": 0.5, "guide_floor": 0.25,
-    "pool_size": 77, "mask_share": 0.25, "blocks": "3x2", "rank": 7, "slope": "forward", "probe": "sphere",
+    "pool_size": 77, "subset_share": 0.25, "blocks": "3x2", "rank": 7, "slope": "forward", "probe": "sphere",
     "slopes_per_step": 4, "slope_scale": "spread", "correction": "control", "warm_up": 7, "shrink": 0.5,
     "kernel": "numpy", "radius": 1e-05, "step_size": 1e22,
     "step_schedule": "constant", "local_steps": 3, "batch_size": 0, "init": "ones", "num_clients": 100,

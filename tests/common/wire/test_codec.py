@@ -136,7 +136,7 @@ def test_every_field_of_a_spec_crosses_the_wire(data: st.DataObject) -> None:
         kinds = {int: st.integers(1, 1000), bool: st.booleans()}
         known = st.sampled_from(["", "2x3"]) if field.name == "blocks" else kinds.get(field.kind)
         drawn[field.name] = data.draw(_of(field.rule) if known is None else known, label=field.name)
-    message = replace(_ISOTROPIC, spec=StepSpec(**drawn))
+    message = replace(_ISOTROPIC, spec=StepSpec(**drawn), shift=_X[::-1] if drawn["shifted"] else None)
     assert read(message).spec == message.spec
 
 
@@ -149,7 +149,7 @@ def test_a_spec_takes_its_keys_from_the_config() -> None:
     assert config.step_spec(step_size=0.25).subspace_weight == 0.0  # until there is a basis
     assert config.replace(algorithm="zofedavg-gd").step_spec(step_size=0.25).batch_size == 0
     names = {field.name for field in dataclasses.fields(StepSpec)}
-    of_a_round = {"law", "measured", "side_rounds", "subspace_gain", "tells_stiff"}
+    of_a_round = {"law", "measured", "shifted", "side_rounds", "subspace_gain", "tells_stiff"}
     assert names - {field.name for field in dataclasses.fields(Keys)} == of_a_round
 
 

@@ -126,7 +126,7 @@ def test_a_run_learns_where_its_objective_bends(algorithm: str, uplink: str) -> 
 
 def test_a_mask_keeps_what_moved_farthest_and_then_stays() -> None:
     states: list[ServerState] = []
-    keys = {"mask_share": 0.25, "refresh": 3, "rounds": 6}
+    keys = {"subset_share": 0.25, "refresh": 3, "rounds": 6}
     run_in_process(config("meerkat", **keys), quadratics(), observers=[lambda state, record: states.append(state)])
     assert [state.basis_version for state in states] == [-1, -1, 3, 3, 3, 3]
     third = states[2]
