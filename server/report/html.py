@@ -103,8 +103,9 @@ def _headline(summary: Mapping[str, Any]) -> list[str]:
     which = {"start": "the start", "best": "the best x", "last": "the last x"}[summary["x_is"]]
     told = (
         f"Mean loss {number(before)} at the start, {number(after)} at the returned x ({which}, after"
-        f" {summary['x_round']} of {summary['rounds']} rounds), {number(last)} at the last x."
+        f" {summary['x_round']} of {summary['rounds']} rounds)"
     )
+    told += "." if summary["x_is"] == "last" else f", {number(last)} at the last x."
     notes = [f'<p class="note">{_text(note)}</p>' for note in summary["evaluation_notes"]]
     return [f"<p>{_text(told)}</p>", *notes]
 
@@ -213,7 +214,8 @@ def _failures(summary: Mapping[str, Any]) -> list[str]:
     told += [f"Most often: {lost['reason']}"] if lost["reason"] else []
     for client, found in list(summary["outliers"].items())[:_MOST_CAUSES]:
         told.append(f"Client {client} moved {found['times']:.3g} times as far as the median in {found['slots']} slots.")
-    told += [f"{what} was changed {count} times by auto." for what, count in summary["interventions"].items()]
+    for what, count in summary["interventions"].items():
+        told.append(f"{what} was changed {'once' if count == 1 else f'{count} times'} by auto.")
     return ["<h2>Failures</h2>", *(f"<p>{_text(one)}</p>" for one in told or ["None."])]
 
 
