@@ -6,6 +6,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+import zofedht
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.machine.blas import one_thread
 from zofedht.common.machine.memory import lacking, least_bytes
@@ -119,6 +121,18 @@ def _refuse_other_module(module: Any, module_name: str, path: str) -> None:
         )
 
 
+def _of_flower() -> str:
+    """Return a word about whose environment this is, where Flower runs the app from its own folder."""
+    home = Path(os.environ.get("FLWR_HOME") or Path.home() / ".flwr").resolve()
+    if home not in Path(zofedht.__file__).resolve().parents:
+        return ""
+    return (
+        "; if PYTHONPATH is set, `flwr run` has met a SuperLink on its fixed port that an earlier run has left there,"
+        " perhaps another user's, with the environment of that run: stop that flower-superlink, or set FLWR_HOME,"
+        " FLWR_LOCAL_CONTROL_API_PORT and FLWR_LOCAL_SUPERLINK_HTTP_API_PORT to a folder and ports of your own"
+    )
+
+
 def _find(module_name: str, name: str, path: str) -> Callable[..., Any]:
     _order_search_path()
     try:
@@ -127,6 +141,7 @@ def _find(module_name: str, name: str, path: str) -> Callable[..., Any]:
         raise ObjectiveError(
             f"objective {path!r}: no module named {error.name!r} can be imported (looked in {Path.cwd()} and the"
             " installed packages; run the command in the folder that holds the module, or set PYTHONPATH)"
+            f"{_of_flower()}"
         ) from error
     except USER_ERRORS as error:
         raise ObjectiveError(f"importing {module_name} {raised(error)}") from error

@@ -7,7 +7,7 @@ import io
 import json
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -118,6 +118,16 @@ class RunFolder:
         }
         replace_file(self.about_file, _pretty(about))
 
+    def _other_keys(self, fixed: Sequence[str], changes: Mapping[str, Any]) -> str:
+        """Return one sentence about all keys that the run in this folder has otherwise, and the ways out."""
+        kept = RunConfig().to_mapping() | load_toml(self.config_file)
+        differ = "; ".join(f"{key} = {kept[key]!r}, now {changes[key]!r}" for key in fixed)
+        return (
+            f"{', '.join(fixed)} cannot change when a run is resumed, and {self.path} holds a run with {differ}: give"
+            " --out another folder (RUN=NAME with docker compose), or move this one away, for a new run; until then"
+            f" export and report tell of the old one (only {', '.join(sorted(FREE_KEYS))} can change)"
+        )
+
     def reopen(self, changes: Mapping[str, Any]) -> tuple[RunConfig, ServerState, str]:
         """Lock the folder of an interrupted run, and drop the records of rounds after its newest checkpoint.
 
@@ -145,9 +155,7 @@ class RunFolder:
             )
         fixed = sorted(set(changes) & set(RunConfig().to_mapping()) - FREE_KEYS)
         if fixed:
-            raise ConfigError(
-                [f"{key} cannot change when a run is resumed; only {', '.join(sorted(FREE_KEYS))} can" for key in fixed]
-            )
+            raise ConfigError([self._other_keys(fixed, changes)])
         self._lock.take()
         config = RunConfig.from_mapping(load_toml(self.config_file) | dict(changes))
         state = load_newest(self.checkpoints, config)

@@ -232,7 +232,18 @@ def test_resume_refuses_to_change_the_numbers(tmp_path: Path, capsys: Captured):
     run(tmp_path / "run")
     capsys.readouterr()
     sentence = complaint(capsys, command("resume", tmp_path / "run", "--set", "seed=4"))
-    assert sentence.startswith("seed cannot change when a run is resumed; only ")
+    assert sentence.startswith("seed cannot change when a run is resumed, and ")
+
+
+def test_all_keys_of_another_run_are_told_at_once(tmp_path: Path, capsys: Captured):
+    """The folder, each difference and the way out are in one sentence."""
+    run(tmp_path / "run")
+    capsys.readouterr()
+    sentence = complaint(capsys, command("resume", tmp_path / "run", "--set", "seed=4", "objective=plant:make"))
+    assert f"objective, seed cannot change when a run is resumed, and {tmp_path / 'run'} holds a run with" in sentence
+    assert "objective = '', now 'plant:make'; seed = " in sentence
+    assert "give --out another folder (RUN=NAME with docker compose)" in sentence
+    assert "export and report tell of the old one" in sentence
 
 
 def test_plot_of_what_is_not_there_is_a_sentence(tmp_path: Path, capsys: Captured):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import zofedht
 from tests.common.samples import Sum
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Shard
@@ -198,3 +199,15 @@ def test_an_error_of_the_import_is_named(write_module: Writer, text: str, kind: 
     write_module("valve_f", text)
     with pytest.raises(ObjectiveError, match=f"importing valve_f raised {kind}"):
         load_objective("valve_f:make")
+
+
+@pytest.mark.parametrize(("home", "told"), [("inside", False), ("above", True)])
+def test_under_flower_another_environment_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, told: bool
+) -> None:
+    """`flwr run` may meet a SuperLink with the PYTHONPATH of somebody else's run; an app runs below FLWR_HOME."""
+    package = Path(zofedht.__file__).resolve()
+    monkeypatch.setenv("FLWR_HOME", str(package.parents[1] if home == "above" else tmp_path))
+    with pytest.raises(ObjectiveError, match="no module named 'no_such_pump'") as caught:
+        load_objective("no_such_pump:make")
+    assert ("FLWR_LOCAL_CONTROL_API_PORT" in str(caught.value)) == told
