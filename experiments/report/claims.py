@@ -184,7 +184,7 @@ def _overhead(studies: Sequence[Study]) -> Verdict:
             if ht[2] and sgd[2]:
                 seconds.append(ht[2] / sgd[2])
     if len(up) < RUNS:
-        note = f"{len(up)} panels at the whole budget and {short} at less; {RUNS} are needed"
+        note = f"panels at the whole budget: {len(up)}, at less: {short}; {RUNS} are needed"
         return Verdict(claim, NOT_ENOUGH if up or short else NOT_RUN, note if up or short else "-")
     more_up, more_down = median(up), median(down)
     computing = f"CPU time {median(seconds):.2f} ({len(seconds)} panels)" if seconds else "CPU time not recorded"

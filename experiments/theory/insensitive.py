@@ -10,11 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zofedht.common.typing import Matrix
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.models.linear import LinearObjective
+from zofedht.common.shards import train_objective
+from zofedht.common.typing import Matrix, Vector
 from zofedht.experiments.theory.bounds import Work
 from zofedht.experiments.theory.quadratic_problem import make_quadratic, trajectory_bases
+from zofedht.server.core.round_record import RoundRecord
+from zofedht.server.core.state import ServerState
+from zofedht.server.inprocess import run_in_process
 
-__all__ = ["Held", "held_by_trajectory", "smoothing_cost"]
+__all__ = ["Held", "HeldOnDigits", "held_by_trajectory", "held_on_digits", "smoothing_cost"]
 
 _CONDITION = 100.0  # the largest curvature over the smallest
 _WORK = Work(rounds=400, local_steps=5, slots=5, radius=1e-3)
@@ -31,6 +37,16 @@ class Held:
     least_late: float
     most_late: float
     chance: float  # m/n
+
+
+@dataclass(frozen=True)
+class HeldOnDigits:
+    """The share of span(Q) in the m least and the m most curved directions, the mean over a run on digits."""
+
+    partition: str
+    least: float
+    most: float
+    chance: float
 
 
 def smoothing_cost(hessian: Matrix, basis: Matrix, weight: float) -> float:
@@ -57,3 +73,45 @@ def held_by_trajectory(noise: float, *, dimension: int = 20, weight: float = 0.3
         most_late=float(late[1]),
         chance=bases[0].shape[1] / dimension,
     )
+
+
+def held_on_digits(partition: str, *, rounds: int = 100, seed: int = 0) -> HeldOnDigits:
+    """Run ZOFedHT on the logistic loss of digits; compare each Q with the Hessian at the x where it was made."""
+    config = RunConfig.from_mapping(
+        {
+            "algorithm": "zofedht",
+            "covariance": "paper",
+            "subspace-weight": 0.3,
+            "dataset": "digits",
+            "model": "logistic",
+            "partition": partition,
+            "num-clients": 20,
+            "clients-per-round": 10,
+            "local-steps": 50,
+            "batch-size": 64,
+            "step-size": 3.0,
+            "step-schedule": "inverse-sqrt",
+            "rounds": rounds,
+            "evaluate-every": 0,
+            "seed": seed,
+        }
+    )
+    made: dict[int, tuple[Matrix, Vector]] = {}
+
+    def record(state: ServerState, _: RoundRecord) -> None:
+        if state.basis is not None:
+            made.setdefault(state.basis_version, (state.basis, state.x))
+
+    run_in_process(config, observers=[record])
+    objective = train_objective(config)
+    assert isinstance(objective, LinearObjective)
+    features = np.asarray(objective.features)
+    shares = []
+    for basis, x in made.values():
+        chances = 1.0 / (1.0 + np.exp(-(features @ x)))
+        hessian = (features * (chances * (1.0 - chances))[:, None]).T @ features / len(features)
+        frame = np.linalg.eigh(hessian)[1]  # columns from the least to the most curved
+        rank = basis.shape[1]
+        shares.append([np.sum(np.square(part.T @ basis)) / rank for part in (frame[:, :rank], frame[:, -rank:])])
+    least, most = np.mean(shares, axis=0)
+    return HeldOnDigits(partition, float(least), float(most), rank / len(frame))

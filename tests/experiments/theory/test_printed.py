@@ -10,7 +10,7 @@ import pytest
 
 from zofedht.common.directions.law import DirectionLaw
 from zofedht.experiments.theory.bounds import Problem, Work, bound, spectrum
-from zofedht.experiments.theory.insensitive import held_by_trajectory, smoothing_cost
+from zofedht.experiments.theory.insensitive import held_by_trajectory, held_on_digits, smoothing_cost
 from zofedht.experiments.theory.lemmas import check_lemmas
 from zofedht.experiments.theory.one_round import measure_round
 from zofedht.experiments.theory.printed import (
@@ -178,3 +178,10 @@ class TestBasis:
         assert held.chance == 0.25
         assert held.most_early > held.chance + 0.03
         assert max(held.least_early, held.least_late) < held.chance + 0.15
+
+    def test_q_of_a_model_is_the_most_curved(self):
+        """Twice chance of the most curved directions of digits, and no more than chance of the least."""
+        held = held_on_digits("iid", rounds=60)
+        assert held.chance == pytest.approx(5 / 65)
+        assert held.most > 1.7 * held.chance
+        assert held.least < 1.2 * held.chance
