@@ -142,7 +142,7 @@ def conduct(
             who = who_is_missing(initial.missing)
             text = f"the start could not be evaluated by all clients, its loss is that of the others; {who}"
             notes.append((logging.WARNING, text))
-        with progress(config, state, notes=notes) if show_progress else nullcontext() as shown:
+        with progress(fitted, state, notes=notes) if show_progress else nullcontext() as shown:
             if shown is not None:
                 coordinator.observers.append(shown)
             try:

@@ -203,15 +203,15 @@ def run(
             return _result(state, history, None, str(error), **failed)
     ended = _ended(fitted, done.state, stopped=stopped)
     message, success = _outcome(fitted, done, ended, sign)
-    if (chosen.objective or objectives is not None) and not chosen.asks_points:
+    if (chosen.objective or objectives is not None) and not fitted.asks_points:
         message = _with_advice(message, engine.case_at(start, fitted.radius), done, sign)
-    search = search_about(done.state, chosen)
+    search = search_about(done.state, fitted)
     message = "; ".join(
         [
             message,
             *([search["sentence"]] if search else []),
-            *([_NO_SLOPES] if space and space.is_discrete and not (chosen.asks_points or success) else []),
-            *_lost_notes(history, chosen),
+            *([_NO_SLOPES] if space and space.is_discrete and not (fitted.asks_points or success) else []),
+            *_lost_notes(history, fitted),
             *evaluation_notes(done.first, done.last),
         ]
     )

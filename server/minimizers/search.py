@@ -27,7 +27,7 @@ from zofedht.common.typing import Matrix, Vector
 from zofedht.server.cma import search as cma
 from zofedht.server.cma.cells import cells_of
 from zofedht.server.cma.search import Generation, Problem, State
-from zofedht.server.minimizers.descent import Descent, around, learnt, next_point
+from zofedht.server.minimizers.descent import Descent, around, begun, learnt
 from zofedht.server.minimizers.look import (
     Look,
     cost_of_slopes,
@@ -120,7 +120,7 @@ def begin_search(problem: Problem, method: str, left: Left) -> Search:
     """Return the search before the first question."""
     search = Search(problem.start, method, "cma-es", cma.begin(problem))
     if method == "lbfgs":
-        return replace(search, phase="lbfgs", descent=Descent(problem.start))
+        return replace(search, phase="lbfgs", descent=begun(problem.start))
     if method == "cma-es":
         return search
     if problem.cells is not None:
@@ -138,7 +138,7 @@ def ask(problem: Problem, search: Search) -> Generation:
         case "slopes":
             return slopes_look(problem)
         case "lbfgs":
-            return Generation(tuple(range(problem.sites)), around(problem, _point(problem, search))[0], False)
+            return Generation(tuple(range(problem.sites)), around(problem, _point(search))[0], False)
         case _:
             with one_thread():
                 return cma.ask(_seeded(problem, search), search.evolution)
@@ -165,7 +165,7 @@ def tell(problem: Problem, search: Search, tables: Sequence[Matrix], left: Left)
                 search = replace(search, look=look, phase="few-sites" if look.smooth else "cma-es")
             case "lbfgs":
                 assert search.descent is not None
-                descent = learnt(problem, search.descent, _point(problem, search), tables[0])
+                descent = learnt(problem, search.descent, tables[0])
                 return _while_lower(problem, replace(search, descent=descent))
             case _:
                 search = replace(search, evolution=cma.tell(_seeded(problem, search), search.evolution, tables))
@@ -224,12 +224,10 @@ def _seeded(problem: Problem, search: Search) -> Problem:
     return replace(problem, seed=problem.seed + search.restarts) if search.restarts else problem
 
 
-def _point(problem: Problem, search: Search) -> Vector:
+def _point(search: Search) -> Vector:
     assert search.descent is not None
-    with one_thread():
-        z = next_point(problem, search.descent)
-    assert z is not None  # else the phase is another one
-    return z
+    assert search.descent.point is not None  # else the phase is another one
+    return search.descent.point
 
 
 def _descending(problem: Problem, search: Search, left: Left) -> Search:
@@ -241,14 +239,14 @@ def _descending(problem: Problem, search: Search, left: Left) -> Search:
     if not enough:
         return replace(search, phase="cma-es")
     start = cma.answer(problem, search.evolution)
-    return _while_lower(problem, replace(search, phase="lbfgs", descent=Descent(start)))
+    return replace(search, phase="lbfgs", descent=begun(start))
 
 
 def _while_lower(problem: Problem, search: Search) -> Search:
     """Return the search: as it is while a step leads lower, else over, or by auto with cma-es anew."""
     descent = search.descent
     assert descent is not None
-    if next_point(problem, descent) is not None:
+    if descent.point is not None:
         return search
     if search.method == "lbfgs":
         return replace(search, phase="over")
