@@ -20,7 +20,8 @@ KEYS_OF_STEPS = (
     "slopes-per-step", "slope-scale", "probe", "radius", "step-size", "step-schedule", "warm-up", "local-steps",
     "clients-per-round", "batch-growth", "sampling", "weighting", "aggregation", "tolerate", "server-step",
     "server-rate", "server-momentum", "server-decay", "server-floor", "kernel", "uplink", "directions", "downlink",
-    "wire-dtype", "pool-size", "correction", "privacy", "epsilon", "least-samples", "secure-aggregation", "share-threshold",
+    "wire-dtype", "pool-size", "correction", "privacy", "epsilon", "least-samples", "secure-aggregation",
+    "share-threshold",
 )  # fmt: skip
 """Keys that say how local steps are taken, sent and averaged."""
 
