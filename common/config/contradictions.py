@@ -21,7 +21,7 @@ KEYS_OF_STEPS = (
     "clients-per-round", "batch-growth", "sampling", "weighting", "aggregation", "tolerate", "server-step",
     "server-rate", "server-momentum", "server-decay", "server-floor", "kernel", "uplink", "directions", "downlink",
     "wire-dtype", "pool-size", "correction", "privacy", "epsilon", "least-samples", "secure-aggregation",
-    "share-threshold", "mask-share", "blocks", "rank",
+    "share-threshold", "subset-share", "blocks", "rank",
 )  # fmt: skip
 """Keys that say how local steps are taken, sent and averaged."""
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from zofedht.common.algorithms import ALGORITHMS
+from zofedht.common.config.contradictions import KEYS_OF_STEPS
 from zofedht.common.config.run_config import FREE_KEYS, START_WEIGHT, RunConfig, dashed
 from zofedht.common.errors import ConfigError
 
@@ -369,3 +370,9 @@ def test_a_part_of_a_config_is_not_checked_across_keys() -> None:
     assert RunConfig.of_part(json.loads(whole.preparation)).local_steps == 1
     with pytest.raises(ConfigError, match="local-steps"):
         RunConfig.of_part({"local-steps": 0})
+
+
+def test_the_keys_of_steps_are_keys() -> None:
+    assert set(KEYS_OF_STEPS) <= set(RunConfig().to_mapping())
+    assert RunConfig().keys_of_steps == []
+    assert RunConfig(memory=3, rounds=7).keys_of_steps == ["memory"]
