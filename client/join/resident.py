@@ -21,9 +21,9 @@ from zofedht.client.steps.warm_up import warm_up
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.common.choices import AUTO, parse_transforms
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.data.about import about_rows, uneven_columns
 from zofedht.common.data.columns import folded
 from zofedht.common.data.labels import labels_text
-from zofedht.common.data.loading import about_rows, uneven_columns
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.data.standard import MOST_COLUMNS, sums_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zofedht.common.choices import AUTO, parse_labels, parse_transforms
+from zofedht.common.data.about import SHOWN_LABELS, about_rows, uneven_columns
 from zofedht.common.data.columns import chosen_columns
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.files import check_rows, read_file
@@ -27,11 +28,10 @@ from zofedht.common.data.standard import MOST_COLUMNS, Standard, columns_text, s
 from zofedht.common.data.tables import is_frame, kept_rows, rows_in_memory, rows_of_arrays, rows_of_frame
 from zofedht.common.errors import DataError
 from zofedht.common.random.streams import stream
-from zofedht.common.typing import Features, Indices, Vector, is_sparse
+from zofedht.common.typing import Features, Indices, Vector
 
 __all__ = [
     "DataSpec",
-    "about_rows",
     "are_rows",
     "keep_rows",
     "load_dataset",
@@ -40,13 +40,10 @@ __all__ = [
     "load_rows",
     "own_dataset",
     "standard_columns",
-    "uneven_columns",
 ]
 
 _HELD_OUT, _SUBSET = 0, 1  # slots of the stream "train-rows"
 _HELD_OUT_SHARE = 5  # one row in five is held out
-_SHOWN_LABELS = 10
-_UNEVEN = 100.0  # the ratio of the largest entries of two columns that is worth a word
 _AS_THE_FILE_SAYS = FileRules()
 
 
@@ -166,7 +163,7 @@ def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled, tuple[str, ...]]:
     def labelled(part: RawRows, labels: Indices) -> _Labelled:
         return _Labelled(part.features, labels, binary_target(labels, positive), transforms, divisor, standard)
 
-    about = f"{about}; positive: {', '.join(map(str, sorted(positive)[:_SHOWN_LABELS]))}"
+    about = f"{about}; positive: {', '.join(map(str, sorted(positive)[:SHOWN_LABELS]))}"
     word = () if spec.dataset in NAMED_SETS else uneven_columns(train, transforms)
     return labelled(train, train_labels), labelled(test, test_labels), (about, *word)
 
@@ -245,41 +242,6 @@ def own_dataset(
         )
     features = preprocess(part.features, transforms, standard=standard)
     return Dataset(features, binary_target(part.labels, positive), part.labels)
-
-
-def uneven_columns(part: RawRows, transforms: Sequence[str]) -> tuple[str, ...]:
-    """Return a sentence where columns are of very different size and nothing puts them on one scale, else nothing."""
-    if is_sparse(part.features) or "standardize" in transforms:
-        return ()
-    features = np.asarray(part.features)
-    sizes = np.maximum(np.abs(features.max(axis=0).astype(np.float64)), np.abs(features.min(axis=0).astype(np.float64)))
-    there = np.flatnonzero(sizes)
-    if len(there) < 2:
-        return ()
-    least, most = there[np.argmin(sizes[there])], int(np.argmax(sizes))
-    if sizes[most] < _UNEVEN * sizes[least]:
-        return ()
-
-    def shown(place: int) -> str:
-        name = f"'{part.names[place]}'" if part.names else f"column {place + 1}"
-        return f"{name} reaches {sizes[place]:.3g}"
-
-    way_out = ",".join(("standardize", *transforms))
-    return (
-        f"columns are of very different size: {shown(most)}, {shown(int(least))}; the small ones hardly count;"
-        f" preprocess={way_out} puts all on one scale",
-    )
-
-
-def about_rows(part: RawRows) -> str:
-    """Return one line about what was read and what was taken as what."""
-    rows, columns = part.features.shape
-    values, counts = np.unique(part.labels, return_counts=True)
-    shown = ", ".join(f"{count} x {value:g}" for value, count in zip(values, counts, strict=True))
-    if len(values) > _SHOWN_LABELS:
-        shown = f"{len(values)} different labels"
-    label = f"label '{part.label}'" if part.label else "labels"
-    return "; ".join([f"read {rows} rows, {columns} columns, {label} ({shown})", *part.notes])
 
 
 def _parts(spec: DataSpec) -> tuple[RawRows, RawRows, float, str]:

@@ -17,8 +17,9 @@ from sklearn import datasets as sklearn_datasets
 
 from zofedht.common.choices import parse_transforms
 from zofedht.common.data import named_sets
+from zofedht.common.data.about import about_rows
 from zofedht.common.data.dataset import Dataset
-from zofedht.common.data.loading import DataSpec, about_rows, load_dataset, load_own_rows, own_dataset
+from zofedht.common.data.loading import DataSpec, load_dataset, load_own_rows, own_dataset
 from zofedht.common.data.preprocessing import preprocess
 from zofedht.common.data.reading import FileRules
 from zofedht.common.errors import DataError
