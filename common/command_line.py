@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import redirect_stderr, suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -31,19 +31,29 @@ _LAST_PORT = 65_535
 
 
 class _Lasting:
-    """A text stream that drops what cannot be written."""
+    """A text stream that drops what cannot be written, and keeps the error."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self.failed: OSError | ValueError | None = None
 
     def write(self, text: str) -> int:
-        with suppress(OSError, ValueError):
+        try:
             return self._stream.write(text)
+        except (OSError, ValueError) as error:
+            self.failed = self.failed or error
         return len(text)
 
     def flush(self) -> None:
-        with suppress(OSError, ValueError):
+        try:
             self._stream.flush()
+        except (OSError, ValueError) as error:
+            self.failed = self.failed or error
+
+    def discard(self) -> None:
+        """Let what is still buffered go nowhere: Python would try to write it at its end."""
+        with suppress(OSError, ValueError, AttributeError), Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), self._stream.fileno())
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -93,14 +103,24 @@ def guarded(program: str, action: Callable[[], int], log: LogOptions | None = No
     """Run the action and return its exit code, 2 for a ZofedhtError, or 130 for an interrupt.
 
     What it logs is shown on standard error. A standard error that is closed, or whose terminal has gone, ends nothing:
-    what is written to it is lost.
+    what is written to it is lost. So is what a reader of standard output, such as ``head``, does not want; a standard
+    output that cannot be written otherwise is an error at the end.
     """
     with (
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
         redirect_stderr(_Lasting(sys.stderr or nowhere)),
+        redirect_stdout(_Lasting(sys.stdout or nowhere)) as results,
         shown(log, program),
     ):
-        return _guarded(action)
+        code = _guarded(action)
+        results.flush()
+        if results.failed is None:
+            return code
+        results.discard()
+        if isinstance(results.failed, BrokenPipeError):
+            return code
+        _log.error("standard output cannot be written (%s); name another place for it", results.failed)
+        return 2
 
 
 def _guarded(action: Callable[[], int]) -> int:

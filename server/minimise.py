@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -37,6 +36,7 @@ from zofedht.server.evaluation.compare import Comparison
 from zofedht.server.evaluation.full_evaluation import evaluation_notes
 from zofedht.server.evaluation.verdict import Verdict
 from zofedht.server.inprocess import InProcessEngine
+from zofedht.server.records.files import is_path
 from zofedht.server.records.lost import count_lost, worth_skipping
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.results import ShortResult, asks_to_stop, plain_rows, signed
@@ -223,7 +223,7 @@ def _check(callback: Any, out: Any, config: Any, maximize: Any, samples: Any) ->
     """Raise ConfigError unless the arguments are of their types."""
     rules = {
         "callback must be a function of one argument": callback is None or callable(callback),
-        "out must be a folder": out is None or isinstance(out, str | os.PathLike),
+        "out must name a folder": out is None or is_path(out),
         "config must be a RunConfig": config is None or isinstance(config, RunConfig),
         "maximize must be True or False": isinstance(maximize, bool | np.bool_),
         "samples must be a whole number of at least 1": samples is None
@@ -342,6 +342,10 @@ def _objectives(
     """Return one Objective a client, or None where the config says what is trained."""
     several = isinstance(objective, Sequence) and not isinstance(objective, str | Objective)
     targets = list(objective) if several else [objective]
+    for target in targets:
+        if not (target is None or callable(target) or isinstance(target, str | Objective)):
+            rule = "objective must be a function, an Objective, 'module:factory' or a list of these"
+            raise ConfigError([f"{rule}, got {target!r}"])
     if not targets:
         raise ConfigError(["objective must be a function, an Objective or a list with at least one of these, got []"])
     names = [f"objective {index}" if several else "objective" for index in range(len(targets))]

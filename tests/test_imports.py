@@ -59,7 +59,7 @@ ARROWS = {
         "config": "algorithms choices errors rules space",
         "random": "machine errors rules typing",
         "space": "errors typing",
-        "objective": "machine errors random space typing",
+        "objective": "machine errors plain_text random space typing",
         "data": "machine choices errors random source_digest typing",
         "models": "data errors machine objective typing",
         "directions": "choices machine config objective random typing",

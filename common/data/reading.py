@@ -76,6 +76,8 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     Raises DataError when the file is missing, a folder, not permitted, truncated or damaged, even when the fault shows
     only in the body of the context.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():  # it might never end
+        raise DataError(f"data file '{path}' must be a regular file, and it is a pipe or a device; write it to a file")
     try:
         with COMPRESSIONS.get(path.suffix.lower(), _plain)(path) as file:
             yield cast(BinaryIO, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -157,5 +158,11 @@ def _check_keywords(function: Callable[..., float], names: Sequence[str], args: 
     except TypeError as error:
         wanted = ", ".join([*(f"args[{place}]" for place in range(len(args))), *(f"{name}=" for name in names)])
         raise ObjectiveError(
-            f"the function must take its parameters by name, ({wanted}), but it takes {signature}"
+            f"the function must take its parameters by name, ({wanted}), but it takes {_open(signature, function)}"
         ) from error
+
+
+def _open(signature: inspect.Signature, function: Callable[..., float]) -> inspect.Signature:
+    """Return the signature without arguments that are given already, such as the shard."""
+    given = function.keywords if isinstance(function, functools.partial) else {}
+    return signature.replace(parameters=[one for name, one in signature.parameters.items() if name not in given])

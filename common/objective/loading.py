@@ -23,7 +23,7 @@ from zofedht.common.objective.base import Objective, Shard, checked_vector
 from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.objective.named import of_coordinates
 from zofedht.common.objective.names import checked_names
-from zofedht.common.objective.user_traceback import USER_ERRORS, raised, raised_by_objective
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised, raised_by_objective, user_place
 from zofedht.common.random.streams import stream
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Vector
@@ -66,7 +66,12 @@ def load_objective(path: str, shard: Shard | None = None, parameters: str = "") 
         takes_shard = bool(inspect.signature(factory).parameters)
         made = factory(shard) if takes_shard else factory()
     except USER_ERRORS as error:
-        raise ObjectiveError(f"the factory {path} for client {shard.client} {raised(error)}") from error
+        text = f"the factory {path} for client {shard.client} {raised(error)}"
+        if isinstance(error, TypeError) and not user_place(error):  # it was never entered: it takes other arguments
+            text += (
+                "; a factory takes a Shard or nothing; a function of named parameters needs the config's `parameters`"
+            )
+        raise ObjectiveError(text) from error
     if space is not None and isinstance(made, Objective):
         if made.parameters is not None:
             raise ObjectiveError(f"{path} declares parameters itself; leave out the parameters of the run config")

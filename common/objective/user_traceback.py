@@ -9,12 +9,14 @@ from pathlib import Path
 from types import FrameType
 
 from zofedht.common.errors import ObjectiveError
+from zofedht.common.plain_text import printable
 
 __all__ = ["USER_ERRORS", "raised", "raised_by_objective", "user_place", "user_place_of", "user_traceback"]
 
 # The top of a checkout, or site-packages/zofedht. Frames name files as they were found, so links are not resolved.
 _TOP = Path(__file__).parents[2]
 _OURS = tuple(f"{_TOP / wing}/" for wing in ("zofedht", "common", "client", "server", "experiments"))
+_MOST_TEXT = 1000  # characters of an exception
 _STANDARD = sysconfig.get_path("stdlib")
 # Frames between ours and the user's: they say nothing about the failure.
 _CARRIERS = ("<frozen importlib", f"{_STANDARD}/concurrent/", f"{_STANDARD}/importlib/")
@@ -29,8 +31,15 @@ def raised(error: BaseException, *, with_text: bool = True) -> str:
 
     Without the exception's text the line holds nothing of a device's data, and may go to a server.
     """
-    text = " ".join(str(error).split()) if with_text else ""
+    text = _text_of(error) if with_text else ""
     return f"raised {type(error).__name__}{': ' if text else ''}{text}{user_place(error)}"
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return printable(" ".join(str(error).split()), _MOST_TEXT)
+    except USER_ERRORS:  # the text is the user's code, too
+        return ""
 
 
 def raised_by_objective(error: BaseException, what: str = "the objective", step: int | None = None) -> ObjectiveError:

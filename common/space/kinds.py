@@ -57,6 +57,10 @@ class Real:
         ends = f"({self.lower:g}, {self.upper:g})"
         if not self.lower < self.upper or self.lower == math.inf or self.upper == -math.inf:
             raise ObjectiveError(f"Real must have lower < upper, got {ends}")
+        if math.isfinite(self.lower) and math.isfinite(self.upper) and math.isinf(self.upper - self.lower):
+            raise ObjectiveError(
+                f"Real must have a range of less than 1.8e308, got {ends} (take bounds that are closer)"
+            )
         if self.log and not (self.lower > 0.0 and self.upper < math.inf):
             raise ObjectiveError(
                 f"Real with log=True must have 0 < lower < upper, got {ends} (the logarithm of 0 has no end)"
@@ -126,8 +130,12 @@ class Integer:
             number = _number(value, "Integer")
             if math.isnan(number) or math.isinf(number):
                 raise ObjectiveError(f"Integer must have finite bounds, got {value!r}")
-            if not number.is_integer() or abs(number) > _MOST_INTEGER:
+            if not number.is_integer():
                 raise ObjectiveError(f"Integer must have whole numbers for bounds, got {value!r}")
+            if abs(number) > _MOST_INTEGER:
+                raise ObjectiveError(
+                    f"Integer must have bounds up to 2^53, got {value!r} (a larger one is no whole float64; take Real)"
+                )
             object.__setattr__(self, name, int(number))
         _check_log(self)
         if not self.lower < self.upper:

@@ -17,6 +17,7 @@ from zofedht.server.fleet.folder import About, FleetFolder
 from zofedht.server.fleet.ledger import Ledger
 from zofedht.server.fleet.questions import ON_LOSS, Questions
 from zofedht.server.fleet.sites import Sites
+from zofedht.server.records.files import is_path
 
 __all__ = ["Campaign", "Rules", "checked_points"]
 
@@ -53,6 +54,8 @@ class Campaign:
         """``make`` gets what the folder holds of an earlier use, or None. Raises ZofedhtError."""
         rules.check()
         self._rules = rules
+        if folder is not None and not is_path(folder):
+            raise FleetError(f"folder must name a folder, got {folder!r}")
         self._folder = None if folder is None else FleetFolder(Path(folder).expanduser())
         try:
             self.sites = make(None if self._folder is None else self._folder.about)

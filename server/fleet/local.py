@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
@@ -47,6 +47,8 @@ class LocalSites:
         threads: int = 1,
     ) -> None:
         """``threads``: how many sites are evaluated at once. Raises FleetError or ObjectiveError."""
+        if isinstance(targets, str | bytes) or not isinstance(targets, Iterable):  # type: ignore[unreachable]
+            raise FleetError(f"sites must be functions or Objectives, in a list or by name, got {targets!r}")
         if not isinstance(targets, Mapping):
             targets = {f"site-{index}": target for index, target in enumerate(targets)}
         if not targets:

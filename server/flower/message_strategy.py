@@ -28,6 +28,7 @@ from zofedht.server.core.state import ServerState, initial_state, initial_vector
 from zofedht.server.flower.grid_nodes import GridNode, GridNodes, Layout, content_of, fit_res_of
 from zofedht.server.flower.grid_rounds import GridRounds
 from zofedht.server.flower.strategy import Asked, ZofedhtStrategy, by_node, client_replies, question
+from zofedht.server.records.files import is_path
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["ZOFedHT"]
@@ -81,6 +82,8 @@ class ZOFedHT(Strategy):
         given = {dashed(name): plain(value) for name, value in settings.items()}
         if "objective" in given or "dataset" in given:
             raise ConfigError(["the ClientApp says what is minimised: leave out objective and dataset"])
+        if out is not None and not is_path(out):
+            raise ConfigError([f"out must name a folder, got {out!r}"])
         base = {} if config is None else config.to_mapping()
         self.settings: dict[str, Any] = base | given | {"objective": _OBJECTIVE}
         RunConfig.from_mapping(self.settings)

@@ -13,9 +13,14 @@ from typing import Any
 
 from zofedht.common.errors import DataError
 
-__all__ = ["cannot_write", "make_folder", "read_json", "remove_parts", "replace_file", "undisturbed"]
+__all__ = ["cannot_write", "is_path", "make_folder", "read_json", "remove_parts", "replace_file", "undisturbed"]
 
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+def is_path(value: object) -> bool:
+    """Return whether a value names a file or a folder; an empty text names none."""
+    return isinstance(value, str | os.PathLike) and bool(text := os.fspath(value)) and "\0" not in str(text)
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 
 import pytest
@@ -70,3 +72,47 @@ def test_a_lost_standard_error_ends_nothing(stream: io.StringIO | None, monkeypa
 
     monkeypatch.setattr(sys, "stderr", stream)
     assert (guarded("prog", action), guarded("prog", failing)) == (0, 2)
+
+
+class _Full(io.StringIO):
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self.error = error
+
+    def write(self, text: str) -> int:
+        raise self.error
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_reader_that_has_gone_changes_nothing(
+    code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def action() -> int:
+        print("a result")
+        return code
+
+    monkeypatch.setattr(sys, "stdout", _Full(BrokenPipeError(32, "Broken pipe")))
+    assert guarded("prog", action) == code
+    assert capsys.readouterr().err == ""
+
+
+def test_an_output_on_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def action() -> int:
+        print("a result")
+        return 0
+
+    monkeypatch.setattr(sys, "stdout", _Full(OSError(28, "No space left on device")))
+    assert guarded("prog", action) == 2
+    assert "standard output cannot be written ([Errno 28] No space left on device)" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a shell")
+def test_head_takes_what_it_wants() -> None:
+    """As in ``keys | head -1``: Python's own end must not complain, either."""
+    code = "import sys; from zofedht.server.__main__ import main; sys.exit(main(['keys']))"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        said = child.stderr.read()
+        assert (child.wait(60), said) == (0, b"")

@@ -239,9 +239,7 @@ def test_wrong_arguments_are_named(arguments: tuple[Any, ...], options: dict[str
         run(*arguments, **options)
 
 
-def test_what_is_no_objective_is_named() -> None:
-    with pytest.raises(ObjectiveError, match="must return an Objective"):
-        run(3)  # type: ignore[arg-type]
+def test_objectives_have_equal_sizes() -> None:
     with pytest.raises(ObjectiveError, match=r"the same number of parameters, got \[12, 13\]"):
         run([quadratics()[0], quadratics(dimension=13)[1]])
 
@@ -390,3 +388,15 @@ def test_numpys_scalars_give_what_pythons_numbers_give() -> None:
 @pytest.mark.parametrize("kind", [int, np.int64, np.float64, np.array])
 def test_a_loss_may_be_any_number_of_64_bits(kind: Callable[[Any], Any]) -> None:
     assert run(lambda x: kind(round(1e6 * bowl(x))), x0=np.zeros(3), rounds=2, step_size=1e-8).nit == 2
+
+
+@pytest.mark.parametrize("out", ["", "a\0b", 3])
+def test_out_names_a_folder(out: Any) -> None:
+    with pytest.raises(ConfigError, match="out must name a folder, got"):
+        run(lambda x: float(x @ x), x0=[1.0], rounds=1, out=out)
+
+
+@pytest.mark.parametrize("objective", [3, [abs, 3]])
+def test_what_is_no_function_is_named(objective: Any) -> None:
+    with pytest.raises(ConfigError, match=r"objective must be a function, an Objective, .* got 3"):
+        run(objective, x0=[1.0], rounds=1)

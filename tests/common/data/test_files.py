@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import os
 import re
 import struct
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 from scipy import sparse
 
 from zofedht.common.data.files import FORMATS, read_file
+from zofedht.common.data.reading import opened
 from zofedht.common.errors import DataError
 
 _X = np.array([[0.5, 0.0, -2.0], [1.0, 3.25, 1e-7], [0.0, 0.0, 4.0]])
@@ -325,3 +327,10 @@ def test_error_texts_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         read_file(tmp_path / "rows.csv")
     assert re.search(r"\.\s|\n", str(caught.value)) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_a_pipe_is_no_data_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rows.csv")
+    with pytest.raises(DataError, match="must be a regular file"), opened(tmp_path / "rows.csv"):
+        pass

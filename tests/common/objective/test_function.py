@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.objective.loading import starting_point
+from zofedht.common.space.kinds import Real
 
 
 def test_a_function_of_x_has_no_samples() -> None:
@@ -56,3 +58,9 @@ def test_the_function_may_change_its_x() -> None:
 def test_unusable_functions_and_starts_are_refused(function: Any, x0: Any, samples: int | None, sentence: str) -> None:
     with pytest.raises(ObjectiveError, match=sentence):
         FunctionObjective(function, x0, samples)
+
+
+def test_a_refusal_shows_the_arguments_that_are_open() -> None:
+    bound = functools.partial(lambda valve, shard: valve, shard="north")
+    with pytest.raises(ObjectiveError, match=r"\(pause=\), but it takes \(valve\)"):
+        FunctionObjective(bound, parameters={"pause": Real(0, 1)})

@@ -211,3 +211,10 @@ def test_under_flower_another_environment_is_named(
     with pytest.raises(ObjectiveError, match="no module named 'no_such_pump'") as caught:
         load_objective("no_such_pump:make")
     assert ("FLWR_LOCAL_CONTROL_API_PORT" in str(caught.value)) == told
+
+
+def test_a_function_of_named_parameters_is_no_factory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plant_of_two.py").write_text("def energy(valve, pause, shard):\n    return 0.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ObjectiveError, match="a function of named parameters needs the config's `parameters`"):
+        load_objective("plant_of_two:energy")

@@ -88,3 +88,18 @@ def test_an_error_of_our_own_has_no_place() -> None:
         load_objective("nowhere")
     assert user_place(caught.value.with_traceback(None)) == ""
     assert user_traceback(caught.value.with_traceback(None)) == ""
+
+
+class _MuteError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_an_exception_without_a_text_is_named() -> None:
+    assert raised(_MuteError()) == "raised _MuteError"
+
+
+def test_a_text_of_an_exception_is_short_and_printable() -> None:
+    text = raised(ValueError("\x1b[31m" + "y" * 10**6))
+    assert text.startswith("raised ValueError: \\x1b[31my")
+    assert len(text) < 1100

@@ -166,3 +166,10 @@ def test_ranges_are_at_bounds_and_options_are_not() -> None:
         ({"a": 0.5, "b": 2.0, "c": 9, "d": "x"}, 0),
     ):
         assert space.at_bounds(space.coordinates(settings)) == (count, 3)
+
+
+def test_bounds_that_no_float_can_tell_apart_are_refused() -> None:
+    with pytest.raises(ObjectiveError, match=r"Real must have a range of less than 1\.8e308"):
+        Real(-1e308, 1e308)
+    with pytest.raises(ObjectiveError, match=r"Integer must have bounds up to 2\^53, got 1152921504606846976"):
+        Integer(0, 2**60)

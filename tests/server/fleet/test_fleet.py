@@ -363,3 +363,16 @@ def test_a_local_fleet_loads_no_flower() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("sites", "keys", "rule"),
+    [
+        (3, {}, "sites must be functions or Objectives, in a list or by name, got 3"),
+        ("ab", {}, "sites must be functions or Objectives, in a list or by name, got 'ab'"),
+        ([abs], {"folder": 3}, "folder must name a folder, got 3"),
+    ],
+)
+def test_sites_and_folder_are_of_their_types(sites: Any, keys: dict[str, Any], rule: str) -> None:
+    with pytest.raises(FleetError, match=rule):
+        Fleet.local(sites, x0=[1.0], **keys)
