@@ -111,13 +111,13 @@ def _verdict(states: dict[str, str], counted: dict[str, int], panels: int) -> st
             verdict += f" only if {' or '.join(holds)}"
         elif len(holds) < len(states):
             verdict += f" for {' and '.join(holds)}"
-        fewest = min(counted[condition] for condition in holds)
-        verdict += f", on {fewest} of {panels} panels" if fewest < panels else ""
     else:
         verdict = "does not hold in general" if "mixed" in known.values() else "does not hold"
     unknown = sorted((condition for condition in states if condition not in known), reverse=True)
     if not holds and unknown:
         verdict += f" for {' and '.join(sorted(known, reverse=True))}"
+    fewest = min(counted[condition] for condition in holds or known)
+    verdict += f", on {fewest} of {panels} panels" if fewest < panels else ""
     return verdict + (f"; {NOT_ENOUGH} for {' and '.join(unknown)}" if unknown else "")
 
 
