@@ -23,6 +23,8 @@ _TABLES = ("parameters",)
 
 _WANTED = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a text"}
 
+_ROWS = "a table with at least one row, such as valve = {lower = 0, upper = 1}, or its JSON"
+
 
 class Problem(NamedTuple):
     """A key, and one sentence that says what is wrong with it and how to mend it."""
@@ -46,7 +48,7 @@ def checked(mapping: Mapping[str, Any]) -> tuple[dict[str, Scalar], list[Problem
         known = _as_text(given) if key in _TABLES and given and isinstance(given, Mapping) else plain(given)
         value = known if isinstance(known, str) and known in words else _typed(known, kind)
         if value is None:
-            wanted = " or ".join([_WANTED[kind], *words])
+            wanted = " or ".join([_ROWS if key in _TABLES else _WANTED[kind], *words])
             problems.append(Problem(key, f"{key} must be {wanted}, got {given!r}"))
         elif rule and (complaint := rule(value)):
             problems.append(Problem(key, f"{key} {complaint}"))

@@ -158,3 +158,9 @@ def test_assignments_are_checked_like_other_values() -> None:
         "mlp-bias must be true or false, got 'yes'",
         "seed must be a whole number, got 1.5",
     )
+
+
+@pytest.mark.parametrize("table", [{}, 3, ["valve"]])
+def test_parameters_are_a_table_with_rows(table: Any) -> None:
+    with pytest.raises(ConfigError, match="parameters must be a table with at least one row, such as valve"):
+        RunConfig.from_mapping({"objective": "plant:energy", "parameters": table})
