@@ -275,7 +275,10 @@ def _number(path: Path, layout: _Layout, record: _Record, column: int, *, comma:
         raise unusable(
             path, "have a number in every cell", f"{what} {place}", "fill it in, or drop the row or the column"
         )
-    got, way_out = f"'{cell}' {place}", "encode text as numbers first, or name the columns to use with features"
+    got, way_out = (
+        f"'{cell}' {place}",
+        "encode text as numbers first, or, if it is no label, leave the column out with features",
+    )
     if record is first and not layout.names:
         way_out += "; if the line holds names, set csv-header = yes"
     raise unusable(path, "hold numbers", got, way_out)

@@ -145,7 +145,12 @@ def _numbers(source: Path | str, column: _Column) -> NDArray[Any]:
         kinds = {type(value) for value in values} if values.dtype.kind == "O" else {str}
         if not all(issubclass(kind, int | float | np.number | np.bool_) for kind in kinds):
             rule, got = "hold numbers", f"column '{column.name}' of {values.dtype}"
-            raise unusable(source, rule, got, "encode it as numbers first, or name the columns to use with features")
+            raise unusable(
+                source,
+                rule,
+                got,
+                "encode it as numbers first, or, if it is no label, leave the column out with features",
+            )
         values = values.astype(np.float64)
     return values
 

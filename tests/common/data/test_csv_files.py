@@ -135,3 +135,10 @@ def test_svmlight_tells_what_it_saw(tmp_path: Path, text: str, first: int) -> No
     if first == 0:
         with pytest.raises(DataError, match="count its indices from 1"):
             read_file(path, rules=FileRules(svmlight_indices="from-1"))
+
+
+def test_a_label_of_text_cannot_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a,label\n1,good\n2,bad\n")
+    with pytest.raises(DataError, match="encode text as numbers first, or, if it is no label, leave the column out"):
+        read_csv(path)
