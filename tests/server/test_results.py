@@ -189,7 +189,7 @@ def test_values_may_be_arrays_without_axes() -> None:
     ("options", "sentence"),
     [
         ({"callback": 3}, "callback must be a function of one argument, got 3"),
-        ({"out": 3}, "out must be a folder, got 3"),
+        ({"out": 3}, "out must name a folder, got 3"),
         ({"config": {"rounds": 3}}, r"config must be a RunConfig, got \{'rounds': 3\}"),
         ({"maximize": "yes"}, "maximize must be True or False, got 'yes'"),
         ({"samples": "5"}, "samples must be a whole number of at least 1, got '5'"),

@@ -146,6 +146,9 @@ def test_a_loss_of_somebodys_own_takes_numpys_path() -> None:
         def value(self, scores: Any, y: Any) -> Any:
             return np.abs(scores - y)
 
+        def derivative(self, scores: Any, y: Any) -> Any:
+            return np.sign(scores - y)
+
         def difference(self, scores: Any, delta: Any, y: Any) -> Any:
             return self.value(scores + delta, y) - self.value(scores, y)
 

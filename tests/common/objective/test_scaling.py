@@ -209,7 +209,7 @@ class _Meeting(_Linear):
         return super().value(x, batch)
 
 
-@pytest.mark.parametrize("kind", sorted(ENDS))
+@pytest.mark.parametrize("kind", sorted(set(ENDS) - {"three-point"}))  # of three, one would wait alone
 def test_both_ends_of_a_probe_run_at_once(kind: str) -> None:
     z, v = np.zeros(5), np.arange(1.0, 6.0)
     measured = probe(_Meeting(), z, v, 1e-3, slice(None), kind)

@@ -228,7 +228,9 @@ def test_sites_must_agree() -> None:
     class Wider(Pump):
         bounds = ((0.0, 1.0), (1.0, 200.0))
 
-    with pytest.raises(FleetError, match=r"site b1 has the upper bound 200\.0 for parameter 1, site a0 has 100\.0"):
+    with pytest.raises(
+        FleetError, match=r"site b1 has the upper bound 200\.0 for parameter 'pause', site a0 has 100\.0"
+    ):
         Fleet.local({"a0": Pump(Shard("a0")), "b1": Wider(Shard("b1"))})
     with pytest.raises(FleetError, match="site s1 has 2 parameters, site s0 1"):
         Fleet.local({"s0": Line(), "s1": Pump(Shard("s1"))})
