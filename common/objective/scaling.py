@@ -25,6 +25,7 @@ import numpy as np
 
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, checked_vector
+from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Indices, Matrix, Vector
 
@@ -224,9 +225,10 @@ class _Searched(Objective):
         if own is None:
             return None
         x = checked_vector("initial()", own, self.dim)
+        called = "x0" if isinstance(self.inner, FunctionObjective) else "initial()"
         for index in np.flatnonzero((x < self.units.lower) | (x > self.units.upper)):
             raise ObjectiveError(
-                f"initial() must lie within the bounds, got {x[index]} for {place_of(int(index), self.names)} with the"
+                f"{called} must lie within the bounds, got {x[index]} for {place_of(int(index), self.names)} with the"
                 f" bounds ({self.units.lower[index]}, {self.units.upper[index]})"
             )
         return self.units.to_search(x)

@@ -125,7 +125,7 @@ def test_bounds_and_scale_are_kept() -> None:
     result = run(bowl, x0=[0.5, 0.5, 0.5], bounds=[(0, 1), (0, None), (None, None)], scale=1.0, step_size=0.01)
     np.testing.assert_allclose(result.x, [1.0, 0.0, 0.5], atol=0.1)
     assert (result.x[0], result.x[1]) == (1.0, 0.0)
-    with pytest.raises(ObjectiveError, match=r"must lie within the bounds, got 5\.0 for parameter 0"):
+    with pytest.raises(ObjectiveError, match=r"x0 must lie within the bounds, got 5\.0 for parameter 0"):
         run(bowl, x0=[5.0, 0.0, 0.0], bounds=(0, 1))
 
 
