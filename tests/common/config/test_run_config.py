@@ -97,6 +97,8 @@ def test_every_key_refuses_a_value_of_another_type(name: str) -> None:
         float: ("a finite number", (True, "1.0", None, math.inf, math.nan, 10**400)),
         str: ("a text", (True, 1, 1.0, None, ["iid"], {})),
     }[type(default)]
+    if name == "parameters":  # a table, or its JSON
+        wanted = "a table with at least one row, such as valve = {lower = 0, upper = 1}, or its JSON"
     for value in wrong:
         assert _problems(**{name: value}) == (f"{dashed(name)} must be {wanted}{words}, got {value!r}",)
 

