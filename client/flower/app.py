@@ -5,15 +5,12 @@ A simulation makes a new NumPyClient for each message, in any process. So the pr
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from flwr.app import Context
 from flwr.client import Client
 from flwr.clientapp import ClientApp
 
 from zofedht.client.flower.numpy_client import ZofedhtClient
-from zofedht.client.steps.secret_file import secret_of_file
+from zofedht.client.steps.secret_file import secret_of_environment
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.common.objective.base import Objective
 from zofedht.common.privacy.private_draws import simulated_secret
@@ -39,9 +36,9 @@ def _secret_of(broadcast: Broadcast) -> bytes:
 
     Raises DataError where a black box, whose rows the server may lack, has no such file.
     """
-    path = os.environ.get("ZOFEDHT_PRIVACY_KEY")
-    if path:
-        return secret_of_file(Path(path), broadcast.client)
+    secret = secret_of_environment(broadcast.client)
+    if secret is not None:
+        return secret
     if config_of_task(broadcast.task).server_has_rows:
         return simulated_secret(broadcast.address.seed, broadcast.client)
     return no_secret(broadcast)

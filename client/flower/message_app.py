@@ -1,22 +1,19 @@
 """A ClientApp of one's own that takes zeroth-order steps: ``train`` and ``evaluate`` for Flower's Message API.
 
-@app.train()
-def _train(message: Message, context: Context) -> Message:
-    return train(message, context, loss_of_this_node(context))
+A function under ``@app.train()`` returns ``train(message, context, loss_of_this_node(context))``.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, cast
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from zofedht.client.flower.numpy_client import ZofedhtClient
-from zofedht.client.steps.secret_file import secret_of_file
+from zofedht.client.steps.secret_file import secret_of_environment
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.common.errors import MessageError, ZofedhtError
 from zofedht.common.objective.base import Objective
@@ -66,10 +63,12 @@ def train(message: Message, context: Context, objective: Target, *, samples: int
             "this training message is from another strategy; train of zofedht.flower needs the strategy ZOFedHT"
         )
     like = message.content.array_records[ARRAYS].to_numpy_ndarrays()
-    client = ZofedhtClient(lambda _: in_search_units(_objective(objective, like, samples)), _BASES, secret_of=_secret)
+    made = functools.cache(lambda: in_search_units(_objective(objective, like, samples)))  # once for all slots
+    client = ZofedhtClient(lambda _: made(), _BASES, secret_of=_secret)
     config = cast(Config, dict(asked))
     if config.get(STARTS):
-        return _reply(message, client.get_parameters(config), _about(context, objective, like, samples), {})
+        about = {PARTITION: int(context.node_config.get(PARTITION, -1)), "examples": len(made())}
+        return _reply(message, client.get_parameters(config), about, {})
     x = flattened(like).astype(str(config.get("dtype", "float64")))
     moves, examples, told = client.fit([x] if x.size else [], config)
     return _reply(message, moves, told, {"num-examples": examples, **_numbers(told)})
@@ -116,11 +115,6 @@ def _objective(target: Target, like: list[Any], samples: int | None) -> Objectiv
     return FunctionObjective(value_of_batch, flattened(like), samples)
 
 
-def _about(context: Context, target: Target, like: list[Any], samples: int | None) -> dict[str, Any]:
-    partition = context.node_config.get(PARTITION, -1)
-    return {PARTITION: int(partition), "examples": len(_objective(target, like, samples))}
-
-
 def _numbers(told: dict[str, Any]) -> dict[str, float | int]:
     """Return what Flower's users look at in an answer: of one slot, or of the first of several."""
     loss, evaluations = (told.get(key, told.get(f"0:{key}")) for key in ("loss", "evaluations"))
@@ -134,5 +128,5 @@ def _reply(message: Message, arrays: list[Any], told: dict[str, Any], metrics: d
 
 
 def _secret(broadcast: Broadcast) -> bytes:
-    path = os.environ.get("ZOFEDHT_PRIVACY_KEY")
-    return secret_of_file(Path(path), broadcast.client) if path else no_secret(broadcast)
+    secret = secret_of_environment(broadcast.client)
+    return no_secret(broadcast) if secret is None else secret

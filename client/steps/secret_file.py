@@ -10,7 +10,16 @@ from pathlib import Path
 from zofedht.common.errors import DataError
 from zofedht.common.privacy.private_draws import SECRET_BYTES
 
-__all__ = ["secret_of_file"]
+__all__ = ["secret_of_environment", "secret_of_file"]
+
+
+def secret_of_environment(client: str) -> bytes | None:
+    """Return the secret of a client from the file that ZOFEDHT_PRIVACY_KEY names, or None where it names none.
+
+    Raises DataError as ``secret_of_file``.
+    """
+    path = os.environ.get("ZOFEDHT_PRIVACY_KEY")
+    return secret_of_file(Path(path), client) if path else None
 
 
 def secret_of_file(path: Path, client: str) -> bytes:
