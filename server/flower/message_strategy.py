@@ -25,6 +25,7 @@ from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
+from zofedht.server.evaluation.evaluate import mean_over_clients
 from zofedht.server.flower.grid_nodes import GridNode, GridNodes, Layout, content_of, fit_res_of
 from zofedht.server.flower.grid_rounds import GridRounds
 from zofedht.server.flower.strategy import Asked, ZofedhtStrategy, by_node, client_replies, question
@@ -221,8 +222,7 @@ class ZOFedHT(Strategy):
         records = [reply.content.metric_records.get(METRICS) for reply in replies if not reply.has_error()]
         told = [cast(dict[str, float], dict(record or {})) for record in records]
         told = [metrics for metrics in told if "loss" in metrics]
-        names = [name for name in told[0] if all(name in metrics for metrics in told)] if told else []
-        return MetricRecord({name: sum(row[name] for row in told) / len(told) for name in names}) if told else None
+        return MetricRecord(cast(dict[str, Any], mean_over_clients(told))) if told else None
 
     def _begin(self, grid: Grid, arrays: ArrayRecord) -> tuple[ZofedhtStrategy, Layout]:
         nodes, layout, x = self._nodes(grid, arrays)
