@@ -15,7 +15,7 @@ network is a star here: each tracker is then the mean of all momenta).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.replays import draws_alike
 
-__all__ = ["Control", "control_of", "learnt_controls", "mean_control", "tracked_move"]
+__all__ = ["Control", "corrections", "learnt_controls", "mean_control", "tracked_move"]
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ def mean_control(controls: Sequence[Control], clients: int, dimension: int) -> V
     return total / clients
 
 
-def control_of(controls: Sequence[Control], client: str, config: RunConfig, dimension: int) -> Vector | None:
-    """Return h_i - h, (n,), or None where nothing is taken off the client's slopes."""
+def corrections(controls: Sequence[Control], config: RunConfig, dimension: int) -> Callable[[str], Vector | None]:
+    """Return the function from a client's name to h_i - h, (n,), or to None where nothing is taken off its slopes."""
     if config.correction != "control" or not controls:
-        return None
-    own = [control.estimate for control in controls if control.client == client]
-    mean = mean_control(controls, config.num_clients, dimension)
-    return own[0] - mean if own else -mean
+        return lambda client: None
+    mean = mean_control(controls, config.num_clients, dimension)  # once for all slots of a round
+    held = {control.client: control.estimate for control in controls}
+    return lambda client: held[client] - mean if client in held else -mean
 
 
 def learnt_controls(

@@ -24,6 +24,7 @@ from zofedht.server.aggregation.masked_sum import MaskedSum
 from zofedht.server.aggregation.screening import Failure, screen
 from zofedht.server.auto import Intervention
 from zofedht.server.core.attempt import Attempt
+from zofedht.server.core.controls import corrections
 from zofedht.server.core.holdings import Holdings
 from zofedht.server.core.round_record import Observer, RoundRecord, record_round
 from zofedht.server.core.rounds import Outcome, ask, given_to, tell
@@ -121,7 +122,8 @@ class Coordinator:
         if chosen is None:
             return None
         chosen = self._known(chosen)
-        broadcast = given_to(self._attempt.asked[slot], chosen, self.state, self.config)
+        corrected = corrections(self.state.controls, self.config, self.state.x.shape[0])
+        broadcast = given_to(self._attempt.asked[slot], chosen, corrected, self.config)
         self._give(broadcast, chosen)
         return self._send(broadcast)
 

@@ -8,9 +8,9 @@ subset:    the ``subset-share`` of the parameters that moved farthest in the fir
            The source takes those of the largest gradients before the run (Meerkat, Ran et al. 2026).
 diagonal:  h <- b h + (1 - b) g^2, with g = -d / (eta K q) the mean of c v, and h = 1 at first; the guide is h, at
            least the floor. The source takes g from the last step and has no floor (HiSo, Li et al. 2026).
-           Or h <- b h + (1-b) times what the curvatures v'Hv of a round tell of the Hessian's diagonal: with
-           v = u / sqrt(h) the mean of v'Hv (u^2 - 1) h / 2 (ZOHA, Ye et al. 2018), or of |v'Hv| u^2 h / 2 (HiZOO, Zhao
-           et al. 2025, whose public code multiplies probes by sqrt(h) where its text divides).
+           Or h <- b h + (1 - b) D, where the curvatures v'Hv of a round tell the Hessian's diagonal D. With
+           v = u / sqrt(h), D is the mean of v'Hv (u^2 - 1) h / 2 (ZOHA, Ye et al. 2018) or of |v'Hv| u^2 h / 2
+           (HiZOO, Zhao et al. 2025). HiZOO's public code multiplies probes by sqrt(h); its text divides.
 """
 
 from __future__ import annotations

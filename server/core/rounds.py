@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,7 +31,7 @@ from zofedht.server.aggregation.means import mean_move
 from zofedht.server.aggregation.replays import Replays
 from zofedht.server.aggregation.screening import Failure, Skipped, diverged, screen, skipped_steps
 from zofedht.server.auto import Intervention
-from zofedht.server.core.controls import control_of, learnt_controls, tracked_move
+from zofedht.server.core.controls import corrections, learnt_controls, tracked_move
 from zofedht.server.core.guide import asks_stiff, with_curved_guide, with_guide, with_learnt_guide, with_stiff_guide
 from zofedht.server.core.learnt_shrink import learns_in, shift_of, told_changes
 from zofedht.server.core.points import ask_points, mean_value, tell_values
@@ -116,13 +116,16 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
     def of(slot: int) -> Broadcast:
         return replace(common, address=replace(common.address, slot=slot))
 
-    return [given_to(of(slot), member, state, config) for slot, member in enumerate(chosen)]  # line 9
+    own = corrections(state.controls, config, state.x.shape[0])
+    return [given_to(of(slot), member, own, config) for slot, member in enumerate(chosen)]  # line 9
 
 
-def given_to(broadcast: Broadcast, member: Member, state: ServerState, config: RunConfig) -> Broadcast:
-    """Return a slot's broadcast for this client, without the basis."""
+def given_to(
+    broadcast: Broadcast, member: Member, correction_of: Callable[[str], Vector | None], config: RunConfig
+) -> Broadcast:
+    """Return a slot's broadcast for this client, without the basis; ``correction_of`` is that of ``corrections``."""
     spec = replace(broadcast.spec, uplink="move" if member.moves_only else config.uplink)
-    own = control_of(state.controls, member.name, config, state.x.shape[0])
+    own = correction_of(member.name)
     given = replace(broadcast, client=member.name, shard_index=member.shard_index, basis=None, spec=spec)
     return given if own is None else replace(given, control=own)
 

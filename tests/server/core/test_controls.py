@@ -14,7 +14,7 @@ from zofedht.common.errors import ConfigError
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Vector
-from zofedht.server.core.controls import Control, control_of, mean_control
+from zofedht.server.core.controls import Control, corrections, mean_control
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
 
@@ -41,9 +41,9 @@ def test_a_correction_is_the_estimate_less_their_mean() -> None:
     np.testing.assert_array_equal(mean_control(held, 4, 2), [1.0, 2.0])
     wanted = {"0": [3.0, -2.0], "1": [-1.0, -2.0], "2": [-1.0, 6.0]}
     for client, correction in wanted.items():
-        np.testing.assert_array_equal(control_of(held, client, one, 2), correction)
-    assert control_of((), "0", one, 2) is None
-    assert control_of(held, "0", config("zofedavg-sgd"), 2) is None
+        np.testing.assert_array_equal(corrections(held, one, 2)(client), correction)
+    assert corrections((), one, 2)("0") is None
+    assert corrections(held, config("zofedavg-sgd"), 2)("0") is None
 
 
 @pytest.mark.parametrize("uplink", ["move", "slopes"])
