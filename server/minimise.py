@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.checks.finding import Case
 from zofedht.common.checks.radius import flat_advice, noise_advice
 from zofedht.common.choices import AUTO, UNSAID
 from zofedht.common.config.checking import plain
+from zofedht.common.config.own_objective import with_algorithm
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.data.loading import are_rows, keep_rows
 from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
@@ -372,12 +372,7 @@ def _config(
     if isinstance(objective, str):
         given["objective"] = objective
     if objectives is not None:
-        said = config.to_mapping() | given
-        with suppress(ConfigError):  # a wrong key is told below, with all others
-            if RunConfig.of_part(said).may_search(objectives[0].dim):
-                given["algorithm"] = AUTO
-        row = ALGORITHMS.get(str(given.get("algorithm", config.algorithm)))
-        steps = row is None or not row.asks_points  # an unknown name is refused below
+        given, steps = with_algorithm(config, given, objectives[0].dim)
         if steps and given.get("step-size", config.step_size) == UNSAID:
             given["step-size"] = AUTO  # as for an objective that the config names
         count = len(objectives)

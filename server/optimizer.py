@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.choices import AUTO, UNSAID
 from zofedht.common.config.checking import plain
+from zofedht.common.config.own_objective import with_algorithm
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError, MessageError
 from zofedht.common.objective.base import Bounds
@@ -208,12 +207,8 @@ def _names(clients: int | Sequence[str]) -> list[str]:
 
 def _config(config: RunConfig | None, given: dict[str, Any], names: Sequence[str], dimension: int) -> RunConfig:
     default, config = config is None, config or RunConfig()
-    given = {"num-clients": len(names)} | given
-    with suppress(ConfigError):  # a wrong key is told below, with all others
-        if RunConfig.of_part(config.to_mapping() | given).may_search(dimension):
-            given["algorithm"] = AUTO
-    row = ALGORITHMS.get(str(given.get("algorithm", config.algorithm)))
-    if default and (row is None or not row.asks_points):
+    given, steps = with_algorithm(config, {"num-clients": len(names)} | given, dimension)
+    if default and steps:
         given = {
             "clients-per-round": min(len(names), config.clients_per_round),
             "sampling": "without-replacement",
