@@ -214,13 +214,19 @@ def _gap_of_auto(task: Task, most: int) -> float:
         return task.gap(fleet.minimize(maxfev=most, seed=task.seed).x)
 
 
-def _devices(seeds: int) -> dict[str, Any]:
+def fleet_of_devices() -> Any:
+    """Return the module of examples/device_settings, which lies in no package."""
     folder = Path(__file__).resolve().parents[1] / "examples" / "device_settings"
     spec = importlib.util.spec_from_file_location("fleet_of_devices", folder / "fleet.py")
     assert spec is not None
     assert spec.loader is not None
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
+    return example
+
+
+def _devices(seeds: int) -> dict[str, Any]:
+    example = fleet_of_devices()
     marks, kept = (60, 360, 1440), {"factory": [], "here": [], "pycma": []}
     for seed in range(seeds):
         devices = {f"device-{i}": example.Device(example.wear(seed, i), 1000 * i) for i in range(6)}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.few_parameters import TARGET, Task, evaluations_to_target, pycma, quadratics, told
+from benchmarks.few_parameters import TARGET, Task, evaluations_to_target, fleet_of_devices, pycma, quadratics, told
 from zofedht import Real, run
 from zofedht.common.typing import Vector
 
@@ -152,12 +150,7 @@ def logarithms(seeds: int) -> dict[str, Any]:
 
 def devices(seeds: int) -> dict[str, Any]:
     """Print the mean cost of all work cycles of the six devices of examples/device_settings, by evaluated cycles."""
-    folder = Path(__file__).resolve().parents[1] / "examples" / "device_settings"
-    spec = importlib.util.spec_from_file_location("fleet_of_devices", folder / "fleet.py")
-    assert spec is not None
-    assert spec.loader is not None
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    example = fleet_of_devices()
     kept: dict[str, list[list[float]]] = {"factory": [], "`cma-es`": [], "`auto`": [], "pycma": []}
     for seed in range(seeds):
         fleet = [example.Device(example.wear(seed, i), 1000 * i) for i in range(6)]

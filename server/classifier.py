@@ -98,6 +98,8 @@ class ZOFedClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     True
     """
 
+    classes_: Any
+
     def __init__(
         self,
         model: str = "logistic",
@@ -173,7 +175,8 @@ class ZOFedClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             raise ValueError(f"y must hold at least 2 classes, got {len(classes)} class: {classes[0]!r}")
         further = self.warm_start and self._begun() and np.array_equal(classes, self.classes_)
         if not further:
-            self._forget(classes)
+            self._forget()
+            self.classes_ = classes
         return self._fit(X, y, sample_weight, groups, further=False)
 
     def partial_fit(
@@ -187,7 +190,8 @@ class ZOFedClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
         check_classification_targets(y)
         if first:
-            self._forget(np.unique(y if classes is None else classes))
+            self._forget()
+            self.classes_ = np.unique(y if classes is None else classes)
             if len(self.classes_) < 2:
                 raise ValueError(f"classes must hold at least 2 labels, got {len(self.classes_)} class")
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -195,12 +199,6 @@ class ZOFedClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         if unknown := sorted(set(np.unique(y).tolist()) - set(self.classes_.tolist())):
             raise ValueError(f"y must hold labels of the first call, {self.classes_}, got {unknown[0]!r}")
         return self._fit(X, y, sample_weight, groups, further=not first)
-
-    def _forget(self, classes: Any) -> None:
-        self.classes_ = classes
-        self._fits = 0
-        for name in ("_x", "_length"):
-            self.__dict__.pop(name, None)
 
     def _fit(self, X: Features, y: Any, sample_weight: Any, groups: Any, *, further: bool) -> ZOFedClassifier:
         if self.model not in _STEP_SIZES:

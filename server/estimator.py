@@ -119,5 +119,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         column = np.ones((X.shape[0], 1))
         return sparse.hstack([scaled, column], format="csr") if sparse.issparse(X) else np.hstack([scaled, column])
 
+    def _forget(self) -> None:
+        """Begin a model anew."""
+        self._fits = 0
+        for name in ("_x", "_length"):
+            self.__dict__.pop(name, None)
+
     def _begun(self) -> bool:
         return hasattr(self, "_x")

@@ -139,11 +139,6 @@ class ZOFedRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
             self._forget()
         return self._fit(X, np.asarray(y, dtype=np.float64), sample_weight, groups, further=not first)
 
-    def _forget(self) -> None:
-        self._fits = 0
-        for name in ("_x", "_length"):
-            self.__dict__.pop(name, None)
-
     def _loss(self) -> ScoreLoss:
         if self.loss not in _STEP_SIZES:
             raise ConfigError([f"loss must be one of {', '.join(_STEP_SIZES)}, got {self.loss!r}"])
