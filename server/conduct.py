@@ -16,7 +16,7 @@ from zofedht.common.typing import Vector
 from zofedht.server.auto import Intervention
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import Observer
-from zofedht.server.core.state import ServerState, initial_state, initial_vector
+from zofedht.server.core.state import ServerState, first_state
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics, who_is_missing
 from zofedht.server.evaluation.incumbent import EvaluatedX
 from zofedht.server.evaluation.start import Start
@@ -116,14 +116,15 @@ def conduct(
     ZofedhtError
         When the start cannot be evaluated, or the rounds fail.
     """
-    dimension, own, units, space, about = engine.start()
-    fitted = config.fitted(dimension, space)  # the folder keeps the given config
+    start = engine.start()
+    dimension = start.dimension
+    fitted = config.fitted(dimension, start.space)  # the folder keeps the given config
     _check_room(fitted, dimension)
     if state is None:
-        state = initial_state(fitted, initial_vector(fitted, dimension, own), units, space)
+        state = first_state(fitted, start)
     state = state if state.secret else replace(state, secret=new_secret(config))
     check_dimension(state, dimension)
-    check_units(state, units, space)
+    check_units(state, start.units, start.space)
     changes = _changes(config, fitted, dimension) if state.round == 0 else []
     with closing(Coordinator(fitted, state, evaluate=engine.evaluate, changes=changes)) as coordinator:
         engine.attach(coordinator)
@@ -133,7 +134,7 @@ def conduct(
         if folder:
             coordinator.observers.extend(folder.start(config, state, initial))
         coordinator.observers.extend(observers)
-        notes = [(logging.INFO, line) for line in about]
+        notes = [(logging.INFO, line) for line in start.about]
         notes += [
             (logging.INFO, f"{change.what} = {change.before} becomes {change.after}: {change.why}")
             for change in changes

@@ -24,10 +24,11 @@ from zofedht.server.core.second_order import Curvature
 from zofedht.server.core.server_step import Moments
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
 from zofedht.server.evaluation.incumbent import EvaluatedX, better_of
+from zofedht.server.evaluation.start import Start
 from zofedht.server.minimizers.search import Left, Search, begin_search, problem_of
 from zofedht.server.privacy import Exposure
 
-__all__ = ["ServerState", "Totals", "initial_state", "initial_vector"]
+__all__ = ["ServerState", "Totals", "first_state", "initial_state", "initial_vector"]
 
 
 @dataclass(frozen=True)
@@ -150,3 +151,9 @@ def initial_state(config: RunConfig, x: Vector, units: Units | None = None, spac
     return ServerState(
         round=0, x=x, units=units, named=named, auto=begin(config), pool=pool, search=search, learning=learning
     )
+
+
+def first_state(config: RunConfig, start: Start) -> ServerState:
+    """Return the state before round 0 from what the clients' objectives say; ``config`` is fitted to it."""
+    x = initial_vector(config, start.dimension, start.own)
+    return initial_state(config, x, start.units, start.space)

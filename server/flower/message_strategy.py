@@ -24,7 +24,7 @@ from zofedht.common.wire.records import METRICS, flattened
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import RoundRecord
-from zofedht.server.core.state import ServerState, initial_state, initial_vector
+from zofedht.server.core.state import ServerState, first_state
 from zofedht.server.evaluation.evaluate import mean_over_clients
 from zofedht.server.flower.grid_nodes import GridNode, GridNodes, Layout, content_of, fit_res_of
 from zofedht.server.flower.grid_rounds import GridRounds
@@ -229,8 +229,8 @@ class ZOFedHT(Strategy):
         config = self._config(len(self._wait(nodes, math.inf)))
         rounds = GridRounds(config, nodes, layout, x, lambda state, record: None)
         start = rounds.start()
-        fitted = config.fitted(start.dimension)
-        rounds.attach(Coordinator(fitted, initial_state(fitted, initial_vector(fitted, *start[:2]), start.units)))
+        fitted = config.fitted(start.dimension, start.space)
+        rounds.attach(Coordinator(fitted, first_state(fitted, start)))
         return rounds.strategy, layout
 
     def _nodes(self, grid: Grid, arrays: ArrayRecord) -> tuple[GridNodes, Layout, Vector]:

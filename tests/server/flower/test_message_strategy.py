@@ -13,7 +13,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from numpy.typing import NDArray
 
 from tests.server.flower.grid import HomeGrid
-from zofedht import Objective, run
+from zofedht import FunctionObjective, Integer, Objective, Real, run
 from zofedht.common.errors import ConfigError, MessageError, RoundError
 from zofedht.flower import ZOFedHT, evaluate, train
 from zofedht.server.records.history import read_history
@@ -147,6 +147,25 @@ def test_an_objective_with_units_ends_in_its_own_units():
     assert np.array_equal(flattened(result.arrays), expected.x)
     losses = [metrics["loss"] for metrics in result.evaluate_metrics_clientapp.values()]
     assert losses[-1] == pytest.approx(expected.fun)
+
+
+def test_named_parameters_are_searched_in_a_loop_of_ones_own():
+    def named() -> FunctionObjective:
+        parameters = {"valve": Real(0, 1), "teeth": Integer(8, 40)}
+        return FunctionObjective(lambda valve, teeth: (valve - 0.7) ** 2 + (teeth - 20) ** 2, parameters=parameters)
+
+    answers = {
+        "train": lambda message, context: train(message, context, named()),
+        "evaluate": lambda message, context: evaluate(message, context, named()),
+    }
+    home, start = HomeGrid(NODES, answers), ArrayRecord([np.array([0.2, 10.0])])
+    keys = {key: value for key, value in SETTINGS.items() if key != "radius"}  # that of an integer is half a step
+    strategy, arrays = ZOFedHT(**keys, rounds=ROUNDS), start
+    for round_ in range(1, ROUNDS + 1):
+        replies = home.send_and_receive(strategy.configure_train(round_, arrays, ConfigRecord(), home))
+        arrays, _ = strategy.aggregate_train(round_, replies)
+    expected = run([named(), named(), named()], {"valve": 0.2, "teeth": 10}, rounds=ROUNDS, **keys)
+    assert np.array_equal(flattened(arrays), expected.last)
 
 
 def test_samples_are_drawn_for_a_function_of_a_batch():
