@@ -28,8 +28,8 @@ from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.common.errors import ZofedhtError
 from zofedht.common.tls import TlsFiles, read_tls
-from zofedht.server.core.traffic import Traffic
-from zofedht.server.grpc.certificates import make_certificates
+from zofedht.server.certificates import make_certificates
+from zofedht.server.delivery.traffic import Traffic
 from zofedht.server.grpc.serve import ServeOptions, serve
 
 __all__ = ["Counted", "counted"]

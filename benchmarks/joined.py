@@ -34,7 +34,7 @@ from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import METHOD, Connection, answer_to
 from zofedht.common.tls import TlsFiles, read_tls
 from zofedht.common.wire.pieces import pieces_of
-from zofedht.server.grpc.certificates import make_certificates
+from zofedht.server.certificates import make_certificates
 
 _SERVER = str(Path(sys.executable).parent / "zofedht-server")
 _HOSTS = 4  # processes that hold the clients

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zofedht.client.cli import parser
-from zofedht.common.command_line import guarded
-from zofedht.common.logs import log_options
+from zofedht.common.terminal.command_line import guarded
+from zofedht.common.terminal.logs import log_options
 
 __all__ = ["main"]
 
@@ -35,7 +35,7 @@ def _ledger(args: argparse.Namespace) -> int:
 
 
 def _completion(args: argparse.Namespace) -> int:
-    from zofedht.common.completion import completion_script
+    from zofedht.common.terminal.completion import completion_script
 
     print(completion_script(parser(), args.shell))
     return 0

@@ -6,9 +6,9 @@ import argparse
 import socket
 from pathlib import Path
 
-from zofedht.common.command_line import add_version
-from zofedht.common.completion import add_completion, keys_complete
-from zofedht.common.logs import add_log_options
+from zofedht.common.terminal.command_line import add_version
+from zofedht.common.terminal.completion import add_completion, keys_complete
+from zofedht.common.terminal.logs import add_log_options
 
 __all__ = ["parser"]
 

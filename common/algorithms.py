@@ -1,7 +1,7 @@
 """The algorithm table: every algorithm takes x <- x - eta sum_j c_j v_j and differs in a row.
 
 To add one, add a row here, and at most one function (a law of v in ``directions/law.py``, a slope in
-``directions/slopes.py``, or a step of the server in ``server/core/server_step.py``). docs/family.md has each row's
+``directions/slopes.py``, or a step of the server in ``server/rows/server_step.py``). docs/family.md has each row's
 recipe.
 """
 

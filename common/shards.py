@@ -19,8 +19,8 @@ from zofedht.common.data.loading import (
     standard_columns,
 )
 from zofedht.common.data.partition import split
-from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.errors import DataError, MessageError
+from zofedht.common.files.reading import FileRules, RawRows
 from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.objective.base import Objective, Shard
 from zofedht.common.objective.loading import code_of, load_objective

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from zofedht.common.command_line import guarded
+from zofedht.common.terminal.command_line import guarded
 from zofedht.experiments.cli import parser
 from zofedht.experiments.study.cells import Grid
 from zofedht.experiments.study.presets import ALPHAS, EPOCHS, ETAS, PRESETS, QUICK

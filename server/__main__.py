@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from zofedht.common.command_line import Interrupt, guarded
-from zofedht.common.logs import log_options
+from zofedht.common.terminal.command_line import Interrupt, guarded
+from zofedht.common.terminal.logs import log_options
 from zofedht.server.cli import parser
 
 __all__ = ["main"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from zofedht.common.command_line import add_version
-from zofedht.common.completion import add_completion, keys_complete
-from zofedht.common.logs import add_log_options
+from zofedht.common.terminal.command_line import add_version
+from zofedht.common.terminal.completion import add_completion, keys_complete
+from zofedht.common.terminal.logs import add_log_options
 
 __all__ = ["parser"]
 

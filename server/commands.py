@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zofedht.common.choices import CLIENTS_HOLD_DATA
-from zofedht.common.command_line import NOT_BETTER, check_address
-from zofedht.common.completion import completion_script
 from zofedht.common.config.reference import json_schema, key_rows
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml, parse_assignments
 from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
 from zofedht.common.shards import source_digest, with_standard_columns
+from zofedht.common.terminal.command_line import NOT_BETTER, check_address
+from zofedht.common.terminal.completion import completion_script
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.server.cli import parser
 from zofedht.server.core.state import ServerState
@@ -28,8 +28,8 @@ from zofedht.server.plan.planning import Plan, plan_here, plan_over
 from zofedht.server.records.finished_run import export, load_run
 from zofedht.server.records.plots import plot_runs
 from zofedht.server.records.run_folder import RunFolder
-from zofedht.server.records.summary import comparison_text, summary_text
 from zofedht.server.report.write import write_report
+from zofedht.server.terminal.summary import comparison_text, summary_text
 
 if TYPE_CHECKING:
     from zofedht.server.page.access import PageOptions
@@ -156,7 +156,7 @@ def _watch(args: argparse.Namespace) -> int:
 
 
 def _make_certificates(args: argparse.Namespace) -> int:
-    from zofedht.server.grpc.certificates import expand_names, make_certificates
+    from zofedht.server.certificates import expand_names, make_certificates
 
     text = args.server_names
     servers = None if text is None else [name.strip() for name in text.split(",") if name.strip()]

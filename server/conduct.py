@@ -24,9 +24,9 @@ from zofedht.server.evaluation.verdict import Verdict, judge
 from zofedht.server.privacy import new_secret
 from zofedht.server.records.checkpoint import check_dimension, check_units
 from zofedht.server.records.files import undisturbed
-from zofedht.server.records.progress import progress
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.report.write import write_report, write_settings
+from zofedht.server.terminal.progress import progress
 
 __all__ = ["Engine", "Result", "Start", "conduct"]
 

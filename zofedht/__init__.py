@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from zofedht.common.objective.function import FunctionObjective
     from zofedht.common.space.kinds import Choice, Integer, Real
     from zofedht.common.tasks import Reply, Task
-    from zofedht.server.classifier import ZOFedClassifier
+    from zofedht.server.estimators.classifier import ZOFedClassifier
+    from zofedht.server.estimators.regressor import ZOFedRegressor
     from zofedht.server.fleet.fleet import Fleet
     from zofedht.server.minimise import RunResult, run
     from zofedht.server.optimizer import Optimizer
     from zofedht.server.records.axes import plot
     from zofedht.server.records.finished_run import FinishedRun, load_run
-    from zofedht.server.regressor import ZOFedRegressor
 
 __all__ = [
     "BudgetError",
@@ -97,8 +97,8 @@ _HOMES = {
     "RunResult": "server.minimise",
     "Shard": "common.objective.base",
     "Task": "common.tasks",
-    "ZOFedClassifier": "server.classifier",
-    "ZOFedRegressor": "server.regressor",
+    "ZOFedClassifier": "server.estimators.classifier",
+    "ZOFedRegressor": "server.estimators.regressor",
     "check": "common.checks.report",
     "load_run": "server.records.finished_run",
     "plot": "server.records.axes",

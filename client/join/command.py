@@ -14,9 +14,9 @@ from zofedht.client.join.ledger import Ledger
 from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.client.steps.secret_file import secret_of_file
-from zofedht.common.command_line import check_address
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import ConfigError
+from zofedht.common.terminal.command_line import check_address
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.common.wire.messages import OWN_ROWS
 

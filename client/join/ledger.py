@@ -17,7 +17,7 @@ from flwr.proto.transport_pb2 import ClientMessage, Scalar
 
 from zofedht.common.errors import DataError
 from zofedht.common.plain_text import printable
-from zofedht.common.whole_lines import length_of_whole_lines
+from zofedht.common.terminal.whole_lines import length_of_whole_lines
 from zofedht.common.wire.npy import decode_vector
 
 __all__ = ["Ledger", "Totals", "ledger_text", "total"]

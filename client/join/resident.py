@@ -22,12 +22,12 @@ from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.common.choices import AUTO, parse_transforms
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.about import about_rows, uneven_columns
-from zofedht.common.data.columns import folded
 from zofedht.common.data.labels import labels_text
 from zofedht.common.data.named_sets import NAMED_SETS
-from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.data.standard import MOST_COLUMNS, sums_of
 from zofedht.common.errors import DataError, MessageError, ZofedhtError
+from zofedht.common.files.columns import folded
+from zofedht.common.files.reading import FileRules, RawRows
 from zofedht.common.machine.versions import version_of
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.objective.base import Objective, Shard

@@ -1,7 +1,6 @@
-"""Data sets: readers, preprocessing, labels and partitions.
+"""Data sets: which one, its labels, its preprocessing and its parts. ``files`` beside it reads the files.
 
 Others use ``loading`` (load_dataset, load_rows, load_own_rows, keep_rows), ``dataset`` (Dataset), ``named_sets``
-(NAMED_SETS), ``partition`` (split: which rows go to which client), and for a client's own file ``reading`` (FileRules,
-RawRows), ``columns`` (their names), ``labels`` (which are positive), ``standard`` (their
-sums) and ``about`` (what was read).
+(NAMED_SETS), ``partition`` (split: which rows go to which client), and for a client's own file ``labels`` (which are
+positive), ``standard`` (the sums of its columns) and ``about`` (what was read).
 """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zofedht.common.data.reading import RawRows
+from zofedht.common.files.reading import RawRows
 from zofedht.common.typing import is_sparse
 
 __all__ = ["SHOWN_LABELS", "about_rows", "uneven_columns"]

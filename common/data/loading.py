@@ -12,9 +12,7 @@ import numpy as np
 
 from zofedht.common.choices import AUTO, parse_labels, parse_transforms
 from zofedht.common.data.about import SHOWN_LABELS, about_rows, uneven_columns
-from zofedht.common.data.columns import chosen_columns
 from zofedht.common.data.dataset import Dataset
-from zofedht.common.data.files import check_rows, read_file
 from zofedht.common.data.labels import (
     binary_target,
     check_both_classes,
@@ -23,10 +21,12 @@ from zofedht.common.data.labels import (
 )
 from zofedht.common.data.named_sets import NAMED_SETS, read_named
 from zofedht.common.data.preprocessing import preprocess
-from zofedht.common.data.reading import FileRules, RawRows
 from zofedht.common.data.standard import MOST_COLUMNS, Standard, columns_text, standard_of, sums_of
-from zofedht.common.data.tables import is_frame, kept_rows, rows_in_memory, rows_of_arrays, rows_of_frame
 from zofedht.common.errors import DataError
+from zofedht.common.files.columns import chosen_columns
+from zofedht.common.files.dataset_files import check_rows, read_file
+from zofedht.common.files.reading import FileRules, RawRows
+from zofedht.common.files.tables import is_frame, kept_rows, rows_in_memory, rows_of_arrays, rows_of_frame
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Features, Indices, Vector
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from zofedht.common.data.files import read_file
-from zofedht.common.data.reading import RawRows
 from zofedht.common.errors import DataError
+from zofedht.common.files.dataset_files import read_file
+from zofedht.common.files.reading import RawRows
 from zofedht.common.machine.cache import data_folder
 
 __all__ = ["NAMED_SETS", "NamedSet", "read_named"]

@@ -24,15 +24,15 @@ from zofedht.server.aggregation.masked_sum import MaskedSum
 from zofedht.server.aggregation.screening import Failure, screen
 from zofedht.server.auto import Intervention
 from zofedht.server.core.attempt import Attempt
-from zofedht.server.core.controls import corrections
-from zofedht.server.core.holdings import Holdings
 from zofedht.server.core.round_record import Observer, RoundRecord, record_round
 from zofedht.server.core.rounds import Outcome, ask, given_to, tell
 from zofedht.server.core.selection import redraw
 from zofedht.server.core.state import ServerState, Totals
-from zofedht.server.core.traffic import Traffic
+from zofedht.server.delivery.holdings import Holdings
+from zofedht.server.delivery.traffic import Traffic
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
 from zofedht.server.privacy import Account, drawing_seed
+from zofedht.server.rows.controls import corrections
 
 __all__ = ["Coordinator"]
 

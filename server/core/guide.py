@@ -26,9 +26,9 @@ from zofedht.common.objective.stiff import stiff_guide
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update, rounded
 from zofedht.server.aggregation.replays import draws_alike
-from zofedht.server.core.learnt_shrink import learnt_direction
-from zofedht.server.core.second_order import directions_of
 from zofedht.server.core.state import ServerState
+from zofedht.server.rows.learnt_shrink import learnt_direction
+from zofedht.server.rows.second_order import directions_of
 
 __all__ = [
     "asks_stiff",

@@ -31,17 +31,17 @@ from zofedht.server.aggregation.means import mean_move
 from zofedht.server.aggregation.replays import Replays
 from zofedht.server.aggregation.screening import Failure, Skipped, diverged, screen, skipped_steps
 from zofedht.server.auto import Intervention
-from zofedht.server.core.controls import corrections, learnt_controls, tracked_move
 from zofedht.server.core.guide import asks_stiff, with_curved_guide, with_guide, with_learnt_guide, with_stiff_guide
-from zofedht.server.core.learnt_shrink import learns_in, shift_of, told_changes
 from zofedht.server.core.points import ask_points, mean_value, tell_values
-from zofedht.server.core.pool import Pool, advanced, learnt_chances, x_of
-from zofedht.server.core.second_order import curved_move, grown_batch
 from zofedht.server.core.selection import select
-from zofedht.server.core.server_step import Moments, server_step
 from zofedht.server.core.state import ServerState
 from zofedht.server.minimizers.search import why_changed
 from zofedht.server.privacy import drawing_seed
+from zofedht.server.rows.controls import corrections, learnt_controls, tracked_move
+from zofedht.server.rows.learnt_shrink import learns_in, shift_of, told_changes
+from zofedht.server.rows.pool import Pool, advanced, learnt_chances, x_of
+from zofedht.server.rows.second_order import curved_move, grown_batch
+from zofedht.server.rows.server_step import Moments, server_step
 
 __all__ = ["Outcome", "ask", "given_to", "tell"]
 

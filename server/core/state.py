@@ -17,16 +17,16 @@ from zofedht.common.space.space import Space
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import NO_BASIS
 from zofedht.server.auto import AutoState, begin
-from zofedht.server.core.controls import Control
-from zofedht.server.core.learnt_shrink import Learning, begun
-from zofedht.server.core.pool import Pool
-from zofedht.server.core.second_order import Curvature
-from zofedht.server.core.server_step import Moments
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
 from zofedht.server.evaluation.incumbent import EvaluatedX, better_of
 from zofedht.server.evaluation.start import Start
 from zofedht.server.minimizers.search import Left, Search, begin_search, problem_of
 from zofedht.server.privacy import Exposure
+from zofedht.server.rows.controls import Control
+from zofedht.server.rows.learnt_shrink import Learning, begun
+from zofedht.server.rows.pool import Pool
+from zofedht.server.rows.second_order import Curvature
+from zofedht.server.rows.server_step import Moments
 
 __all__ = ["ServerState", "Totals", "first_state", "initial_state", "initial_vector"]
 

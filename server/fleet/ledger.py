@@ -20,7 +20,7 @@ from typing import cast
 
 from zofedht.common.errors import CAUSES, Cause, CheckpointError
 from zofedht.common.objective.points import Answer
-from zofedht.common.whole_lines import length_of_whole_lines
+from zofedht.common.terminal.whole_lines import length_of_whole_lines
 from zofedht.server.records.files import cannot_write
 
 __all__ = ["EVALUATIONS", "Ledger", "Row", "RowFile", "read_rows"]

@@ -15,15 +15,15 @@ from flwr.common import Code, EvaluateIns, GetPropertiesIns
 from flwr.common import Parameters as NoArrays
 from flwr.common.typing import Scalar
 
-from zofedht.common.command_line import check_address
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import FleetError, MessageError, ZofedhtError
-from zofedht.common.logs import shown
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes, units_digest
 from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
 from zofedht.common.plain_text import printable
+from zofedht.common.terminal.command_line import check_address
+from zofedht.common.terminal.logs import shown
 from zofedht.common.tls import is_loopback, read_tls
 from zofedht.common.typing import Matrix
 from zofedht.common.wire.codec import check_metrics, encode

@@ -16,7 +16,7 @@ from zofedht.common.shards import with_standard_columns
 from zofedht.server.conduct import Result
 from zofedht.server.flower.round_loop import FlowerRounds
 from zofedht.server.records.run_folder import RunFolder
-from zofedht.server.records.summary import summary_text
+from zofedht.server.terminal.summary import summary_text
 
 __all__ = ["app", "components", "server_fn"]
 

@@ -35,7 +35,7 @@ from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.selection import in_turn
 from zofedht.server.core.state import ServerState
-from zofedht.server.core.traffic import Traffic
+from zofedht.server.delivery.traffic import Traffic
 from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evaluate_clients
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed

@@ -11,7 +11,7 @@ from zofedht.common.objective.names import names_mismatch
 from zofedht.common.replay import draw_digest
 from zofedht.common.rules import MOST
 from zofedht.common.wire.messages import PROTOCOL, Hello
-from zofedht.server.core.fallbacks import OTHER_NUMBERS
+from zofedht.server.delivery.fallbacks import OTHER_NUMBERS
 from zofedht.server.grpc.settled_rules import columns_mismatch, unknown_labels
 
 __all__ = ["Expected", "Refusal", "other_draws", "refusal"]

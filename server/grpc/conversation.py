@@ -11,7 +11,7 @@ from flwr.proto.transport_pb2 import ClientMessage
 
 from zofedht.common.errors import MessageError
 from zofedht.common.wire.pieces import Assembly, TooLongError
-from zofedht.server.core.traffic import Meter
+from zofedht.server.delivery.traffic import Meter
 
 __all__ = ["GRPC_PREFIX", "Conversation", "LostClient"]
 

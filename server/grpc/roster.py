@@ -32,7 +32,7 @@ from zofedht.common.errors import DataError
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Member
 from zofedht.common.wire.start import decode_start
 from zofedht.server.core.selection import as_people_sort
-from zofedht.server.core.traffic import Meter, Traffic
+from zofedht.server.delivery.traffic import Meter, Traffic
 from zofedht.server.flower.proxies import PromptProxy
 from zofedht.server.grpc.admission import other_draws
 from zofedht.server.grpc.conversation import Conversation

@@ -14,10 +14,10 @@ import numpy as np
 
 from zofedht.common.choices import AUTO, MANY, parse_columns, parse_labels, parse_transforms
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.data.columns import listed
 from zofedht.common.data.labels import choose_positive
 from zofedht.common.data.standard import ColumnSums, columns_text, merged
 from zofedht.common.errors import DataError
+from zofedht.common.files.columns import listed
 from zofedht.common.wire.messages import Hello
 
 __all__ = ["Settled", "columns_mismatch", "labels_of", "settle_rules", "unknown_labels"]

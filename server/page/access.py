@@ -11,8 +11,8 @@ from pathlib import Path
 
 from starlette.requests import Request
 
-from zofedht.common.command_line import check_address
 from zofedht.common.errors import ConfigError, DataError
+from zofedht.common.terminal.command_line import check_address
 from zofedht.common.tls import is_loopback
 
 __all__ = ["Access", "PageOptions", "access_to"]

@@ -1,8 +1,8 @@
-"""The files of a run: its folder, checkpoints, history, summary and pictures.
+"""The files of a run: its folder, checkpoints, history and pictures.
 
 Others use ``run_folder`` (RunFolder: begun, reopened to resume, finished), ``checkpoint``, ``history`` (history.jsonl:
 a line for each round, with the fields of ``core.round_record.RoundRecord``), ``clients`` (clients.jsonl: who gave what
 to a round, who came and went), ``lost`` (how failed evaluations, lost slots and skipped steps are counted),
-``finished_run`` (load_run, export), ``summary`` and ``words`` (the end in words), ``progress``, ``plots``, ``axes``
-(zofedht.plot), ``files`` (replace_file) and ``lock`` (FolderLock).
+``finished_run`` (load_run, export), ``plots``, ``axes`` (zofedht.plot), ``files`` (replace_file) and ``lock``
+(FolderLock).
 """

@@ -22,10 +22,10 @@ from zofedht.common.privacy.masking import resolution
 from zofedht.common.typing import Vector
 from zofedht.server.aggregation.combine import summed_outliers
 from zofedht.server.auto import count_interventions
-from zofedht.server.core.fallbacks import count_fallbacks
 from zofedht.server.core.points import search_about
 from zofedht.server.core.round_record import Observer
 from zofedht.server.core.state import ServerState
+from zofedht.server.delivery.fallbacks import count_fallbacks
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, evaluation_summary
 from zofedht.server.evaluation.verdict import Verdict
 from zofedht.server.privacy import Account

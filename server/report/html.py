@@ -13,8 +13,8 @@ from typing import Any
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.plain_text import printable
 from zofedht.server.records.lost import lost_counts
-from zofedht.server.records.words import number, percent, verdict_text
 from zofedht.server.report.curve import curve_svg
+from zofedht.server.terminal.words import number, percent, verdict_text
 
 __all__ = ["SiteCost", "report_html"]
 

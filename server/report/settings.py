@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zofedht.common.config.texts import toml_value
-from zofedht.server.records.words import verdict_text
+from zofedht.server.terminal.words import verdict_text
 
 __all__ = ["MOST_NUMBERS", "settings_text"]
 

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.learnt_shrink import KINDS, Silent
 from tests.common.samples import model
 from zofedht.common.config.run_config import RunConfig
-from zofedht.server.core.learnt_shrink import schedule
+from zofedht.server.rows.learnt_shrink import schedule
 
 
 def test_all_kinds_spend_the_same_evaluations() -> None:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tests.server.grpc.processes import SMALL
-from zofedht.common.command_line import NOT_BETTER
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.about import uneven_columns
-from zofedht.common.data.reading import RawRows
+from zofedht.common.files.reading import RawRows
 from zofedht.common.shards import about_data
+from zofedht.common.terminal.command_line import NOT_BETTER
 from zofedht.server.__main__ import main
 from zofedht.server.inprocess import InProcessEngine
 

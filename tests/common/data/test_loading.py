@@ -21,8 +21,8 @@ from zofedht.common.data.about import about_rows
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.loading import DataSpec, load_dataset, load_own_rows, own_dataset
 from zofedht.common.data.preprocessing import preprocess
-from zofedht.common.data.reading import FileRules
 from zofedht.common.errors import DataError
+from zofedht.common.files.reading import FileRules
 from zofedht.common.machine.cache import data_folder
 
 _GENERATOR = np.random.default_rng(3)

@@ -13,9 +13,9 @@ from zofedht.common.choices import parse_columns
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.loading import own_dataset
 from zofedht.common.data.preprocessing import preprocess
-from zofedht.common.data.reading import RawRows
 from zofedht.common.data.standard import columns_text, merged, standard_of, sums_of
 from zofedht.common.errors import ConfigError, DataError
+from zofedht.common.files.reading import RawRows
 from zofedht.common.shards import held_out_objective, train_objective, with_standard_columns
 
 _ROWS = np.random.default_rng(0).normal(size=(9000, 3)) * [1.0, 1e-4, 1e7] + [0.0, 5.0, -1e9]

@@ -14,9 +14,9 @@ from zofedht.common.errors import ConfigError
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.typing import Vector
 from zofedht.server.core.guide import guide_of, learn, mean_diagonal
-from zofedht.server.core.second_order import directions_of
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
+from zofedht.server.rows.second_order import directions_of
 
 MOVE = np.array([0.3, -0.4, 0.0])
 

@@ -11,7 +11,7 @@ from flwr.common import FitIns, FitRes
 from tests.helpers import small
 from tests.server.flower.loopback import Loopback, fit, nodes
 from zofedht.server.aggregation.replays import OTHER_DIRECTIONS
-from zofedht.server.core.fallbacks import OTHER_NUMBERS
+from zofedht.server.delivery.fallbacks import OTHER_NUMBERS
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder, sha256_of_x

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.grpc.processes import Site
-from zofedht.server.grpc.certificates import make_certificates
+from zofedht.server.certificates import make_certificates
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ from zofedht.client.join import patience
 from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.common.errors import ZofedhtError
-from zofedht.common.logs import shown
+from zofedht.common.terminal.logs import shown
 from zofedht.common.wire.pieces import Assembly
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.waiting import PATIENCE, until
-from zofedht.common.command_line import NOT_BETTER
+from zofedht.common.terminal.command_line import NOT_BETTER
 
 __all__ = ["SMALL", "Process", "Site"]
 

@@ -9,12 +9,12 @@ import pytest
 
 from tests.helpers import VALVE
 from tests.server.grpc.processes import Site
-from zofedht.common.command_line import NOT_BETTER
 from zofedht.common.objective.agreement import units_as_bytes
 from zofedht.common.objective.scaling import Units
 from zofedht.common.replay import draw_digest
+from zofedht.common.terminal.command_line import NOT_BETTER
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
-from zofedht.server.core.fallbacks import OTHER_NUMBERS
+from zofedht.server.delivery.fallbacks import OTHER_NUMBERS
 from zofedht.server.grpc.admission import Expected, other_draws, refusal
 
 HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", draw_digest())

@@ -16,7 +16,7 @@ from tests.server.grpc.proxy import Proxy
 from tests.waiting import until
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError
-from zofedht.server.grpc.certificates import make_certificates
+from zofedht.server.certificates import make_certificates
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records import checkpoint
 from zofedht.server.records.checkpoint import read_checkpoint

@@ -16,7 +16,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.server.__main__ import main
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
-from zofedht.server.records.summary import summary_text
+from zofedht.server.terminal.summary import summary_text
 
 _CONFIG = RunConfig.from_mapping(SMALL)
 _TOTALS = ("evaluations", "bytes_up", "bytes_down")

@@ -12,9 +12,9 @@ import pytest
 from tests.server.grpc.processes import SMALL, Site
 from tests.server.grpc.test_equality import all_end_well, in_process
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.data.columns import listed
 from zofedht.common.data.standard import columns_text, sums_of
 from zofedht.common.errors import DataError
+from zofedht.common.files.columns import listed
 from zofedht.common.replay import draw_digest
 from zofedht.common.shards import own_objective, own_rows
 from zofedht.common.wire.codec import decode, encode

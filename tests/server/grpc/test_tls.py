@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE
 from zofedht.common.errors import ConfigError, DataError
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.server.__main__ import main
-from zofedht.server.grpc.certificates import expand_names, make_certificates
+from zofedht.server.certificates import expand_names, make_certificates
 
 HINT = "the certificates in --tls-dir must be valid and of the server's authority"
 

@@ -12,7 +12,7 @@ from tests.server.grpc.test_equality import all_end_well
 from tests.waiting import until
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.aggregation.replays import OTHER_DIRECTIONS
-from zofedht.server.core.fallbacks import OTHER_NUMBERS
+from zofedht.server.delivery.fallbacks import OTHER_NUMBERS
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import sha256_of_x
 

@@ -25,7 +25,7 @@ from zofedht.server.inprocess import run_in_process
 from zofedht.server.privacy import Account, Exposure
 from zofedht.server.records.checkpoint import read_checkpoint
 from zofedht.server.records.run_folder import RunFolder
-from zofedht.server.records.summary import summary_text
+from zofedht.server.terminal.summary import summary_text
 
 pytest.importorskip("dp_accounting")
 

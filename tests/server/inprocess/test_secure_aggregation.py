@@ -15,7 +15,7 @@ from zofedht.common.privacy.masking import resolution
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
-from zofedht.server.records.summary import summary_text
+from zofedht.server.terminal.summary import summary_text
 
 MASKED: dict[str, Any] = {
     "uplink": "slopes",

@@ -20,7 +20,7 @@ from zofedht.server.evaluation.full_evaluation import FullEvaluation, Unevaluate
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder
-from zofedht.server.records.summary import summary_text
+from zofedht.server.terminal.summary import summary_text
 
 WHY = "the objective raised TimeoutError: the plant is in maintenance"
 

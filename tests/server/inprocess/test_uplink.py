@@ -19,9 +19,9 @@ from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation import replays
 from zofedht.server.aggregation.replays import OTHER_DIRECTIONS
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.fallbacks import OTHER_NUMBERS
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import initial_state
+from zofedht.server.delivery.fallbacks import OTHER_NUMBERS
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
 

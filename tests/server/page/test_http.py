@@ -17,7 +17,7 @@ import pytest
 from tests.server.page.runs import begin, record, write
 from tests.waiting import PATIENCE, free_port, until
 from zofedht.common.errors import ConfigError, DataError
-from zofedht.server.grpc.certificates import make_certificates
+from zofedht.server.certificates import make_certificates
 from zofedht.server.page.access import PageOptions
 from zofedht.server.page.serving import show_page, watch
 from zofedht.server.records.run_folder import RunFolder

@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse
 
 from zofedht.common import shards
-from zofedht.common.command_line import NOT_BETTER
 from zofedht.common.source_digest import digest_of
+from zofedht.common.terminal.command_line import NOT_BETTER
 from zofedht.server.__main__ import main
 from zofedht.server.records.finished_run import load_run
 

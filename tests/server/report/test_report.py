@@ -18,9 +18,9 @@ from zofedht.common.errors import DataError
 from zofedht.server.__main__ import main
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
-from zofedht.server.records.words import percent
 from zofedht.server.report.html import SiteCost, report_html
 from zofedht.server.report.write import write_report
+from zofedht.server.terminal.words import percent
 
 SPACE = {"valve": Real(0, 1), "teeth": Integer(8, 40), "mode": Choice("slow", 'fa"st')}
 

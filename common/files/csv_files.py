@@ -1,0 +1,289 @@
+"""Reader of tables as text: one row a line, cells between separators, names of the columns in the first line or none.
+
+A table in plain notation is parsed at full speed. Where that fails, the file is read again cell by cell: notations that
+are certain are understood (decimal commas, true and false), and any other cell is named with its line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from zofedht.common.choices import AUTO
+from zofedht.common.files.columns import folded, parted, used_columns
+from zofedht.common.files.reading import FileRules, RawRows, check_finite, opened, unusable
+from zofedht.common.typing import Matrix
+
+__all__ = ["read_csv"]
+
+_SEPARATORS = (",", ";", "\t", "|")
+_SAMPLED = 50  # records that tell the separator
+_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # Excel saves "Unicode text" so
+_MISSING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
+_WORDS = {"true": 1.0, "false": 0.0}
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+_PERHAPS_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+_SEPARATOR_LINE = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # Excel writes it above the header
+
+
+class _Record(NamedTuple):
+    line: int  # of the file, from 1: the last one of the record
+    cells: list[str]
+
+
+class _Layout(NamedTuple):
+    """How a table is written."""
+
+    encoding: str
+    separator: str
+    names: tuple[str, ...]  # of all columns, as written; empty without a header
+    skipped: int  # lines before the first row
+    width: int  # cells of the first row
+
+
+def read_csv(path: Path, rules: FileRules | None = None) -> RawRows:
+    """Read a table of numbers: (rows, columns) float64 features, (rows,) float64 labels, names of the columns.
+
+    The separator is a comma, a semicolon, a tab or a bar. Lines that begin with ``#`` are comments. The first line is a
+    header where it cannot be a row of numbers; ``csv-header`` says so for a header of numbers. The label column is the
+    one that ``label-column`` names, else ``label``, ``target`` or ``y``, else the last.
+
+    Raises DataError for a table without rows, for a table that can be read in two ways, and, with its line, for an
+    empty cell, a cell that is no finite number or a row of another length.
+    """
+    rules = rules or FileRules()
+    try:
+        with opened(path) as file:
+            layout = _layout(file, path, rules)
+        table, kept = _table(path, layout, rules)
+    except (csv.Error, UnicodeError) as error:
+        got, way_out = f"'{error}'", "save it again as CSV in UTF-8"
+        raise unusable(path, "be a table of numbers as text in UTF-8", got, way_out) from None
+    check_finite(table, path)
+    names = tuple(layout.names[place] for place in kept) if layout.names else ()
+    part = parted(path, table, names, rules)
+    if not layout.names:
+        _refuse_header_of_numbers(part, path, rules)
+    return part
+
+
+def _refuse_header_of_numbers(part: RawRows, path: Path, rules: FileRules) -> None:
+    """Raise DataError where the first line of numbers looks like the names of columns: its label is like no other."""
+    first, others = part.labels[0], np.unique(part.labels[1:])
+    if rules.csv_header == AUTO and len(part.labels) > 3 and len(others) == 2 and first not in others:
+        got = f"{first:g} as the label of its first line, which no other line has"
+        raise unusable(
+            path, "show whether its first line is a header", got, "set csv-header to yes or no, or name the columns"
+        )
+
+
+def _layout(file: BinaryIO, path: Path, rules: FileRules) -> _Layout:
+    """Return how the table is written, from its first records."""
+    start = file.read(4)
+    file.seek(0)
+    encoding = next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8-sig")
+    with io.TextIOWrapper(file, encoding, newline="") as lines:
+        comments: list[str] = []
+        sample: list[str] = []
+        for line in lines:
+            (comments if line.startswith("#") and not sample else sample).append(line)
+            if len(sample) >= _SAMPLED:
+                break
+    skipped, separator = 0, ""
+    if sample and (match := _SEPARATOR_LINE.fullmatch(sample[0])):
+        skipped, separator, sample = 1, match[1], sample[1:]
+    separator = separator or _separator(sample)
+    records = list(_records(sample, separator))
+    if not records:
+        raise unusable(path, "hold at least one row", "none", "is it the right file?")
+    if _is_header(records, path, rules):
+        names, skipped = tuple(records[0].cells), skipped + records[0].line + len(comments)
+        width = len(records[1].cells) if len(records) > 1 else len(names)
+        return _Layout(encoding, separator, _fitting(path, names, width, records), skipped, len(names))
+    names = _names_in_comment(comments, separator, len(records[0].cells))
+    return _Layout(encoding, separator, names, skipped, len(records[0].cells))
+
+
+def _fitting(path: Path, names: tuple[str, ...], width: int, records: Sequence[_Record]) -> tuple[str, ...]:
+    if len(names) != width:
+        rule, got = (
+            f"have {len(names)} cells on every line, as its first line has",
+            f"{width} on line {records[1].line}",
+        )
+        raise unusable(path, rule, got, "mend the line")
+    return names
+
+
+def _names_in_comment(comments: Sequence[str], separator: str, width: int) -> tuple[str, ...]:
+    """Return the names in the last comment above the rows, as numpy.savetxt writes them."""
+    if not comments:
+        return ()
+    cells = [cell.strip() for cell in comments[-1].lstrip("# ").split(separator)]
+    return tuple(cells) if len(cells) == width > 1 and not any(map(_is_number, cells)) else ()
+
+
+def _separator(sample: Sequence[str]) -> str:
+    """Return the separator that cuts all records into as many cells, most of them numbers."""
+    best, most = ",", 0.0
+    for separator in _SEPARATORS:
+        try:
+            records = list(_records(sample, separator))
+        except csv.Error:
+            continue
+        if len(records) > 1 and len(records) == _SAMPLED:
+            records = records[:-1]  # the last one may be cut short
+        widths = {len(record.cells) for record in records}
+        cells = [cell for record in (records[1:] or records) for cell in record.cells]
+        usual = max(widths, default=0)
+        if usual < 2:
+            continue
+        sure = sum(_is_number(cell) or (separator != "," and bool(_DECIMAL_COMMA.fullmatch(cell))) for cell in cells)
+        share = sure / len(cells) + (len(widths) == 1)
+        if share > most:
+            best, most = separator, share
+    return best
+
+
+def _records(lines: Iterable[str], separator: str) -> Iterator[_Record]:
+    """Yield the records: a quoted cell may go over several lines; blank lines and comments are none."""
+    plain = ("\n" if line.startswith("#") else line for line in lines)
+    reader = csv.reader(plain, delimiter=separator, skipinitialspace=True)
+    for cells in reader:
+        if any(cell.strip() for cell in cells) or len(cells) > 1:
+            yield _Record(reader.line_num, [cell.strip() for cell in cells])
+
+
+def _is_header(records: Sequence[_Record], path: Path, rules: FileRules) -> bool:
+    """Return whether the first record holds the names of the columns."""
+    if rules.csv_header != AUTO:
+        return rules.csv_header == "yes"
+    first = records[0].cells
+    names = [folded(cell) for cell in first]
+    wanted = {"label", "target", "y"} | ({folded(rules.label_column)} if rules.label_column != AUTO else set())
+    if any(name in wanted for name in names if not _is_number(name)):
+        return True
+    numbers = [cell for cell in first if _is_number(cell)]
+    words = [cell for cell in first if not _is_number(cell) and cell.lower() not in _MISSING | set(_WORDS)]
+    if words and not numbers:
+        return True
+    return _counts(first) and len(first) > 2 and _like_no_other([record.cells[-1] for record in records])
+
+
+def _counts(cells: Sequence[str]) -> bool:
+    """Whether the cells are 0, 1, 2 and so on, as pandas names columns without names; the first may be an index's."""
+    rest = list(cells[1:] if cells[0] == "" else cells)
+    return rest == [str(place) for place in range(len(rest))]
+
+
+def _like_no_other(labels: Sequence[str]) -> bool:
+    return len(labels) > 3 and labels[0] not in labels[1:] and len(set(labels[1:])) == 2
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell and cell.lower() not in _MISSING
+
+
+def _table(path: Path, layout: _Layout, rules: FileRules) -> tuple[Matrix, list[int]]:
+    """Return the cells as numbers, and the places of their columns in the file."""
+    used = used_columns(path, layout.names, layout.width, rules)
+    try:
+        with opened(path) as file, io.TextIOWrapper(file, layout.encoding, newline="") as lines:
+            rows = islice(lines, layout.skipped, None)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # loadtxt warns of a table without rows
+                table = np.loadtxt(
+                    rows,
+                    delimiter=layout.separator,
+                    comments="#",
+                    quotechar='"',
+                    ndmin=2,
+                    usecols=None if len(used) == layout.width else used,
+                )
+    except ValueError:
+        return _cell_by_cell(path, layout, used)
+    if not len(table):
+        raise unusable(path, "hold at least one row", "none", "is it the right file?")
+    if table.shape[1] != len(used):
+        return _cell_by_cell(path, layout, used)
+    if not np.isfinite(table).all():
+        return _cell_by_cell(path, layout, used)
+    return table, used
+
+
+def _cell_by_cell(path: Path, layout: _Layout, used: list[int]) -> tuple[Matrix, list[int]]:
+    """Return the table, understanding every notation that is certain; raise DataError for the first other cell."""
+    records = []
+    with opened(path) as file, io.TextIOWrapper(file, layout.encoding, newline="") as lines:
+        for record in _records(islice(lines, layout.skipped, None), layout.separator):
+            if len(record.cells) != layout.width:
+                rule = f"have {layout.width} cells on every line, as its first line has"
+                got = f"{len(record.cells)} on line {record.line + layout.skipped}"
+                raise unusable(path, rule, got, "mend the line")
+            records.append(record)
+    if not records:
+        raise unusable(path, "hold at least one row", "none", "is it the right file?")
+    if used[-1] == layout.width - 1 and all(record.cells[-1] == "" for record in records):
+        used = used[:-1]  # every line ends with a separator
+    comma = _decimal_comma(path, layout, records, used)
+    table = np.empty((len(records), len(used)))
+    for row, record in enumerate(records):
+        for place, column in enumerate(used):
+            table[row, place] = _number(path, layout, record, column, comma=comma, first=records[0])
+    return table, used
+
+
+def _decimal_comma(path: Path, layout: _Layout, records: Sequence[_Record], used: Sequence[int]) -> bool:
+    """Return whether numbers are written with a decimal comma. Raises DataError where that cannot be told."""
+    if layout.separator == ",":
+        return False
+    cells = [(record, column, record.cells[column]) for record in records for column in used]
+    commas = [entry for entry in cells if _DECIMAL_COMMA.fullmatch(entry[2])]
+    if not commas:
+        return False
+    points = next((entry for entry in cells if "." in entry[2] and _is_number(entry[2])), None)
+    if points is None and not all(_PERHAPS_THOUSANDS.fullmatch(cell) for _, _, cell in commas):
+        return True
+    record, column, cell = commas[0]
+    got = f"'{cell}' {_place(layout, record, column)}"
+    if points is not None:
+        got += f" and '{points[2]}' {_place(layout, points[0], points[1])}"
+    raise unusable(path, "write its numbers in one way", got, "use a decimal point, and nothing between thousands")
+
+
+def _number(path: Path, layout: _Layout, record: _Record, column: int, *, comma: bool, first: _Record) -> float:
+    cell = record.cells[column]
+    text = cell.replace(",", ".") if comma and _DECIMAL_COMMA.fullmatch(cell) else cell
+    if _is_number(text):
+        return float(text)
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    place = _place(layout, record, column)
+    if text.lower() in _MISSING:
+        what = f"'{cell}'" if cell else "an empty cell"
+        raise unusable(
+            path, "have a number in every cell", f"{what} {place}", "fill it in, or drop the row or the column"
+        )
+    got, way_out = (
+        f"'{cell}' {place}",
+        "encode text as numbers first, or, if it is no label, leave the column out with features",
+    )
+    if record is first and not layout.names:
+        way_out += "; if the line holds names, set csv-header = yes"
+    raise unusable(path, "hold numbers", got, way_out)
+
+
+def _place(layout: _Layout, record: _Record, column: int) -> str:
+    name = f" ('{layout.names[column]}')" if layout.names else ""
+    return f"on line {record.line + layout.skipped}, column {column + 1}{name}"

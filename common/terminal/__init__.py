@@ -1,0 +1,1 @@
+"""Both commands on a terminal: ``command_line`` (options, exit codes), ``completion``, ``logs`` and ``whole_lines``."""

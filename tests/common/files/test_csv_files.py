@@ -1,0 +1,144 @@
+"""Tables as people have them: read where that is certain, else a sentence that names what was seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zofedht.common.errors import DataError
+from zofedht.common.files.csv_files import read_csv
+from zofedht.common.files.dataset_files import read_file
+from zofedht.common.files.reading import FileRules, RawRows
+
+_PLAIN = "temp,flow,label\n28.25,0.75,1\n9.5,1.25,0\n21,0.5,0\n"
+_FEATURES = np.array([[28.25, 0.75], [9.5, 1.25], [21.0, 0.5]])
+
+
+def _read(folder: Path, text: str | bytes, **rules: str) -> RawRows:
+    path = folder / "rows.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_csv(path, FileRules(**rules))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _PLAIN,
+        _PLAIN.replace(",", ";"),
+        _PLAIN.replace(",", "\t"),
+        _PLAIN.replace(",", "|"),
+        _PLAIN.replace(",", ";").replace(".", ","),
+        "sep=;\n" + _PLAIN.replace(",", ";"),
+        "# exported by logger 7, it's\n" + _PLAIN,
+        "# temp,flow,label\n" + _PLAIN.partition("\n")[2],
+        _PLAIN.replace("9.5", "# a pause\n9.5"),
+        _PLAIN.replace("temp", '"temp"').replace("28.25", '"28.25"'),
+        _PLAIN.replace("\n", "\r\n"),
+        _PLAIN.replace("\n", ",\n"),
+        _PLAIN.replace("\n", "\n\n"),
+        "\ufeff" + _PLAIN,
+        _PLAIN.encode("utf-16"),
+        ",temp,flow,label\n4,28.25,0.75,1\n2,9.5,1.25,0\n0,21,0.5,0\n",
+        "Unnamed: 0,temp,flow,label\n0,28.25,0.75,1\n1,9.5,1.25,0\n2,21,0.5,0\n",
+        "temp,flow,label\n28.25,0.75,True\n9.5,1.25,False\n21,0.5,False\n",
+    ],
+    ids=range(18),
+)
+def test_every_certain_notation_gives_the_same_rows(tmp_path: Path, text: str | bytes) -> None:
+    part = _read(tmp_path, text)
+    np.testing.assert_array_equal(part.features, _FEATURES)
+    np.testing.assert_array_equal(part.labels, [1, 0, 0])
+    assert (part.names, part.label) == (("temp", "flow"), "label")
+
+
+def test_a_quoted_name_may_go_over_two_lines(tmp_path: Path) -> None:
+    part = _read(tmp_path, _PLAIN.replace("temp", '"temp\nC"'))
+    np.testing.assert_array_equal(part.features, _FEATURES)
+    assert part.names == ("temp\nC", "flow")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (_PLAIN.replace("1.25", ""), ("an empty cell on line 3, column 2 ('flow')", "fill it in")),
+        (_PLAIN.replace("1.25", "NA"), ("'NA' on line 3, column 2 ('flow')",)),
+        (_PLAIN.replace("1.25", "?"), ("'?' on line 3, column 2 ('flow')",)),
+        (_PLAIN.replace("1.25", "wet"), ("'wet' on line 3, column 2 ('flow')", "features")),
+        ("a;b\n1,234;0\n2,345;1\n", ("in one way", "'1,234' on line 2, column 1 ('a')", "thousands")),
+        ("a;b\n1,23;0\n2.5;1\n", ("in one way", "'1,23' on line 2", "'2.5' on line 3")),
+        ("label,temp,label\n1,2,0\n0,3,1\n", ("one column that may be the label", "'label' (column 3)")),
+        ("target,temp,label\n1,2,0\n0,3,1\n", ("'target' (column 1) and 'label' (column 3)", "label-column")),
+        ("a,,label\n1,2,0\n0,3,1\n", ("a name over each column", "column 2")),
+        ("1,2,7\n5,5,0\n6,6,1\n7,7,0\n", ("csv-header", "7 as the label of its first line")),
+        ("# note\n" + _PLAIN.replace("1.25", "x"), ("'x' on line 4, column 2",)),
+        ('"temp\nC",b\n1,x\n', ("'x' on line 3, column 2",)),
+    ],
+)
+def test_what_is_not_certain_is_named(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+    with pytest.raises(DataError) as caught:
+        _read(tmp_path, text)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("header", ["0,1,2", ",0,1,2"])
+def test_a_header_that_counts_the_columns_is_a_header(tmp_path: Path, header: str) -> None:
+    extra = header.count(",") == 3
+    rows = [(28.25, 0.75, 1), (9.5, 1.25, 0), (21, 0.5, 0)]
+    lines = [",".join(map(str, ((place, *row) if extra else row))) for place, row in enumerate(rows)]
+    part = _read(tmp_path, "\n".join([header, *lines]))
+    np.testing.assert_array_equal(part.features, _FEATURES)
+    assert part.names == ("0", "1")
+
+
+def test_the_header_is_what_the_config_says(tmp_path: Path) -> None:
+    text = "400,402,404\n1,2,0\n3,4,1\n5,6,0\n"
+    assert _read(tmp_path, text, csv_header="yes").names == ("400", "402")
+    assert len(_read(tmp_path, text, csv_header="no").labels) == 4
+
+
+def test_the_label_column_is_what_the_config_says(tmp_path: Path) -> None:
+    text = "target,temp,label\n1,2.5,0\n0,3.5,1\n"
+    part = _read(tmp_path, text, label_column="target")
+    np.testing.assert_array_equal(part.labels, [1, 0])
+    assert part.names == ("temp", "label")
+    np.testing.assert_array_equal(_read(tmp_path, "1,2.5\n0,3.5\n", label_column="1").labels, [1, 0])
+    with pytest.raises(DataError, match="one column 'answer'"):
+        _read(tmp_path, text, label_column="answer")
+
+
+def test_named_features_leave_text_columns_alone(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("site,temp,flow,label\nA7,28.25,0.75,1\nB1,9.5,1.25,0\nC3,21,0.5,0\n")
+    part = read_file(path, rules=FileRules(features="Flow,temp"))
+    np.testing.assert_array_equal(part.features, _FEATURES[:, ::-1])
+    with pytest.raises(DataError, match="one column 'wind'"):
+        read_file(path, rules=FileRules(features="temp,wind"))
+
+
+def test_a_column_that_counts_the_rows_is_told(tmp_path: Path) -> None:
+    assert "counts the rows" in _read(tmp_path, "id,temp,label\n1,5,0\n2,5,1\n3,6,0\n").notes[0]
+    assert not _read(tmp_path, _PLAIN).notes
+
+
+@pytest.mark.parametrize(("text", "first"), [("1 0:5 2:7\n0 1:3\n", 0), ("1 2:7\n0 1:3\n", 1)])
+def test_svmlight_tells_what_it_saw(tmp_path: Path, text: str, first: int) -> None:
+    path = tmp_path / "rows.svm"
+    path.write_text(text)
+    part = read_file(path)
+    assert part.indices == (min(first, 1), 2)
+    assert part.notes == (f"indices count from {first}",)
+    from_zero = read_file(path, rules=FileRules(svmlight_indices="from-0"))
+    np.testing.assert_array_equal(from_zero.features.toarray()[:, 1:], [[0, 7], [3, 0]])
+    if first == 0:
+        with pytest.raises(DataError, match="count its indices from 1"):
+            read_file(path, rules=FileRules(svmlight_indices="from-1"))
+
+
+def test_a_label_of_text_cannot_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a,label\n1,good\n2,bad\n")
+    with pytest.raises(DataError, match="encode text as numbers first, or, if it is no label, leave the column out"):
+        read_csv(path)
