@@ -70,6 +70,7 @@ ARROWS = {
         "replay": "directions objective random typing wire",
         "shards": "choices config data errors files models objective typing wire source_digest",
         "tasks": "errors objective typing wire",
+        "tensors": "errors objective random typing",
         "tls": "errors",
         "plain_text": "",
         "terminal": "config errors machine plain_text",

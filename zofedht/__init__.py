@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from zofedht.common.objective.function import FunctionObjective
     from zofedht.common.space.kinds import Choice, Integer, Real
     from zofedht.common.tasks import Reply, Task
+    from zofedht.common.tensors.arrays import TensorObjective
+    from zofedht.common.tensors.blocks import Block
+    from zofedht.common.tensors.objective import InPlaceObjective
     from zofedht.server.estimators.classifier import ZOFedClassifier
     from zofedht.server.estimators.regressor import ZOFedRegressor
     from zofedht.server.fleet.fleet import Fleet
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from zofedht.server.records.finished_run import FinishedRun, load_run
 
 __all__ = [
+    "Block",
     "BudgetError",
     "CheckReport",
     "CheckpointError",
@@ -56,6 +60,7 @@ __all__ = [
     "Fleet",
     "FleetError",
     "FunctionObjective",
+    "InPlaceObjective",
     "Integer",
     "JoinError",
     "MessageError",
@@ -70,6 +75,7 @@ __all__ = [
     "RunResult",
     "Shard",
     "Task",
+    "TensorObjective",
     "ZOFedClassifier",
     "ZOFedRegressor",
     "ZofedhtError",
@@ -82,12 +88,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Block": "common.tensors.blocks",
     "CheckReport": "common.checks.report",
     "Choice": "common.space.kinds",
     "Finding": "common.checks.finding",
     "FinishedRun": "server.records.finished_run",
     "Fleet": "server.fleet.fleet",
     "FunctionObjective": "common.objective.function",
+    "InPlaceObjective": "common.tensors.objective",
     "Integer": "common.space.kinds",
     "Objective": "common.objective.base",
     "Optimizer": "server.optimizer",
@@ -97,6 +105,7 @@ _HOMES = {
     "RunResult": "server.minimise",
     "Shard": "common.objective.base",
     "Task": "common.tasks",
+    "TensorObjective": "common.tensors.arrays",
     "ZOFedClassifier": "server.estimators.classifier",
     "ZOFedRegressor": "server.estimators.regressor",
     "check": "common.checks.report",

@@ -33,6 +33,7 @@ Purpose = Literal[
     "pool",  # candidate directions
     "shift",  # along which a change of slopes is looked for
     "blocks",  # what directions of low rank have in common
+    "tensors",  # a piece of a direction whose parameters are tensors
 ]
 _CODES = {purpose: code for code, purpose in enumerate(get_args(Purpose), start=1)}
 """The number that a purpose is in a name."""
@@ -67,12 +68,17 @@ class Address:
         """Return the generator named (seed, purpose, round, slot)."""
         return stream(self.seed, purpose, self.round, self.slot)
 
+    def piece_stream(self, direction: int, block: int, piece: int) -> np.random.Generator:
+        """Return the generator of a piece of a block in one of the slot's directions."""
+        sequence = _sequence(self.seed, "tensors", self.round, self.slot, direction, block, piece)
+        return np.random.Generator(np.random.PCG64DXSM(sequence))
 
-def _sequence(seed: int, purpose: Purpose, round_: int, slot: int) -> np.random.SeedSequence:
+
+def _sequence(seed: int, purpose: Purpose, *place: int) -> np.random.SeedSequence:
     # All fields go into the spawn key, because an entropy list is padded with zeros and (1, 2) would then
     # name the same stream as (1, 2, 0).
-    path = (_CODES[purpose], round_, slot)
-    if not 0 <= min(seed, round_, slot) <= max(seed, round_, slot) < 2**32:
+    path = (_CODES[purpose], *place)
+    if not 0 <= min(seed, *place) <= max(seed, *place) < 2**32:
         return np.random.SeedSequence(entropy=seed, spawn_key=path)
     # The same, in the words of 32 bits that NumPy would make of it: half the time of a stream went into that.
     return np.random.SeedSequence(np.array([seed, 0, 0, 0, *path], dtype=np.uint32))

@@ -1,0 +1,112 @@
+"""Directions of parameters that are tensors: drawn piece by piece, so that neither x nor v exists as a whole.
+
+v is a function of (seed, round, slot, number of the direction, block, piece): the same numbers on every machine, in any
+order, and as often as they are needed. A piece has at most PIECE numbers. Numbers of v are float32: signs from raw bits
+(rademacher), or normal numbers (gaussian).
+
+An array of type T gets T(a) T(v): the product is rounded to T, and then the sum. For signs the product is exact.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zofedht.common.errors import ObjectiveError
+from zofedht.common.random.streams import Address
+
+__all__ = ["PIECE", "PROBES", "Direction", "add_all"]
+
+PIECE = 2**18
+"""Numbers of a piece: 1 MB, which stays in a core's cache. A constant, since a piece has a stream of its own."""
+
+PROBES = ("gaussian", "rademacher")
+"""Laws of a direction whose numbers are independent, so that a piece needs to know nothing of the others."""
+
+Numbers = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction v over all blocks, of which no number is held.
+
+    Attributes
+    ----------
+    address : Address
+        Seed, round and slot of the directions.
+    number : int
+        Which direction of the slot, from 0: step k has those from k q on.
+    probe : str
+        gaussian or rademacher.
+    """
+
+    address: Address
+    number: int
+    probe: str
+
+    def pieces(self, block: int, size: int) -> Iterator[tuple[slice, Numbers]]:
+        """Yield the stretches of a block, the ``block``-th of so many numbers, and v there as float32."""
+        for piece, start in enumerate(range(0, size, PIECE)):
+            part = slice(start, min(start + PIECE, size))
+            if self.probe == "rademacher":
+                yield part, _signs(self._bits(block, piece, part), part, np.float32(1.0))
+            else:
+                yield part, self._normals(block, piece, part)
+
+    def add_to(self, array: Numbers, block: int, coefficient: float) -> None:
+        """Add coefficient * v to the ``block``-th tensor, a contiguous array of floats, in place."""
+        add_all(array, block, [self], [coefficient])
+
+    def _bits(self, block: int, piece: int, part: slice) -> NDArray[np.uint8]:
+        generator = self.address.piece_stream(self.number, block, piece)
+        words = generator.bit_generator.random_raw(-(-(part.stop - part.start) // 64))
+        return np.asarray(words, dtype="<u8").view(np.uint8)
+
+    def _normals(self, block: int, piece: int, part: slice) -> Numbers:
+        generator = self.address.piece_stream(self.number, block, piece)
+        drawn: Numbers = generator.standard_normal(part.stop - part.start, dtype=np.float32)
+        return drawn
+
+
+def add_all(array: Numbers, block: int, directions: Sequence[Direction], coefficients: Sequence[float]) -> None:
+    """Add the sum of coefficient * v to the ``block``-th tensor, direction by direction, in place.
+
+    A piece takes all directions before the next piece, so that it stays in the cache; the numbers are those of one
+    direction after the other. Raises ObjectiveError for an array that is not contiguous or not of floats.
+    """
+    if not (isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable):
+        raise ObjectiveError(
+            f"block {block} must be a contiguous NumPy array that can be written, to be changed in place"
+        )
+    if array.dtype.kind != "f":
+        raise ObjectiveError(f"block {block} must be an array of floats, got {array.dtype}")
+    flat, kind = array.reshape(-1), array.dtype.type
+    with np.errstate(over="ignore", invalid="ignore"):  # who evaluates sees what is not finite
+        for piece, start in enumerate(range(0, flat.size, PIECE)):
+            part = slice(start, min(start + PIECE, flat.size))
+            stretch = flat[part]
+            for direction, coefficient in zip(directions, coefficients, strict=True):
+                length = kind(coefficient)
+                if direction.probe == "rademacher":
+                    stretch += _signs(direction._bits(block, piece, part), part, length)
+                else:
+                    normals = direction._normals(block, piece, part).astype(kind, copy=False)
+                    normals *= length
+                    stretch += normals
+
+
+def _signs(raw: NDArray[np.uint8], part: slice, length: Any) -> Numbers:
+    """Return ``length`` with the signs that the bits say, from the lowest bit of each byte on."""
+    return np.take(_table() * length, raw, axis=0).reshape(-1)[: part.stop - part.start]
+
+
+@functools.cache
+def _table() -> Numbers:
+    """Return the signs that each byte stands for, (256, 8) float16: exact, whatever type multiplies them."""
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+    return (2.0 * bits - 1.0).astype(np.float16)
