@@ -69,7 +69,8 @@ def test_a_block_in_a_block_shows_once(capsys: Captured):
 
 
 def test_a_program_that_imports_the_package_sees_nothing():
-    script = "from zofedht.common.terminal import logs; import logging; logging.getLogger('zofedht.x').warning('a doubt')"
+    warns = "logging.getLogger('zofedht.x').warning('a doubt')"
+    script = f"from zofedht.common.terminal import logs; import logging; {warns}"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout + done.stderr == ""
 
