@@ -7,8 +7,8 @@ import difflib
 import json
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,10 @@ from zofedht.common.config.keys import Keys, Scalar, dashed, kind_of
 from zofedht.common.rules import words_of
 from zofedht.common.space.kinds import Choice, Integer, Real
 
-__all__ = ["Problem", "checked", "plain"]
+if TYPE_CHECKING:
+    from zofedht.common.config.run_config import RunConfig
+
+__all__ = ["Problem", "checked", "other_values", "plain"]
 
 _TABLES = ("parameters",)
 """Keys whose text may be given as a table."""
@@ -89,3 +92,11 @@ def _typed(value: Any, kind: type) -> Scalar | None:
     if kind is int:
         return int(value) if isinstance(value, int) or value.is_integer() else None
     return float(value) if abs(value) <= sys.float_info.max else None
+
+
+def other_values(config: RunConfig, when: str, wanted: Mapping[str, tuple[Scalar, str]]) -> Iterator[Problem]:
+    """Yield a problem for each key whose value is not the wanted one; ``wanted`` has a value and the reason by key."""
+    given = config.settled()
+    for key, (value, why) in wanted.items():
+        if given[key] != value:
+            yield Problem(key, f"{key} must be {value} {when}, got {given[key]!r}: {why}")

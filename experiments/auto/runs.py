@@ -11,7 +11,8 @@ import numpy as np
 
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.choices import AUTO
-from zofedht.common.config.run_config import START_WEIGHT, RunConfig
+from zofedht.common.config.derived_keys import START_WEIGHT
+from zofedht.common.config.run_config import RunConfig
 from zofedht.experiments.auto.tables import AutoResult, page
 from zofedht.experiments.study.cell_run import read_result
 from zofedht.experiments.study.cells import Cell, Grid, Panel, cell_config, label

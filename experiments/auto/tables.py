@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from zofedht.common.choices import AUTO
-from zofedht.common.config.run_config import START_WEIGHT
+from zofedht.common.config.derived_keys import START_WEIGHT
 from zofedht.experiments.report.markdown import table
 from zofedht.experiments.study.cells import Panel
 

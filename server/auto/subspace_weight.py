@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zofedht.common.config.run_config import START_WEIGHT
+from zofedht.common.config.derived_keys import START_WEIGHT
 from zofedht.common.typing import Matrix, Vector
 from zofedht.server.auto.interventions import Intervention
 

@@ -15,7 +15,8 @@ import pytest
 
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.config.contradictions import KEYS_OF_STEPS
-from zofedht.common.config.run_config import FREE_KEYS, START_WEIGHT, RunConfig, dashed
+from zofedht.common.config.derived_keys import START_WEIGHT
+from zofedht.common.config.run_config import FREE_KEYS, RunConfig, dashed
 from zofedht.common.errors import ConfigError
 
 _DEFAULTS = RunConfig().to_mapping()

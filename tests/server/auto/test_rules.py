@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.helpers import broadcast, reply, small
-from zofedht.common.config.run_config import START_WEIGHT, RunConfig
+from zofedht.common.config.derived_keys import START_WEIGHT
+from zofedht.common.config.run_config import RunConfig
 from zofedht.common.typing import Matrix
 from zofedht.server import auto
 from zofedht.server.auto import AutoState, Now, Replies

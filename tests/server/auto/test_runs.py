@@ -15,7 +15,8 @@ import pytest
 
 from tests.helpers import small
 from tests.server.inprocess.test_resume import KilledError, kill_after, without_last_words
-from zofedht.common.config.run_config import START_WEIGHT, RunConfig
+from zofedht.common.config.derived_keys import START_WEIGHT
+from zofedht.common.config.run_config import RunConfig
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.function import FunctionObjective

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zofedht.common.config.run_config import START_WEIGHT
+from zofedht.common.config.derived_keys import START_WEIGHT
 from zofedht.server.auto.subspace_weight import Pull, WeightState, hear, observe, refreshed, weight_of_stretch
 
 DIMENSION, RANK, SLOTS = 300, 5, 10
