@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zofedht.common.config.keys import Keys, Scalar, dashed, kind_of
+from zofedht.common.keys.keys import Keys, Scalar, dashed, kind_of
 from zofedht.common.rules import words_of
 from zofedht.common.space.kinds import Choice, Integer, Real
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from zofedht.common.algorithms import ALGORITHMS, Algorithm
 from zofedht.common.choices import AUTO, CLIENTS_HOLD_DATA, UNSAID
-from zofedht.common.config.keys import Keys
 from zofedht.common.config.step_spec import StepSpec
+from zofedht.common.keys.keys import Keys
 
 __all__ = ["START_WEIGHT", "DerivedKeys"]
 

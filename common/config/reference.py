@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, cast
 
-from zofedht.common.config.keys import Keys, Scalar, dashed, kind_of
+from zofedht.common.keys.keys import Keys, Scalar, dashed, kind_of
 from zofedht.common.rules import choices_of, limits_of, words_of
 
 __all__ = ["KeyRow", "json_schema", "key_rows", "key_table"]

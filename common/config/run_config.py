@@ -18,8 +18,8 @@ from zofedht.common.choices import AUTO, UNSAID, parse_shapes
 from zofedht.common.config.checking import checked
 from zofedht.common.config.contradictions import KEYS_OF_STEPS, contradictions
 from zofedht.common.config.derived_keys import DerivedKeys
-from zofedht.common.config.keys import Keys, Scalar, dashed
 from zofedht.common.errors import ConfigError
+from zofedht.common.keys.keys import Keys, Scalar, dashed
 from zofedht.common.space.space import Space
 
 __all__ = ["FREE_KEYS", "RunConfig", "Scalar", "dashed"]

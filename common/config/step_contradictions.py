@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from zofedht.common.config.checking import Problem, other_values
-from zofedht.common.config.keys import Scalar
+from zofedht.common.keys.keys import Scalar
 
 if TYPE_CHECKING:
     from zofedht.common.config.run_config import RunConfig

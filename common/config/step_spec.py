@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zofedht.common.choices import LAWS
-from zofedht.common.config.keys import Keys
+from zofedht.common.keys.keys import Keys
 from zofedht.common.rules import at_least, between, one_of, without_default
 
 __all__ = ["StepSpec"]

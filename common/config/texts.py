@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zofedht.common.config.keys import Scalar, kind_of
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
+from zofedht.common.keys.keys import Scalar, kind_of
 
 __all__ = ["dump_toml", "load_toml", "parse_assignments", "toml_value"]
 

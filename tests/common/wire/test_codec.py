@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.common.samples import orthonormal
 from tests.helpers import changed, spec
 from zofedht.common.choices import ON_ERROR, PROBE_LAWS
-from zofedht.common.config.keys import Keys
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import MessageError, ObjectiveError
+from zofedht.common.keys.keys import Keys
 from zofedht.common.random.streams import Address
 from zofedht.common.rules import MOST_DRAWN, at_least, one_of
 from zofedht.common.wire.codec import check_metrics, decode, decode_metrics, encode, encode_no_metrics, packed

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from zofedht.common.choices import DIRECTIONS, DOWNLINKS, PRIVACIES, UNSAID, UPLINKS, WIRE_DTYPES
-from zofedht.common.config.declaration import key
+from zofedht.common.keys.declaration import key
 from zofedht.common.rules import at_least, between, one_of, positive
 
 __all__ = ["MessageKeys"]

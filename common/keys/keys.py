@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from zofedht.common.config.message_keys import MessageKeys
-from zofedht.common.config.problem_keys import ProblemKeys
-from zofedht.common.config.round_keys import RoundKeys
-from zofedht.common.config.run_keys import RunKeys
-from zofedht.common.config.step_keys import StepKeys
+from zofedht.common.keys.message_keys import MessageKeys
+from zofedht.common.keys.problem_keys import ProblemKeys
+from zofedht.common.keys.round_keys import RoundKeys
+from zofedht.common.keys.run_keys import RunKeys
+from zofedht.common.keys.step_keys import StepKeys
 from zofedht.common.rules import words_of
 
 __all__ = ["Keys", "Scalar", "dashed", "kind_of"]

@@ -16,7 +16,7 @@ from zofedht.common.choices import (
     STEP_SCHEDULES,
     UNSAID,
 )
-from zofedht.common.config.declaration import key
+from zofedht.common.keys.declaration import key
 from zofedht.common.rules import at_least, auto_or, between, default_or, one_of, positive, shapes
 
 __all__ = ["StepKeys"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zofedht.common.choices import ON_ERROR, RETURNED, UNSAID
-from zofedht.common.config.declaration import key
+from zofedht.common.keys.declaration import key
 from zofedht.common.rules import at_least, default_or, one_of, positive
 
 __all__ = ["RunKeys"]

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from zofedht.common.choices import CSV_HEADERS, MODELS, PARTITIONS, SVMLIGHT_INDICES
-from zofedht.common.config.declaration import key
+from zofedht.common.keys.declaration import key
 from zofedht.common.rules import at_least, columns, labels, one_of, positive, preprocessing, space_rows
 
 __all__ = ["ProblemKeys"]
