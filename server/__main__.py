@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from zofedht.server.commands import ACTIONS  # loads what --help and a mistyped option do not need
+    from zofedht.server.commands.table import ACTIONS  # loads what --help and a mistyped option do not need
 
     return ACTIONS[args.command](args)
 

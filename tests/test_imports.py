@@ -255,7 +255,8 @@ def test_only_certificates_and_masks_import_cryptography():
 
 def test_what_needs_no_flower_does_not_load_it():
     modules_of_in_process = ", ".join(
-        f"zofedht.{name}" for name in ("server.inprocess", "server.commands", "client.steps.worker", "client.__main__")
+        f"zofedht.{name}"
+        for name in ("server.inprocess", "server.commands.table", "client.steps.worker", "client.__main__")
     )
     heavy = {"flwr", "grpc", "cryptography", "ray", "matplotlib"}
     script = f"import sys, {modules_of_in_process}; print({heavy} & set(sys.modules))"
@@ -285,6 +286,6 @@ def test_help_loads_no_machinery(argv: list[str]):
 def test_a_run_without_data_loads_no_library_for_data():
     """A number that is too large is told within a second, which loading scikit-learn would take."""
     heavy = {"scipy", "sklearn", "flwr", "grpc", "rich", "pandas"}
-    script = f"import sys, zofedht.server.commands; print({heavy} & set(sys.modules))"
+    script = f"import sys, zofedht.server.commands.table; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

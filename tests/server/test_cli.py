@@ -277,7 +277,7 @@ def test_an_interrupt_keeps_what_was_finished(tmp_path: Path, capsys: Captured, 
 
 
 def test_our_own_mistakes_show_their_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("zofedht.server.commands.run_in_process", lambda *anything, **more: 1 / 0)
+    monkeypatch.setattr("zofedht.server.commands.running.run_in_process", lambda *anything, **more: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(tmp_path / "run")
 

@@ -105,6 +105,8 @@ def test_nothing_but_results_is_printed(folder: str):
     assert found <= {
         "common/terminal/command_line.py",
         "client/__main__.py",
-        "server/commands.py",
+        "server/commands/running.py",
+        "server/commands/comparing.py",
+        "server/commands/showing.py",
         "server/flower/app.py",
     }

@@ -42,7 +42,7 @@ _IMPORTS = [
     "zofedht.client.__main__",
     "zofedht.client.join.command",
     "zofedht.server.__main__",
-    "zofedht.server.commands",
+    "zofedht.server.commands.table",
     "zofedht.server.grpc.serve",
     "sklearn.datasets",
     "tests.server.grpc.evil",

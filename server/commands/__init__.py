@@ -1,0 +1,1 @@
+"""What each ``zofedht-server`` command does with its arguments. Others use ``table`` (ACTIONS)."""

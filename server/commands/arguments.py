@@ -1,0 +1,102 @@
+"""What several commands make of their arguments: a config, a folder, a page, an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.texts import load_toml, parse_assignments
+from zofedht.common.errors import ObjectiveError, RoundError
+from zofedht.common.shards import with_standard_columns
+from zofedht.common.terminal.command_line import NOT_BETTER
+from zofedht.server.records.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from zofedht.server.page.access import PageOptions
+
+__all__ = [
+    "exit_code",
+    "keys_of",
+    "named_after",
+    "naming_the_way_on",
+    "out_of",
+    "page_of",
+    "page_options",
+    "read_config",
+]
+
+_log = logging.getLogger(__name__)
+
+
+def keys_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Merge --config and --set."""
+    return (load_toml(args.config) if args.config else {}) | parse_assignments(args.set)
+
+
+def read_config(args: argparse.Namespace) -> RunConfig:
+    """Return the checked config with absolute paths: nodes may run in other folders."""
+    config = RunConfig.from_mapping(keys_of(args))
+    changes = {}
+    if config.data_dir:
+        changes["data_dir"] = str(Path(config.data_dir).expanduser().resolve())
+    if Path(config.dataset).expanduser().is_file():
+        changes["dataset"] = str(Path(config.dataset).expanduser().resolve())
+    return with_standard_columns(config.replace(**changes))
+
+
+@contextmanager
+def naming_the_way_on(folder: RunFolder, command: str) -> Iterator[None]:
+    """Add to the sentence of a run that has failed where it is kept, and how it goes on."""
+    try:
+        yield
+    except (RoundError, ObjectiveError) as error:
+        if folder.exists():
+            error.args = (f"{error}; go on with `{command}`",)
+        raise
+
+
+def out_of(args: argparse.Namespace, name: str) -> Path:
+    """Return the folder of --out, else a new one below ``runs``, named after what runs and the time."""
+    if args.out is not None:
+        return Path(args.out).expanduser()
+    named = f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}-{time.strftime('%Y%m%d-%H%M%S')}"
+    out, count = Path("runs") / named, 1
+    while out.exists():
+        count += 1
+        out = Path("runs") / f"{named}-{count}"
+    _log.info("results go to %s", out)
+    return out
+
+
+def named_after(config: RunConfig) -> str:
+    """Return what a folder is called: the objective, or the data and the model."""
+    return config.objective or f"{Path(config.dataset).stem}-{config.model}"
+
+
+def exit_code(summary: Mapping[str, Any]) -> int:
+    """Return 0, or NOT_BETTER where the run knows that it is not better than its start."""
+    return NOT_BETTER if summary["success"] is False else 0
+
+
+def page_of(args: argparse.Namespace, folder: Path) -> AbstractContextManager[int]:
+    """Return what shows the page of --page while its block runs."""
+    if not args.page:
+        return nullcontext(0)
+    from zofedht.server.page.serving import show_page
+
+    return show_page(folder, page_options(args), _log.info)
+
+
+def page_options(args: argparse.Namespace) -> PageOptions:
+    """Return the address, the token and the certificates of the page."""
+    from zofedht.server.page.access import PageOptions
+
+    token, tls = (None if path is None else path.expanduser() for path in (args.page_token, args.tls_dir))
+    return PageOptions(args.page, token, tls)
