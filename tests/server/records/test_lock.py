@@ -138,6 +138,7 @@ def test_a_comparison_releases_all_its_folders(tmp_path: Path):
     assert is_free(tmp_path / "zofedht")
 
 
+@pytest.mark.filterwarnings("default:.*half-written files:UserWarning")
 def test_a_killed_run_can_be_resumed_at_once(out: Path, capsys: pytest.CaptureFixture[str]):
     words = ["run", "--out", str(out), "--set", *SETTINGS, "rounds=1000000", "model=quadratic", "evaluate-every=0"]
     with subprocess.Popen(
@@ -152,7 +153,9 @@ def test_a_killed_run_can_be_resumed_at_once(out: Path, capsys: pytest.CaptureFi
         finally:
             process.send_signal(signal.SIGKILL)
     assert (out / "run.lock").exists()  # and holds nothing
+    (out / ".summary.json.7.part").touch()  # a kill can leave one
     assert main(["resume", str(out), "--set", "rounds=3"]) == 0
+    assert "half-written files; they are deleted" in capsys.readouterr().err
     assert is_free(out)
 
 
