@@ -154,7 +154,7 @@ def test_a_killed_run_can_be_resumed_at_once(out: Path, capsys: pytest.CaptureFi
             process.send_signal(signal.SIGKILL)
     assert (out / "run.lock").exists()  # and holds nothing
     (out / ".summary.json.7.part").touch()  # a kill can leave one
-    assert main(["resume", str(out), "--set", "rounds=3"]) == 0
+    assert main(["resume", str(out), "--set", "rounds=3"]) in (0, 3)  # 3: the run ended, and no x was better
     assert "half-written files; they are deleted" in capsys.readouterr().err
     assert is_free(out)
 
