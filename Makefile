@@ -33,7 +33,7 @@ check: .venv/.installed  ## format, lint and types
 .PHONY: build/types
 build/types:
 	@rm -rf $@ && mkdir -p $@/zofedht
-	@ln -s ../../../zofedht/__init__.py ../../../zofedht/py.typed ../../../zofedht/flower.py ../../../zofedht/callbacks.py ../../../common ../../../client ../../../server ../../../experiments $@/zofedht
+	@ln -s ../../../zofedht/__init__.py ../../../zofedht/py.typed ../../../zofedht/flower.py ../../../zofedht/callbacks.py ../../../zofedht/onnx.py ../../../zofedht/torch.py ../../../common ../../../client ../../../server ../../../experiments $@/zofedht
 
 docs: .venv/.installed  ## the documentation as a site, in build/site; it fails for a broken link
 	@$(BIN)/python -c 'import mkdocs_jupyter' 2>/dev/null || $(BIN)/pip install --quiet --editable '.[docs]'

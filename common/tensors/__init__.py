@@ -1,5 +1,6 @@
 """Models too large for vectors: parameters that stay where they are, and directions that are drawn block by block.
 
 Others use ``blocks`` (Block: name, shape and type of a tensor), ``objective`` (InPlaceObjective, what a client brings),
-``arrays`` (TensorObjective, for who holds NumPy arrays) and ``directions`` (Direction: v, of which nothing is held).
+``arrays`` (TensorObjective, for who holds NumPy arrays), ``directions`` (Direction: v, of which nothing is held),
+``torch_module`` and ``onnx_session`` (nets of these engines as objectives), and ``trainable`` (which tensors).
 """

@@ -1,0 +1,80 @@
+"""Sentences of film reviews at several sites, and what a site trains: the factories of the run config.
+
+A site evaluates an ONNX model by onnxruntime. It needs no torch, and no memory for gradients.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from minilm import WordPieces, model_folder, padded, pretrained, write_graph
+
+from zofedht.common.objective.base import Shard
+from zofedht.onnx import LowRank, session
+
+HERE = Path(__file__).resolve().parent
+DATA = Path(os.environ.get("SST2", HERE.parents[2] / "shared" / "data" / "sst2"))
+"""The folder with train.tsv and dev.tsv: a sentence, a tab, and 1 for a positive one, else 0."""
+
+BIASES = r"bias$|^head"
+
+
+def read(part: str, data: Path = DATA) -> tuple[list[list[int]], Any]:
+    """Return the word pieces of the sentences of ``part``, and their labels, 1 or -1."""
+    file = data / f"{part}.tsv"
+    if not file.is_file():
+        raise SystemExit(f"{file} is missing; see the README for where SST-2 comes from, and set SST2=FOLDER")
+    lines = [line.rsplit("\t", 1) for line in file.read_text(encoding="utf-8").splitlines()]
+    pieces = WordPieces.read(model_folder())
+    return [pieces(sentence) for sentence, _ in lines], np.array([2.0 * int(label) - 1.0 for _, label in lines])
+
+
+def loss(net: Any, rows: tuple[list[list[int]], Any]) -> dict[str, Any]:
+    """Return the logistic loss of each sentence, and whether its class is found."""
+    sentences, labels = rows
+    margins = labels * in_groups(lambda tokens: net(tokens=tokens)["logit"], sentences)
+    return {"loss": np.logaddexp(0.0, -margins), "accuracy": margins > 0.0}
+
+
+def in_groups(forward: Any, sentences: Sequence[Sequence[int]], size: int = 8) -> Any:
+    """Return ``forward`` of the sentences, some of like length at a time: padding is work, too."""
+    order = np.argsort([len(one) for one in sentences], kind="stable")
+    groups = [order[start : start + size] for start in range(0, len(order), size)]
+    found = np.concatenate([forward(padded([sentences[index] for index in group])) for group in groups])
+    return found[np.argsort(order)].astype(np.float64)
+
+
+def make(shard: Shard) -> Any:
+    """Train all 22,565,761 parameters."""
+    return _site(shard, "all")
+
+
+def biases(shard: Shard) -> Any:
+    """Train the biases and the head."""
+    return _site(shard, BIASES)
+
+
+def low_rank(shard: Shard) -> Any:
+    """Train the head, and thin matrices beside those of the attention."""
+    return _site(shard, LowRank(4, matrices="query|value", whole="^head"))
+
+
+def _site(shard: Shard, trainable: Any) -> Any:
+    mine = slice(shard.index, None, shard.count)
+    (train, labels), (dev, truth) = (read(part) for part in ("train", "dev"))
+    return _net(trainable).on((train[mine], labels[mine]), (dev[mine], truth[mine]))
+
+
+@functools.cache
+def _net(trainable: Any) -> Any:
+    """Return the model with no site's rows yet; the sites of one process share it."""
+    path = HERE / "minilm.onnx"
+    if not path.is_file():
+        write_graph(path.with_suffix(".part"), pretrained(model_folder()))
+        path.with_suffix(".part").replace(path)
+    return session(path, loss, ([[101, 102]], np.ones(1)), trainable=trainable, threads=1)
