@@ -27,6 +27,7 @@ __all__ = [
     "MODELS",
     "ON_ERROR",
     "PARTITIONS",
+    "PLACE_PROBES",
     "PREPROCESS",
     "PRIVACIES",
     "PROBE_LAWS",
@@ -73,6 +74,9 @@ LAWS = (
 SLOPE_SCALES = ("none", "spread")
 CORRECTIONS = ("none", "control", "anchor")
 PROBE_LAWS = ("gaussian", "rademacher", "sphere", "frame")
+PLACE_PROBES = ("gaussian", "rademacher")
+"""Laws whose numbers are independent: of parameters in place, v is drawn block by block."""
+
 STEP_SCHEDULES = ("linear", "inverse-sqrt", "constant")
 INITS = (AUTO, "zeros", "ones", "random")
 SAMPLINGS = ("with-replacement", "without-replacement")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,8 @@ from zofedht.common.objective.base import Objective, Shard
 from zofedht.common.objective.loading import code_of, load_objective
 from zofedht.common.objective.scaling import in_search_units
 from zofedht.common.source_digest import digest_of
+from zofedht.common.tensors.loading import load_in_place
+from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.messages import Member
 
@@ -34,6 +37,7 @@ __all__ = [
     "check_count",
     "config_of_task",
     "held_out_objective",
+    "in_place_maker",
     "lone_objective",
     "members_of",
     "objective_of",
@@ -70,6 +74,22 @@ def objective_of(task: str, index: int) -> Objective:
         When the data or the factory cannot be used, or there is no such shard.
     """
     return _latest(task).objective(index)
+
+
+def in_place_maker(config: RunConfig) -> Callable[[int], InPlaceObjective]:
+    """Return the function from the number of a shard to its objective in place, each made once, at its start.
+
+    It raises DataError or ObjectiveError where the factory cannot be used, or there is no such shard.
+    """
+
+    @functools.cache
+    def make(index: int) -> InPlaceObjective:
+        _check_index(config, index)
+        if not config.objective:
+            raise DataError("in-place needs objective = module:factory, which makes each client's InPlaceObjective")
+        return load_in_place(config.objective, Shard(str(index), index, config.num_clients, seed=config.seed))
+
+    return make
 
 
 def lone_objective(config: RunConfig, index: int, *, fetch: bool = True) -> Objective:

@@ -22,7 +22,7 @@ from zofedht.server.evaluation.incumbent import EvaluatedX
 from zofedht.server.evaluation.start import Start
 from zofedht.server.evaluation.verdict import Verdict, judge
 from zofedht.server.privacy import new_secret
-from zofedht.server.records.checkpoint import check_dimension, check_units
+from zofedht.server.records.checkpoint import check_dimension, check_tensors, check_units
 from zofedht.server.records.files import undisturbed
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.report.write import write_report, write_settings
@@ -125,6 +125,7 @@ def conduct(
     state = state if state.secret else replace(state, secret=new_secret(config))
     check_dimension(state, dimension)
     check_units(state, start.units, start.space)
+    check_tensors(state, start.tensors)
     changes = _changes(config, fitted, dimension) if state.round == 0 else []
     with closing(Coordinator(fitted, state, evaluate=engine.evaluate, changes=changes)) as coordinator:
         engine.attach(coordinator)
@@ -185,6 +186,8 @@ def _ending(engine: Engine, coordinator: Coordinator) -> tuple[FullEvaluation, V
 
 def _check_room(config: RunConfig, dimension: int) -> None:
     """Raise ConfigError where the moves of a round and the trajectory do not fit into memory."""
+    if config.in_place:
+        return  # nothing here is as long as x
     moves = config.clients_per_round if config.uplink == "move" and not config.asks_points else 0
     kept = 2 * config.memory if config.row.follows_trajectory else 0  # with Q
     what = f"n = {dimension:,} parameters with clients-per-round = {config.clients_per_round:,}"

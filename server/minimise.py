@@ -27,11 +27,12 @@ from zofedht.common.objective.scaling import given_start
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.shards import rules_of, with_standard_columns
 from zofedht.common.space.kinds import Parameter, Settings
+from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.points import search_about
 from zofedht.server.core.round_record import RoundRecord
-from zofedht.server.core.state import ServerState, initial_state, initial_vector
+from zofedht.server.core.state import ServerState, first_state, initial_state
 from zofedht.server.evaluation.compare import Comparison
 from zofedht.server.evaluation.full_evaluation import evaluation_notes
 from zofedht.server.evaluation.verdict import Verdict
@@ -50,7 +51,7 @@ _WORTH_A_CHECK = 2_000  # evaluations: the check for noise takes 3, and some 100
 
 _NO_SLOPES = "integers and choices have no slopes; algorithm = cma-es searches them"
 
-Target = Objective | Callable[..., float]
+Target = Objective | InPlaceObjective | Callable[..., float]
 
 
 class RunResult(ShortResult):
@@ -72,6 +73,7 @@ class RunResult(ShortResult):
     metrics: dict[str, float]
     lost: dict[str, Any]
     comparison: Comparison | None
+    digest: str
 
     def plot(self, *, against: str = "evaluations", ax: Any = None) -> Axes:
         """Draw the losses, as ``zofedht.plot`` does."""
@@ -100,7 +102,7 @@ def run(
 
     Parameters
     ----------
-    objective : function, Objective, sequence of these, "module:factory" or None
+    objective : function, Objective, InPlaceObjective, sequence of these, "module:factory" or None
         A function f(x) or f(x, batch), or an Objective. A sequence has one target for each client. None takes the data
         set and the model of the options.
     x0 : (n,) or mapping, optional
@@ -144,6 +146,9 @@ def run(
         that were skipped, as in summary.json), ``comparison`` (x against the start, a ``Comparison``), ``success``,
         ``status`` (0 or 1) and ``message``.
 
+        InPlaceObjectives hold the parameters that the run returns. ``x`` is then the trail, the mean step lengths that
+        lead there, and ``digest`` the ``state_digest`` of all clients.
+
         ``success`` says that x is better than the start by more than the noise of the answers. Else ``message`` tells
         why. When the rounds fail, x is the best until then.
 
@@ -170,12 +175,13 @@ def run(
     sign = -1.0 if maximize else 1.0
     chosen = _config(config, options, objective, objectives)
     engine = _Engine(chosen, objectives)
-    dimension, own, units, space, _ = engine.start()
+    found = engine.start()
+    dimension, units, space = found.dimension, found.units, found.space
     fitted = chosen.fitted(dimension, space)
-    start = initial_vector(fitted, dimension, own)
+    state = first_state(fitted, found)
     if x0 is not None:
-        start = given_start(x0, dimension, units, space)
-    state = initial_state(fitted, start, units, space)
+        state = initial_state(fitted, given_start(x0, dimension, units, space), units, space)
+    start = state.x
     history: list[dict[str, Any]] = []
     stopped = False
     steps = chosen.step_spec(step_size=0.0).local_steps
@@ -199,11 +205,13 @@ def run(
         except (RoundError, ObjectiveError) as error:
             if not engine.begun:
                 raise
+            engine.lead_to(state.x)
             failed: dict[str, Any] = {"ended": "error", "sign": sign, "success": False, "local_steps": steps}
             return _result(state, history, None, str(error), **failed)
+    engine.lead_to(done.verdict.chosen.x)
     ended = _ended(fitted, done.state, stopped=stopped)
     message, success = _outcome(fitted, done, ended, sign)
-    if (chosen.objective or objectives is not None) and not fitted.asks_points:
+    if (chosen.objective or objectives is not None) and not (fitted.asks_points or fitted.in_place):
         message = _with_advice(message, engine.case_at(start, fitted.radius), done, sign)
     search = search_about(done.state, fitted)
     message = "; ".join(
@@ -338,10 +346,13 @@ def _objectives(
     parameters: Any,
     args: Any,
     maximize: bool,
-) -> list[Objective] | None:
+) -> list[Objective | InPlaceObjective] | None:
     """Return one Objective a client, or None where the config says what is trained."""
     several = isinstance(objective, Sequence) and not isinstance(objective, str | Objective)
     targets = list(objective) if several else [objective]
+    if any(isinstance(target, InPlaceObjective) for target in targets):
+        given = {"x0": x0, "samples": samples, "bounds": bounds, "scale": scale, "parameters": parameters}
+        return _in_place(targets, [*(name for name, value in given.items() if value is not None), *args], maximize)
     for target in targets:
         if not (target is None or callable(target) or isinstance(target, str | Objective)):
             rule = "objective must be a function, an Objective, 'module:factory' or a list of these"
@@ -364,16 +375,37 @@ def _objectives(
     return made
 
 
+def _in_place(targets: list[Any], given: list[Any], maximize: bool) -> list[Objective | InPlaceObjective]:
+    """Return objectives in place, which are all that says anything about them."""
+    odd = [type(target).__name__ for target in targets if not isinstance(target, InPlaceObjective)]
+    if odd:
+        raise ConfigError([f"all objectives must be InPlaceObjectives where one of them is, got {', '.join(odd)}"])
+    if given or maximize:
+        raise ConfigError(
+            [
+                "x0, samples, bounds, scale, parameters, args and maximize are for functions of x; an InPlaceObjective"
+                " holds its own start, and value() returns what is minimised"
+            ]
+        )
+    return targets
+
+
 def _config(
-    config: RunConfig | None, options: dict[str, Any], objective: Any, objectives: list[Objective] | None
+    config: RunConfig | None,
+    options: dict[str, Any],
+    objective: Any,
+    objectives: list[Objective | InPlaceObjective] | None,
 ) -> RunConfig:
     default, config = config is None, config or RunConfig()
     given = {dashed(name): plain(value) for name, value in options.items()}
     if isinstance(objective, str):
         given["objective"] = objective
     if objectives is not None:
+        in_place = isinstance(objectives[0], InPlaceObjective)
+        if in_place and not given.setdefault("in-place", True):
+            raise ConfigError(["in_place must not be False for InPlaceObjectives; leave it out"])
         given, steps = with_algorithm(config, given, objectives[0].dim)
-        if steps and given.get("step-size", config.step_size) == UNSAID:
+        if steps and not in_place and given.get("step-size", config.step_size) == UNSAID:
             given["step-size"] = AUTO  # as for an objective that the config names
         count = len(objectives)
         if given.get("num-clients", count) != count:
@@ -392,7 +424,8 @@ def _config(
         return with_standard_columns(chosen)
     if chosen.to_mapping()["evaluate-every"] == UNSAID:
         chosen = chosen.replace(evaluate_every=chosen.affordable_every)
-    if objectives is not None and chosen.to_mapping()["return-x"] == UNSAID and chosen.may_return_best:
+    unsaid = chosen.to_mapping()["return-x"] == UNSAID
+    if unsaid and chosen.may_return_best and not chosen.in_place:
         chosen = chosen.replace(return_x="best")
     return chosen
 
@@ -428,4 +461,5 @@ def _result(
         metrics=signed(metrics, sign),
         lost=count_lost(history, local_steps),
         comparison=None if verdict is None else verdict.comparison,
+        digest="" if state.tensors is None else state.tensors.present,
     )

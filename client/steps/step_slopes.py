@@ -13,7 +13,7 @@ from zofedht.common.objective.base import Objective
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["checked_probes", "require_finite"]
+__all__ = ["by_spread", "checked_probes", "require_finite"]
 
 
 def checked_probes(
@@ -34,10 +34,10 @@ def checked_probes(
         require_finite(float(slope), step)
     if plan.spec.slope_scale == "none":
         return directions, measured
-    return directions, measured._replace(slopes=_by_spread(measured.slopes))
+    return directions, measured._replace(slopes=by_spread(measured.slopes))
 
 
-def _by_spread(slopes: Vector) -> Vector:
+def by_spread(slopes: Vector) -> Vector:
     """Return slopes over their standard deviation (FZOO, Dang et al. 2025); equal slopes tell no scale and become 0."""
     largest = float(np.max(np.abs(slopes))) or 1.0  # squares of large slopes overflow
     spread = float(np.std(slopes / largest, ddof=1))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zofedht.common.choices import AUTO, CLIENTS_HOLD_DATA, parse_transforms
 from zofedht.common.config.checking import Problem
+from zofedht.common.config.place_contradictions import of_place
 from zofedht.common.config.privacy_contradictions import of_privacy, of_secure_aggregation
 from zofedht.common.config.step_contradictions import (
     of_aggregation,
@@ -48,6 +49,10 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
             "rounds must be at least 1 when there is no budget, got 0 (or set budget to a number of evaluations)",
         )
     yield from _of_columns(config)
+    if config.in_place:
+        yield from of_place(config)
+        if config.asks_points:
+            return
     if config.asks_points:
         yield from _of_points(config)
         return

@@ -180,7 +180,12 @@ class DerivedKeys(Keys):
     @property
     def server_has_rows(self) -> bool:
         """Whether the server itself can evaluate x: it has the data set and builds the model."""
-        return not self.objective and self.dataset != CLIENTS_HOLD_DATA
+        return not (self.objective or self.in_place) and self.dataset != CLIENTS_HOLD_DATA
+
+    @property
+    def returns_last(self) -> bool:
+        """Whether a run returns the last x unless it is told otherwise: in place, another x is a long way back."""
+        return self.server_has_rows or self.in_place
 
     def is_spent(self, evaluations: int) -> bool:
         """Whether so many evaluations use up the budget; never where there is none."""

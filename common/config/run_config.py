@@ -33,7 +33,7 @@ _DEFAULTS = {dashed(field.name): field.default for field in _FIELDS}
 _TASK_KEYS = (
     "dataset", "data-dir", "train-rows", "positive-labels", "label-column", "features", "csv-header",
     "svmlight-indices", "preprocess", "standardize-by", "partition", "dirichlet-alpha", "model",
-    "hidden-units", "mlp-bias", "l2", "objective", "parameters", "num-clients", "seed",
+    "hidden-units", "mlp-bias", "l2", "objective", "parameters", "in-place", "num-clients", "seed",
 )  # fmt: skip
 
 _STEP_KEYS = ("algorithm", "probe", "radius", "slope", "slopes-per-step", "local-steps", "batch-size", "kernel")
@@ -167,13 +167,13 @@ class RunConfig(DerivedKeys):
 
     def may_search(self, dimension: int) -> bool:
         """Whether an objective of somebody's own with n parameters is searched by evaluations: nothing else is said."""
-        unsaid = self.to_mapping()["algorithm"] == UNSAID
+        unsaid = self.to_mapping()["algorithm"] == UNSAID and not self.in_place
         return unsaid and dimension <= _FEW_PARAMETERS and not self.keys_of_steps
 
     @functools.cached_property
     def task(self) -> str:
         """What a client needs to build its objective, as JSON with sorted keys."""
-        return self._told(_TASK_KEYS)
+        return self._told(_TASK_KEYS + _STEP_KEYS if self.in_place else _TASK_KEYS)
 
     @functools.cached_property
     def preparation(self) -> str:

@@ -61,6 +61,7 @@ class StepSpec:
     measured: int = dataclasses.field(default=0, metadata={"rule": at_least(0)})  # one step in so many; 0: none
     secure_aggregation: bool = _as("secure_aggregation", default=False)
     slope_range: float = _as("slope_range", default=1000.0)
+    in_place: bool = _as("in_place", default=False)
 
     def samples(self, shard: int) -> int:
         """Return how many samples a step is measured on: of a shard of one sample there is only the whole.

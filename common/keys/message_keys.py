@@ -19,24 +19,25 @@ class MessageKeys:
     uplink: str = key(
         UNSAID,
         "what a client sends: its move (n numbers), or its slopes (K numbers), which the server replays; default: the"
-        " algorithm's, else move",
+        " algorithm's, else move, and slopes in place",
         rule=one_of((UNSAID, *UPLINKS)),
-        otherwise="move",
+        otherwise=lambda config: "slopes" if config.in_place else "move",
     )
     directions: str = key(
         UNSAID,
         "each slot draws its own directions, or all slots of a round share them; default: the algorithm's, else"
-        " per-slot",
+        " per-slot, and shared in place",
         symbol="v_k",
         rule=one_of((UNSAID, *DIRECTIONS)),
-        otherwise="per-slot",
+        otherwise=lambda config: "shared" if config.in_place else "per-slot",
     )
     downlink: str = key(
         UNSAID,
         "what a client is sent: x, or slopes: the trail from the x that it holds (needs shared directions and slopes"
-        " up), or the sums of a pool; default: the algorithm's, else x",
+        " up), or the sums of a pool; default: the algorithm's, else x, and"
+        " slopes in place",
         rule=one_of((UNSAID, *DOWNLINKS)),
-        otherwise="x",
+        otherwise=lambda config: "slopes" if config.in_place else "x",
     )
     wire_dtype: str = key(
         "float64",

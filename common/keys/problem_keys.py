@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from zofedht.common.choices import CSV_HEADERS, MODELS, PARTITIONS, SVMLIGHT_INDICES
 from zofedht.common.keys.declaration import key
-from zofedht.common.rules import at_least, columns, labels, one_of, positive, preprocessing, space_rows
+from zofedht.common.rules import at_least, between, columns, labels, one_of, positive, preprocessing, space_rows
 
 __all__ = ["ProblemKeys"]
 
@@ -64,4 +64,10 @@ class ProblemKeys:
         "named parameters of your objective: a table of ranges by name, or the same as JSON; empty: what the objective"
         " declares",
         rule=space_rows(),
+    )
+    in_place: bool = key(
+        False,
+        "whether clients hold the parameters and change them in place (InPlaceObjective); the server then has no x, but"
+        " the mean step lengths that lead to it",
+        rule=between(0, 1),
     )

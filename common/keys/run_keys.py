@@ -36,9 +36,9 @@ class RunKeys:
     return_x: str = key(
         UNSAID,
         "x that a run returns: the best that was evaluated in full, or that of the last round; default: best, but last"
-        " for a built-in model on the server's rows, and with privacy or secure-aggregation",
+        " for a built-in model on the server's rows, in place, and with privacy or secure-aggregation",
         rule=one_of((UNSAID, *RETURNED)),
-        otherwise=lambda config: "best" if config.may_return_best and not config.server_has_rows else "last",
+        otherwise=lambda config: "best" if config.may_return_best and not config.returns_last else "last",
     )
     checkpoint_every: int = key(
         10, "rounds between checkpoints; the last round always has one", unit="rounds", rule=at_least(1)

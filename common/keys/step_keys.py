@@ -29,9 +29,9 @@ class StepKeys:
     algorithm: str = key(
         UNSAID,
         "row of the algorithm table; default: zofedht, but auto for an objective of your own with at most 50"
-        " parameters, unless a key of local steps is set",
+        " parameters, unless a key of local steps is set, and zofedavg-sgd for an objective in place",
         rule=one_of((UNSAID, *ALGORITHMS)),
-        otherwise="zofedht",
+        otherwise=lambda config: "zofedavg-sgd" if config.in_place else "zofedht",
     )
     covariance: str = key(
         "trace",

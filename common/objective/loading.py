@@ -28,7 +28,7 @@ from zofedht.common.random.streams import stream
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Vector
 
-__all__ = ["checked_objective", "code_of", "full_evaluation", "load_objective", "starting_point"]
+__all__ = ["checked_objective", "code_of", "full_evaluation", "load_objective", "made_by", "starting_point"]
 
 _MOST_THREADS = 256
 
@@ -53,18 +53,36 @@ def load_objective(path: str, shard: Shard | None = None, parameters: str = "") 
         When the text is malformed, the module or the factory is missing, the factory raises, or its result is no
         Objective with parameters and samples.
     """
-    module_name, colon, name = path.partition(":")
-    if not colon or not module_name or not name:
-        raise ObjectiveError(f"objective must be written module:factory, got {path!r} (for example valve:make)")
-    _refuse_path(module_name, name, path)
-    factory = _find(module_name, name, path)
+    factory = _factory(path)
     shard = shard or Shard()
     space = Space.of_text(parameters) if parameters else None
     if space is not None and not isinstance(factory, type):
         return checked_objective(_of_function(factory, shard, space, path), path)
+    made = _called(factory, shard, path)
+    if space is not None and isinstance(made, Objective):
+        if made.parameters is not None:
+            raise ObjectiveError(f"{path} declares parameters itself; leave out the parameters of the run config")
+        made.parameters = dict(space.parameters)
+    return checked_objective(made, path)
+
+
+def made_by(path: str, shard: Shard) -> Any:
+    """Return what ``module:factory`` makes for a shard, unchecked. Raises ObjectiveError where it cannot be made."""
+    return _called(_factory(path), shard, path)
+
+
+def _factory(path: str) -> Callable[..., Any]:
+    module_name, colon, name = path.partition(":")
+    if not colon or not module_name or not name:
+        raise ObjectiveError(f"objective must be written module:factory, got {path!r} (for example valve:make)")
+    _refuse_path(module_name, name, path)
+    return _find(module_name, name, path)
+
+
+def _called(factory: Callable[..., Any], shard: Shard, path: str) -> Any:
     try:
         takes_shard = bool(inspect.signature(factory).parameters)
-        made = factory(shard) if takes_shard else factory()
+        return factory(shard) if takes_shard else factory()
     except USER_ERRORS as error:
         text = f"the factory {path} for client {shard.client} {raised(error)}"
         if isinstance(error, TypeError) and not user_place(error):  # it was never entered: it takes other arguments
@@ -72,11 +90,6 @@ def load_objective(path: str, shard: Shard | None = None, parameters: str = "") 
                 "; a factory takes a Shard or nothing; a function of named parameters needs the config's `parameters`"
             )
         raise ObjectiveError(text) from error
-    if space is not None and isinstance(made, Objective):
-        if made.parameters is not None:
-            raise ObjectiveError(f"{path} declares parameters itself; leave out the parameters of the run config")
-        made.parameters = dict(space.parameters)
-    return checked_objective(made, path)
 
 
 def _of_function(function: Callable[..., Any], shard: Shard, space: Space, path: str) -> Objective:
@@ -179,6 +192,8 @@ def checked_objective(made: Any, path: str) -> Objective:
     Raises ObjectiveError unless that is an Objective with parameters, samples and a number of threads.
     """
     if not isinstance(made, Objective):
+        if hasattr(made, "state_digest") and hasattr(made, "blocks"):
+            raise ObjectiveError(f"{path} returns an InPlaceObjective, which holds its parameters: set in-place = true")
         raise ObjectiveError(
             f"the factory {path} must return an Objective (from zofedht import Objective), got {type(made).__name__}"
         )

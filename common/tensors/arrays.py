@@ -24,7 +24,8 @@ class TensorObjective(InPlaceObjective):
     ----------
     arrays : mapping of names to arrays
         The trained tensors in their order: contiguous arrays of float64, float32 or float16. Views of a network's own
-        memory, such as ``tensor.detach().numpy()``, change the network.
+        memory, such as ``tensor.detach().numpy()``, change the network. Objectives that are made from one mapping share
+        its arrays, as the clients of a simulation may.
 
     Examples
     --------
@@ -37,9 +38,13 @@ class TensorObjective(InPlaceObjective):
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.arrays = dict(arrays)
+        self.arrays, self._given = dict(arrays), arrays
         self.blocks = tuple(Block(name, array.shape, str(array.dtype)) for name, array in self.arrays.items())
         self._places = list(self.arrays.values())
+
+    @property
+    def holder(self) -> object:
+        return self._given
 
     @abstractmethod
     def value(self, batch: Indices | slice) -> float:

@@ -20,13 +20,10 @@ from numpy.typing import NDArray
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.random.streams import Address
 
-__all__ = ["PIECE", "PROBES", "Direction", "add_all"]
+__all__ = ["PIECE", "Direction", "add_all"]
 
 PIECE = 2**18
 """Numbers of a piece: 1 MB, which stays in a core's cache. A constant, since a piece has a stream of its own."""
-
-PROBES = ("gaussian", "rademacher")
-"""Laws of a direction whose numbers are independent, so that a piece needs to know nothing of the others."""
 
 Numbers = NDArray[Any]
 

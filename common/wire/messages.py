@@ -201,6 +201,9 @@ class Broadcast:
             if self.spec.slopes != self.answers:  # by which a device's owner bounds a slot
                 raise MessageError(f"local-steps must be the {self.answers} values asked for, got {self.spec.slopes}")
             return
+        if self.spec.in_place:
+            self._check_in_place()
+            return
         led = self.trail is not None or (self.sums is not None and self.size > 0)
         if led == (self.size == 0) or led == (self.x.size > 0):
             raise MessageError("a broadcast must hold x, or the dimension and a trail or sums in the place of x")
@@ -219,6 +222,15 @@ class Broadcast:
         drawn = self.spec.local_steps * self.spec.batch_size
         if drawn > MOST_DRAWN:
             raise MessageError(f"local-steps times batch-size must be at most {MOST_DRAWN}, got {drawn}")
+
+    def _check_in_place(self) -> None:
+        """Raise MessageError unless the message holds the whole trail, or its end, and nothing of the size of x."""
+        slopes = self.spec.slopes
+        if (self.x.size or (self.size if self.trail is not None else 0)) != self.round * slopes:
+            raise MessageError(f"a trail in place must have {slopes} step lengths for each of {self.round} rounds")
+        odd = [name for name in ("anchor", "control", "shift", "basis", "sums") if getattr(self, name) is not None]
+        if odd or self.needs_basis:
+            raise MessageError(f"a broadcast in place must hold no vectors, got {', '.join(odd) or 'a basis'}")
 
 
 @dataclass(frozen=True)
@@ -254,6 +266,7 @@ class Hello:
     most_index: int = wired(at_least(-1), default=-1)
     column_sums: Vector | None = wired(shape=lambda _: (-1,), default=None)  # means, then squares: (2 columns,)
     source_digest: str = wired(digest(), default="")  # of its rows and its objective's code; empty while it waits
+    tensors: str = ""  # of parameters in place: what all clients must agree on, as JSON
 
     def check(self) -> None:
         """Raise MessageError unless the share is one of so many, and the units are those of so many parameters."""
@@ -298,6 +311,7 @@ class Update:
     gap: float = wired(default=0.0)  # F(x_r) - F(anchor)
     stage: str = wired(one_of(STAGES), default="")  # of secure aggregation
     payload: bytes = b""  # what is told in this stage, in the place of a move or slopes
+    in_place: bool = wired(between(0, 1), default=False)  # then slopes come without a sketch of a move
     skipped: int = wired(at_least(0), default=0)  # steps or values that failed; the slope of such a step is 0
 
     def check(self) -> None:
@@ -307,6 +321,7 @@ class Update:
             raise MessageError(f"a stage of secure aggregation must be answered by its payload alone, got {held}")
         if self.stage:
             return
-        if held not in ([["move"], ["slopes", "sketch"], ["values"]] if self.status == "ok" else [[]]):
+        done = [["slopes"]] if self.in_place else [["move"], ["slopes", "sketch"], ["values"]]
+        if held not in (done if self.status == "ok" else [[]]):
             got = " and ".join(held) or "none of these"
             raise MessageError(f"an answer must hold a move, slopes and a sketch, or values, where it is ok, got {got}")

@@ -89,7 +89,8 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
         return "malformed", f"asked for {broadcast.dtype}, it sent {update.dtype}"
     if update.slopes is not None:
         complaint = _not_finite("the slopes", update.slopes, (broadcast.spec.slopes,))
-        complaint = complaint or _not_finite("the sketch", update.sketch, (SKETCH_SUMS,))
+        if not (broadcast.spec.in_place and update.in_place):  # there a sketch would cost as much as the steps
+            complaint = complaint or _not_finite("the sketch", update.sketch, (SKETCH_SUMS,))
     else:
         complaint = _not_finite("the move", update.move, broadcast.x.shape)
     if complaint is None and broadcast.spec.slope == "three-point":

@@ -144,7 +144,7 @@ class Coordinator:
     def rechecks(self) -> bool:
         """Whether replies may be slopes, and a move is taken where their directions are not the server's."""
         plain = self.config.privacy == "none" and not self.config.secure_aggregation
-        return self.config.uplink == "slopes" and plain
+        return self.config.uplink == "slopes" and plain and not self.config.in_place
 
     def recheck(self, updates: Sequence[Update]) -> list[Broadcast]:
         """Return the broadcasts that ask for the move, where a client's slopes are not along the server's directions.

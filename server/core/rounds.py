@@ -32,6 +32,7 @@ from zofedht.server.aggregation.replays import Replays
 from zofedht.server.aggregation.screening import Failure, Skipped, diverged, screen, skipped_steps
 from zofedht.server.auto import Intervention
 from zofedht.server.core.guide import asks_stiff, with_curved_guide, with_guide, with_learnt_guide, with_stiff_guide
+from zofedht.server.core.in_place import tell_lengths
 from zofedht.server.core.points import ask_points, mean_value, tell_values
 from zofedht.server.core.selection import select
 from zofedht.server.core.state import ServerState
@@ -201,6 +202,8 @@ def _told(
     config: RunConfig,
     replays: Replays,
 ) -> tuple[ServerState | None, Outcome]:
+    if config.in_place:
+        return _told_lengths(state, usable, failures, asked, config)
     lost = {f.slot for f in diverged(failures, usable, asked, tries=True)} if state.auto.measures_steps else set()
     if len(usable) + len(lost) < config.min_replies:
         return None, Outcome(len(usable), tuple(failures))
@@ -275,6 +278,34 @@ def _told(
     )
 
 
+def _told_lengths(
+    state: ServerState,
+    usable: list[Update],
+    failures: list[Failure],
+    asked: Mapping[int, Broadcast],
+    config: RunConfig,
+) -> tuple[ServerState | None, Outcome]:
+    if not usable or len(usable) < config.min_replies:
+        return None, Outcome(len(usable), tuple(failures))
+    following, combined, lengths = tell_lengths(state, config, usable, asked)
+    if not np.all(np.isfinite(lengths)):
+        text = "the mean of the slopes overflows; lower step-size"
+        overflown = [Failure(u.round, u.slot, u.client, "not-finite", text) for u in usable]
+        return None, Outcome(0, (*failures, *overflown))
+    _check_next(following, config)
+    return following, Outcome(
+        usable=len(usable),
+        failures=tuple(failures),
+        loss=_mean([u.loss for u in usable]),
+        skipped=skipped_steps(usable),
+        lengths=lengths,
+        start_loss=_mean([u.start_loss for u in usable]),
+        outliers=combined.outliers,
+        slots=frozenset(u.slot for u in usable),
+        times=combined.times,
+    )
+
+
 def _check_next(following: ServerState, config: RunConfig) -> None:
     """Raise an error now where the rules could not say how the next round steps: then it is this round's."""
     now = _now(following, config)
@@ -306,6 +337,8 @@ def _screened(
 ) -> tuple[list[Update], list[Failure]]:
     """Return the usable updates in the order of slots, and a failure for each of the others."""
     usable, failures = screen(updates, asked)
+    if config.in_place:
+        return usable, failures  # whose draws differ was refused at the door
     if config.secure_aggregation:
         return usable, failures  # each has the mean of all: whose directions differ was asked before
     wrong = replays.mismatches(usable, asked, state.basis, config.weighting)

@@ -14,6 +14,7 @@ from zofedht.common.objective.scaling import Units
 from zofedht.common.random.streams import stream
 from zofedht.common.space.kinds import Settings
 from zofedht.common.space.space import Space
+from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import NO_BASIS
 from zofedht.server.auto import AutoState, begin
@@ -66,6 +67,7 @@ class ServerState:
     exposure: Exposure = field(default_factory=Exposure)  # what the accountant of privacy counts
     secret: str = ""  # what the server's own noise is drawn from, under central privacy; hexadecimal digits
     auto: AutoState = field(default_factory=AutoState)  # what the rules for step sizes and the weight remember
+    tensors: Tensors | None = None  # of clients that hold the parameters in place: then x is the trail that leads there
     start: EvaluatedX | None = None  # x_0 and its losses
     best: EvaluatedX | None = None  # the x with the lowest loss of all that were evaluated in full
 
@@ -84,9 +86,13 @@ class ServerState:
         In round 0 x is the start.
         """
         found = EvaluatedX.of(self.x, self.round, evaluation)
+        tensors = self.tensors
+        if tensors is not None and evaluation.digest:
+            tensors = replace(tensors, present=evaluation.digest, present_round=self.round)
         spent = self.totals.full_evaluations + evaluation.samples
         return replace(
             self,
+            tensors=tensors,
             start=self.start if self.round else found,
             best=better_of(self.best, found) if keeps_best else None,
             totals=replace(self.totals, full_evaluations=spent),
@@ -155,5 +161,7 @@ def initial_state(config: RunConfig, x: Vector, units: Units | None = None, spac
 
 def first_state(config: RunConfig, start: Start) -> ServerState:
     """Return the state before round 0 from what the clients' objectives say; ``config`` is fitted to it."""
+    if start.tensors is not None:
+        return ServerState(round=0, x=np.empty(0), tensors=start.tensors, auto=begin(config))
     x = initial_vector(config, start.dimension, start.own)
     return initial_state(config, x, start.units, start.space)

@@ -88,7 +88,9 @@ class Trail:
         self._held.pop(host, None)
 
     def _most(self, asked: Broadcast, step: TrailStep) -> int:
-        """Return after how many rounds x itself is shorter, or quicker to have."""
+        """Return after how many rounds x itself is shorter, or quicker to have; in place x is the whole trail."""
+        if asked.spec.in_place:
+            return asked.round + 1
         shorter = 8 * asked.dimension // step.size
         return max(1, min(shorter, _MOST_NUMBERS // (len(step.lengths) * asked.dimension)))
 

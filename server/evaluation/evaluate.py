@@ -5,7 +5,7 @@ The rule for a client that cannot evaluate x is here, the same for every engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,12 +26,14 @@ class Answered(NamedTuple):
 
     metrics: Metrics
     samples: int
+    digest: str = ""  # of parameters in place
 
 
 Answer = Answered | Exception
 """What a client answered, or why it did not: an ObjectiveError where its evaluation failed, else it was lost."""
 
 _NOT_THERE = "not connected, or still busy with earlier work"
+_ASTRAY = "its parameters are not those of the other clients, bit for bit; it must join again from the start"
 
 
 class CentralEvaluator:
@@ -99,7 +101,11 @@ def evaluate_clients(
             break
         answers |= ask(done)
     good = {name: answer for name, answer in answers.items() if isinstance(answer, Answered)}
+    digest = _most_frequent([one.digest for one in good.values()])
+    astray = {name: ObjectiveError(_ASTRAY, cause="other-directions") for name in good if good[name].digest != digest}
+    good = {name: one for name, one in good.items() if name not in astray}
     failed = {name: answer for name, answer in answers.items() if isinstance(answer, Exception)}
+    failed |= astray
     failed |= {name: ConnectionError(_NOT_THERE) for name in known if name not in answers}
     missing = tuple(
         Unevaluated(name, cause_of(error), str(error) or type(error).__name__) for name, error in failed.items()
@@ -119,4 +125,10 @@ def evaluate_clients(
         {key: names for key, names in lacking.items() if names},
         losses=tuple(one.metrics["loss"] for one in good.values()),
         samples=sum(one.samples for one in good.values()),
+        digest=digest,
     )
+
+
+def _most_frequent(digests: Sequence[str]) -> str:
+    """Return the digest that most clients tell, the first of equally many."""
+    return max(digests, key=digests.count, default="")

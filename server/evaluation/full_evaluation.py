@@ -46,6 +46,7 @@ class FullEvaluation:
     partial: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # metrics that some clients lack, with these
     losses: tuple[float, ...] = ()
     samples: int = 0
+    digest: str = ""  # of parameters in place, which are equal at all these clients
 
     def about(self) -> dict[str, Any]:
         """Return who was evaluated, and who was not, for a JSON file."""

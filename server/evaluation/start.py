@@ -9,6 +9,7 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.agreement import units_as_bytes, units_mismatch
 from zofedht.common.objective.scaling import Units
 from zofedht.common.space.space import Space, space_mismatch
+from zofedht.common.tensors.agreement import Tensors, tensors_mismatch
 from zofedht.common.typing import Vector
 
 __all__ = ["Start", "agreed"]
@@ -22,6 +23,7 @@ class Start(NamedTuple):
     units: Units | None = None
     space: Space | None = None
     about: tuple[str, ...] = ()  # lines about the rows that the server has
+    tensors: Tensors | None = None  # of parameters in place
 
 
 def agreed(starts: Mapping[str, Start]) -> Start:
@@ -31,6 +33,9 @@ def agreed(starts: Mapping[str, Start]) -> Start:
     """
     (first, start), *others = starts.items()
     for name, other in others:
+        both = None if other.tensors is None or start.tensors is None else (other.tensors, start.tensors)
+        if both and (unlike := tensors_mismatch(*both, f"client {name}", f"client {first}")):
+            raise ObjectiveError(unlike)
         if other.dimension != start.dimension:
             raise ObjectiveError(
                 f"the objective of client {name} has {other.dimension} parameters, that of client {first}"

@@ -18,11 +18,20 @@ from zofedht.common.errors import CheckpointError, ConfigError
 from zofedht.common.objective.agreement import units_digest
 from zofedht.common.objective.scaling import Units
 from zofedht.common.space.space import Space
+from zofedht.common.tensors.agreement import Tensors, tensors_mismatch
 from zofedht.server.core.state import ServerState
 from zofedht.server.records.files import replace_file
 from zofedht.server.records.packing import pack, unpack
 
-__all__ = ["CheckpointWriter", "check_dimension", "check_units", "load_newest", "read_checkpoint", "write_checkpoint"]
+__all__ = [
+    "CheckpointWriter",
+    "check_dimension",
+    "check_tensors",
+    "check_units",
+    "load_newest",
+    "read_checkpoint",
+    "write_checkpoint",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -110,7 +119,7 @@ def load_newest(folder: Path, config: RunConfig) -> ServerState:
 
 def check_dimension(state: ServerState, dimension: int) -> None:
     """Raise CheckpointError when the state is of another number of parameters than the objective's."""
-    if state.x.shape[0] != dimension:
+    if state.tensors is None and state.x.shape[0] != dimension:
         raise CheckpointError(
             f"the checkpoint has n = {state.x.shape[0]} parameters, the objective has {dimension};"
             " resume with the data and the objective that it was made with"
@@ -124,6 +133,15 @@ def check_units(state: ServerState, units: Units | None, space: Space | None) ->
             "the objective's scale, bounds or parameters are not those that the checkpoint was made with; resume with"
             " the objective that it was made with, or start a new run"
         )
+
+
+def check_tensors(state: ServerState, tensors: Tensors | None) -> None:
+    """Raise CheckpointError when the state's trail begins with other parameters than the clients' objectives."""
+    if (state.tensors is None) != (tensors is None):
+        raise CheckpointError("the checkpoint and the clients' objectives must both be in place, or neither of them")
+    both = None if state.tensors is None or tensors is None else (tensors, state.tensors)
+    if both and (unlike := tensors_mismatch(*both, "the clients' objective", "the checkpoint")):
+        raise CheckpointError(unlike)
 
 
 def _check_config(path: Path, config: RunConfig, written: RunConfig) -> None:

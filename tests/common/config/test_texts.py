@@ -17,7 +17,7 @@ _OTHER: dict[str, Any] = {
     "preprocess": "standardize", "standardize_by": "14.5:3.25,-1:0",
     "label_column": "answer", "features": "heat,flow", "csv_header": "yes", "svmlight_indices": "from-0",
     "partition": "dirichlet", "dirichlet_alpha": 1e-05, "model": "mlp", "hidden_units": 7, "mlp_bias": True,
-    "l2": 1e-300, "objective": "valve:make",
+    "l2": 1e-300, "objective": "valve:make", "in_place": True,
     "parameters": '{"valve": {"lower": 0.0, "upper": 1.0}, "mode \\u2713": {"options": ["a", 3, true]}}',
     "algorithm": "zofedavg-sgd", "covariance": "paper",
     "subspace_weight": 0.1, "memory": 9, "refresh": 3, "cone_angle": 1.25, "guide_decay": 0.5, "guide_floor": 0.25,
@@ -55,7 +55,7 @@ def test_toml_round_trip_keeps_every_key(tmp_path: Path) -> None:
     assert set(_OTHER) == set(fields)
     assert not any(_OTHER[name] == default for name, default in fields.items())
     assert _reread(RunConfig(), tmp_path) == RunConfig()
-    each = {"correction": "none", "batch_growth": 0.0}
+    each = {"correction": "none", "batch_growth": 0.0, "in_place": False}
     plain = {"secure_aggregation": False} | each
     masked = {"weighting": "uniform", "aggregation": "mean", "privacy": "none"} | each
     plain_step = {"server_step": "default", "server_rate": 1.0}
@@ -65,6 +65,9 @@ def test_toml_round_trip_keeps_every_key(tmp_path: Path) -> None:
         {"wire_dtype": "float64", "epsilon": 0.0} | plain_step | masked,
         {"wire_dtype": "float64", "epsilon": 0.0, "secure_aggregation": False, "batch_size": 2}
         | (plain_step | masked | {"correction": "control", "batch_growth": 0.5}),
+        {"wire_dtype": "float64", "epsilon": 0.0, "batch_size": 2, "in_place": True, "parameters": "", "init": "auto"}
+        | {"probe": "rademacher", "step_size": 2.0, "slope_scale": "none"}
+        | (plain_step | masked | {"secure_aggregation": False}),
     )
     for changes in apart:  # what does not go with another key's value
         config = RunConfig(**(_OTHER | changes))

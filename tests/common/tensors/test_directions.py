@@ -5,9 +5,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from zofedht.common.choices import PLACE_PROBES
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.random.streams import Address
-from zofedht.common.tensors.directions import PIECE, PROBES, Direction, add_all
+from zofedht.common.tensors.directions import PIECE, Direction, add_all
 
 HERE = Address(7, 3, 1)
 
@@ -16,7 +17,7 @@ def drawn(direction: Direction, block: int, size: int) -> np.ndarray:
     return np.concatenate([numbers for _, numbers in direction.pieces(block, size)])
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", PLACE_PROBES)
 def test_mean_is_zero_and_variance_one(probe: str):
     v = drawn(Direction(HERE, 0, probe), 0, 2 * PIECE).astype(np.float64)
     tolerance = 5.0 / np.sqrt(v.size)  # five standard errors; that of v^2 is sqrt(2) as long
@@ -24,7 +25,7 @@ def test_mean_is_zero_and_variance_one(probe: str):
     assert abs((v**2).mean() - 1.0) < 1.5 * tolerance
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", PLACE_PROBES)
 def test_every_part_of_the_address_changes_the_numbers(probe: str):
     places = [
         (Direction(HERE, 0, probe), 0),
@@ -44,14 +45,14 @@ def test_pieces_of_a_block_are_independent():
     assert abs(v[:PIECE] @ v[PIECE:] / PIECE) < 5.0 / np.sqrt(PIECE)
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", PLACE_PROBES)
 def test_a_longer_block_begins_with_the_same_whole_pieces(probe: str):
     short, long = (drawn(Direction(HERE, 2, probe), 0, size) for size in (PIECE, PIECE + 1000))
     assert np.array_equal(short, long[:PIECE])
 
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", PLACE_PROBES)
 def test_add_rounds_the_product_and_then_the_sum(kind: str, probe: str):
     array = np.random.default_rng(1).standard_normal(PIECE + 77).astype(kind)
     direction = Direction(HERE, 0, probe)
@@ -61,7 +62,7 @@ def test_add_rounds_the_product_and_then_the_sum(kind: str, probe: str):
     assert np.array_equal(array, expected)
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", PLACE_PROBES)
 def test_several_at_once_are_one_after_the_other(probe: str):
     start = np.random.default_rng(1).standard_normal((3, PIECE)).astype(np.float32)
     directions, lengths = [Direction(HERE, number, probe) for number in range(4)], [0.1, -2.0, 3e-5, 0.7]
@@ -72,7 +73,7 @@ def test_several_at_once_are_one_after_the_other(probe: str):
     assert np.array_equal(together, one_by_one)
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("probe", PLACE_PROBES)
 def test_an_add_needs_memory_for_pieces_alone(probe: str):
     array, direction = np.zeros(40 * PIECE, np.float32), Direction(HERE, 0, probe)
     direction.add_to(np.zeros(PIECE, np.float32), 0, 1.0)

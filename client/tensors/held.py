@@ -1,0 +1,118 @@
+"""The parameters of a process, and where on the trail they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from zofedht.client.tensors.copies import Copy, copy_of
+from zofedht.common.choices import PLACE_PROBES
+from zofedht.common.random.streams import Address
+from zofedht.common.tensors.agreement import Tensors
+from zofedht.common.tensors.blocks import blocks_as_text
+from zofedht.common.tensors.directions import Direction
+from zofedht.common.tensors.objective import InPlaceObjective
+from zofedht.common.tensors.trail import TrailLaw, begins
+from zofedht.common.typing import Vector
+
+__all__ = ["Held", "Households"]
+
+_TRIED = 0.0123  # how far the test of the draws leads
+
+
+class Held:
+    """The parameters of one holder. All that leads them away puts them back, or to another place of the trail."""
+
+    def __init__(self, objective: InPlaceObjective, copies: str = "auto") -> None:
+        """The objective, any of the holder's, holds the start now."""
+        self._objective = objective
+        self._copies = copies
+        self._start = copy_of(objective, copies)
+        self._copy: Copy | None = None
+        self._copied: Vector | None = None  # the trail to what the copy holds
+        self._law: TrailLaw | None = None
+        self._present: Vector | None = np.empty(0)  # the trail to the present parameters; None in the middle of a slot
+        self.known = np.empty(0)  # the longest trail that was followed: later messages go on from there
+        self.tensors = self._described()
+
+    def go_to(self, trail: Vector, law: TrailLaw) -> None:
+        """Lead the parameters to where a trail ends, from the nearest of the present, the copy and the start.
+
+        Each is the same number of sums away from the start, so that all roads end in the same bits.
+        """
+        if law != self._law:  # other directions: nothing but the start is common
+            self._present, self._copied = self._present if self._is_start else None, None
+            self._law, self.known = law, np.empty(0)
+        bases: dict[str, Vector | None] = {"present": self._present, "copy": self._copied, "start": np.empty(0)}
+        lengths = {name: len(base) for name, base in bases.items() if base is not None and begins(base, trail)}
+        nearest = max(lengths, key=lambda name: lengths[name])  # the first of equal ones
+        self._present = None
+        if nearest == "copy" and self._copy is not None:
+            self._copy.put_back()
+        elif nearest == "start":
+            self._start.put_back()
+        law.follow(self._objective, trail, lengths[nearest])
+        self._present = trail
+        if not begins(trail, self.known):
+            self.known = trail
+
+    @contextmanager
+    def changed(self) -> Iterator[None]:
+        """Let the block change the parameters; whatever happens in it, they are put back bit for bit."""
+        assert self._present is not None  # ``go_to`` comes first
+        here = self._present
+        if len(here) == 0:
+            copy = self._start
+        else:
+            if self._copied is None or not (len(here) == len(self._copied) and begins(self._copied, here)):
+                self._copied = None
+                if self._copy is None:
+                    self._copy = copy_of(self._objective, self._copies)
+                else:
+                    self._copy.take()
+                self._copied = here
+            assert self._copy is not None
+            copy = self._copy
+        self._present = None
+        try:
+            yield
+        finally:
+            copy.put_back()
+            self._present = here
+
+    @property
+    def _is_start(self) -> bool:
+        return self._present is not None and len(self._present) == 0
+
+    def _described(self) -> Tensors:
+        """Return what must be the same at all clients; a direction of each law is added, and the start put back."""
+        start = self._objective.state_digest()
+        try:
+            for number, probe in enumerate(PLACE_PROBES):
+                self._objective.add(Direction(Address(2024, 7, 3), number, probe), _TRIED)
+            draws = self._objective.state_digest()
+        finally:
+            self._start.put_back()
+        blocks = self._objective.blocks
+        return Tensors(self._objective.dim, blocks_as_text(blocks), start, draws)
+
+
+class Households:
+    """The parameters of each holder of a process: clients that share a holder share them."""
+
+    def __init__(self, copies: str = "auto") -> None:
+        """``copies``: where copies lie, memory, disk or auto."""
+        self._copies = copies
+        self._held: list[tuple[object, Held]] = []
+
+    def of(self, objective: InPlaceObjective) -> Held:
+        """Return the parameters of an objective, which are at the start when they are first seen."""
+        holder = objective.holder
+        for known, held in self._held:
+            if known is holder:
+                return held
+        held = Held(objective, self._copies)
+        self._held.append((holder, held))
+        return held

@@ -1,0 +1,125 @@
+"""(Broadcast, InPlaceObjective) -> Update, and full evaluations at any place of the trail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from zofedht.client.plan import Plan
+from zofedht.client.tensors.held import Held, Households
+from zofedht.client.tensors.place_steps import place_steps
+from zofedht.common.config.step_spec import StepSpec
+from zofedht.common.directions.law import law_of
+from zofedht.common.errors import Cause, ObjectiveError, ZofedhtError
+from zofedht.common.shards import config_of_task
+from zofedht.common.tensors.loading import metrics_in_place
+from zofedht.common.tensors.objective import InPlaceObjective
+from zofedht.common.tensors.trail import TrailLaw
+from zofedht.common.typing import Vector
+from zofedht.common.wire.messages import Broadcast, Question, Status, Update, vector_digest
+
+__all__ = ["Looked", "PlaceWorker"]
+
+
+class Looked(NamedTuple):
+    """A full evaluation: the metrics, the samples that they are of, and the digest of the parameters."""
+
+    metrics: dict[str, float]
+    samples: int
+    digest: str
+
+
+class PlaceWorker:
+    """Does slots of work for one or many logical clients of a process, whose objectives hold their parameters."""
+
+    def __init__(
+        self,
+        objective_of: Callable[[Question], InPlaceObjective],
+        homes: Households | None = None,
+        error_text: Callable[[ZofedhtError], str] = str,
+        permit: Callable[[StepSpec, int], None] = lambda spec, shard: None,
+    ) -> None:
+        """``error_text`` and ``permit`` are those of ``Worker``."""
+        self._objective_of, self._homes = objective_of, homes or Households()
+        self._error_text, self._permit = error_text, permit
+
+    def held(self, question: Question) -> Held:
+        """Return the parameters of a client. Raises ZofedhtError where it cannot have an objective."""
+        return self._homes.of(self._objective_of(question))
+
+    def work(self, broadcast: Broadcast) -> Update:
+        """Lead the parameters to x_r, take the K steps, put x_r back and return the Update.
+
+        What goes wrong is answered, not raised, as ``Worker.work`` does.
+        """
+        question = Question(
+            broadcast.client, broadcast.shard_index, broadcast.address.seed, broadcast.task, broadcast.size
+        )
+        try:
+            objective = self._objective_of(question)
+            held = self._homes.of(objective)
+            self._permit(broadcast.spec, len(objective))
+        except ZofedhtError as error:
+            return _answer(broadcast, "failed", "unusable", self._error_text(error))
+        trail = _trail(broadcast, held.known)
+        if trail is None:
+            reason = f"x of round {broadcast.round + 1} does not follow from what is held"
+            return _answer(broadcast, "x-missing", "not-held", reason)
+        law = TrailLaw.of(broadcast.spec, broadcast.address.seed)
+        plan = Plan(broadcast.spec, law_of(broadcast.spec, 0), broadcast.address)
+        try:
+            # Slopes that are not finite are reported by name.
+            with np.errstate(over="ignore", invalid="ignore"):
+                held.go_to(trail, law)
+                with held.changed():
+                    result = place_steps(objective, plan, law)
+        except ObjectiveError as error:
+            status: Status = "stopped" if broadcast.spec.on_error == "stop" else "failed"
+            return _answer(broadcast, status, error.cause, self._error_text(error), error.step)
+        told = result.error
+        return Update(
+            round=broadcast.round,
+            slot=broadcast.slot,
+            client=broadcast.client,
+            slopes=result.slopes,
+            in_place=True,
+            examples=len(objective),
+            evaluations=result.evaluations,
+            loss=result.loss,
+            start_loss=result.start_loss,
+            cause=None if told is None else told.cause,
+            step=None if told is None else told.step,
+            reason="" if told is None else self._error_text(told),
+            skipped=result.skipped,
+        )
+
+    def lead(self, question: Question, trail: Vector) -> InPlaceObjective:
+        """Lead a client's parameters to where a trail ends, and return its objective. Raises ZofedhtError."""
+        objective = self._objective_of(question)
+        law = TrailLaw.of_config(config_of_task(question.task))
+        with np.errstate(over="ignore", invalid="ignore"):  # a diverged x gives inf or NaN
+            self._homes.of(objective).go_to(trail, law)
+        return objective
+
+    def evaluate(self, question: Question, trail: Vector) -> Looked:
+        """Evaluate the x to which a trail leads on the whole shard. Raises ZofedhtError."""
+        objective = self.lead(question, trail)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Looked(metrics_in_place(objective), len(objective), objective.state_digest())
+
+
+def _trail(broadcast: Broadcast, known: Vector) -> Vector | None:
+    """Return the whole trail to x_r, from the one that is known; None where the message does not go on from there."""
+    if broadcast.trail is None:
+        return broadcast.x
+    kept = broadcast.size - sum(len(step.lengths) for step in broadcast.trail)
+    if kept > len(known):
+        return None
+    trail = np.concatenate([known[:kept], *(step.lengths for step in broadcast.trail)])
+    return trail if vector_digest(trail) == broadcast.x_digest else None
+
+
+def _answer(broadcast: Broadcast, status: Status, cause: Cause, reason: str, step: int | None = None) -> Update:
+    return Update(broadcast.round, broadcast.slot, broadcast.client, status, cause, step, reason)

@@ -1,0 +1,57 @@
+"""Values of run config keys that do not go with parameters in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from zofedht.common.choices import PLACE_PROBES
+from zofedht.common.config.checking import Problem, other_values
+from zofedht.common.keys.keys import Scalar
+
+if TYPE_CHECKING:
+    from zofedht.common.config.run_config import RunConfig
+
+__all__ = ["of_place"]
+
+
+def of_place(config: RunConfig) -> Iterator[Problem]:
+    """Yield a problem for each key that needs x or a direction as a whole, which nobody has in place."""
+    if config.asks_points or config.row.law != "isotropic":
+        yield Problem(
+            "algorithm",
+            "algorithm must have isotropic directions where in-place is true, since nobody holds x or a guide as one"
+            f" vector, got {config.algorithm!r} (zofedavg-sgd, mezo, decomfl and fzoo have)",
+        )
+    if config.probe not in PLACE_PROBES:
+        yield Problem(
+            "probe",
+            f"probe must be {' or '.join(PLACE_PROBES)} where in-place is true, got {config.probe!r}: v is drawn block"
+            " by block, and its length is known to no block",
+        )
+    if config.slope not in ("central", "forward"):
+        yield Problem("slope", f"slope must be central or forward where in-place is true, got {config.slope!r}")
+    if isinstance(config.step_size, str):
+        yield Problem(
+            "step-size",
+            f"step-size must be a number where in-place is true, got {config.step_size!r}: the server cannot go back to"
+            " an earlier x",
+        )
+    if config.privacy == "local":
+        yield Problem(
+            "privacy",
+            "privacy must be none or central where in-place is true, got 'local': F has no values of single samples"
+            " there",
+        )
+    wanted: dict[str, tuple[Scalar, str]] = {
+        "directions": ("shared", "x is what the mean step lengths along them lead to"),
+        "uplink": ("slopes", "a move is as large as the parameters"),
+        "downlink": ("slopes", "the server has no x to send"),
+        "server-step": ("mean", "its memory is as large as the parameters"),
+        "correction": ("none", "its correction is as large as the parameters"),
+        "batch-growth": (0.0, "it compares moves, which nobody has"),
+        "secure-aggregation": (False, "its masks need another stage"),
+        "init": ("auto", "clients begin with the parameters that they hold"),
+        "parameters": ("", "named parameters are few"),
+    }
+    yield from other_values(config, "where in-place is true", wanted)

@@ -1,0 +1,79 @@
+"""Parameters on the trail: every road to a place ends in the same bits."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.place import Rows
+from zofedht import ObjectiveError
+from zofedht.client.tensors import copies
+from zofedht.client.tensors.copies import copy_of
+from zofedht.client.tensors.held import Held, Households
+from zofedht.common.tensors.trail import TrailLaw
+
+LAW = TrailLaw(3, "rademacher", 5)
+TRAIL = np.random.default_rng(0).standard_normal(20) * 0.01
+
+
+def digest_at(trail: np.ndarray, law: TrailLaw = LAW) -> str:
+    rows = Rows(0)
+    Held(rows).go_to(trail, law)
+    return rows.state_digest()
+
+
+@pytest.mark.parametrize("road", list(itertools.permutations([0, 2, 4])))
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_every_road_leads_to_the_same_bits(road: tuple[int, ...], where: str):
+    rows = Rows(0)
+    held = Held(rows, where)
+    for rounds in (*road, *road):
+        held.go_to(TRAIL[: 5 * rounds], LAW)
+        with held.changed():
+            rows.arrays["bias"] += 1.0
+        assert rows.state_digest() == digest_at(TRAIL[: 5 * rounds])
+
+
+def test_another_end_of_the_trail_is_reached_from_the_start():
+    rows = Rows(0)
+    held = Held(rows)
+    held.go_to(TRAIL, LAW)
+    other = np.concatenate([TRAIL[:10], TRAIL[:5]])
+    held.go_to(other, LAW)
+    assert rows.state_digest() == digest_at(other)
+
+
+def test_another_law_begins_at_the_start():
+    rows, law = Rows(0), TrailLaw(4, "gaussian", 5)
+    held = Held(rows)
+    held.go_to(TRAIL, LAW)
+    held.go_to(TRAIL, law)
+    assert rows.state_digest() == digest_at(TRAIL, law) != digest_at(TRAIL)
+
+
+def test_the_description_leaves_the_start_and_shows_bits():
+    rows = Rows(0)
+    before = rows.state_digest()
+    tensors = Held(rows).tensors
+    assert rows.state_digest() == before == tensors.start
+    assert tensors.draws != tensors.start
+    other = Rows(0)
+    other.arrays["weight"][0, 0] = np.nextafter(other.arrays["weight"][0, 0], np.float32(1))
+    assert Held(other).tensors.start != tensors.start
+
+
+def test_objectives_of_one_mapping_share_their_parameters():
+    arrays = dict(Rows(0).arrays)
+    first, second, third = Rows(0, arrays=arrays), Rows(1, arrays=arrays), Rows(2)
+    homes = Households()
+    assert homes.of(first) is homes.of(second)
+    assert homes.of(first) is not homes.of(third)
+
+
+def test_too_little_room_is_told_with_the_sum(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(copies, "_SMALL", 0)
+    monkeypatch.setattr(copies, "free_bytes", lambda: 50)
+    with pytest.raises(ObjectiveError, match="a copy of the parameters takes 0 MB, and 0 MB of memory are free"):
+        copy_of(Rows(0), "memory")
