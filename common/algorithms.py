@@ -276,6 +276,16 @@ ALGORITHMS = {
             most_parameters=200,
             defaults={"slope": "three-point", "radius": 1e-3, "server_step": "newton"} | _FRAMES,
         ),
+        Algorithm(
+            "adaptive-qn",
+            "isotropic",
+            "minibatch",
+            "forward slopes along frames that all slots share, L-BFGS steps from pairs on the same samples, and batches"
+            " that grow",
+            "Bollapragada and Wild 2023, algorithm 1",
+            most_parameters=200,
+            defaults={"slope": "forward", "server_step": "quasi-newton", "batch_growth": 0.9} | _FRAMES,
+        ),
         _isotropic(
             "zo-scaffold",
             "zofedavg-sgd whose slopes are corrected by what the server knows of each client's gradient",

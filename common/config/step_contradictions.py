@@ -51,6 +51,7 @@ def of_curvature(config: RunConfig) -> Iterator[Problem]:
             "local-steps": (1, "all slopes of a round must be at x"),
             "aggregation": ("mean", "H is learnt from the mean over the slots"),
             "privacy": ("none", "curvatures hold no noise"),
+            "secure-aggregation": (False, "curvatures are not masked"),
         }
         yield from other_values(config, f"where server-step is {config.server_step}", shared)
         if config.server_step == "newton" and config.clients_per_round < config.num_clients:

@@ -41,7 +41,7 @@ from zofedht.server.privacy import drawing_seed
 from zofedht.server.rows.controls import corrections, learnt_controls, tracked_move
 from zofedht.server.rows.learnt_shrink import learns_in, shift_of, told_changes
 from zofedht.server.rows.pool import Pool, advanced, learnt_chances, x_of
-from zofedht.server.rows.second_order import curved_move, grown_batch
+from zofedht.server.rows.second_order import curved_move, grown_batch, shift_back
 from zofedht.server.rows.server_step import Moments, server_step
 
 __all__ = ["Outcome", "ask", "given_to", "tell"]
@@ -84,7 +84,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
     follows = weight > 0.0 or shrinks or (config.row.learns_guide and state.basis is not None)
     gain = subspace_gain(config.covariance, state.x.shape[0], state.rank) if weight > 0.0 else 1.0  # s
     anchor = None if state.auto.step is None else state.auto.step.anchor
-    shift = None
+    shift = shift_back(state.curvature, state.x, config)
     if state.learning is not None and learns_in(state.learning, state.round, config):
         shift = shift_of(state.learning, config)
     common = Broadcast(  # lines 4 and 7
@@ -97,7 +97,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
             subspace_gain=gain,
             shrink=config.shrink if shrinks else 1.0,
             tells_stiff=asks_stiff(state, config),
-            shifted=learns_in(state.learning, state.round, config),
+            shifted=shift is not None,
         ),
         client="",
         shard_index=OWN_ROWS,
@@ -224,7 +224,7 @@ def _told(
             mean = tracked_move(controls, next(iter(asked.values())))
     curvature, one = state.curvature, next(iter(asked.values()))
     if mean is not None and config.server_step in ("newton", "quasi-newton"):
-        mean, curvature = curved_move(curvature, state.x, mean, counted, one, state.basis, config)
+        mean, curvature = curved_move(curvature, state.x, mean, counted, asked, state.basis, config)
     batch = state.batch
     if config.batch_growth and mean is not None:
         told = [u.move for u in replays.with_moves(counted, asked, state.basis) if u.move is not None]

@@ -23,10 +23,9 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.server.aggregation.replays import draws_alike
-from zofedht.server.rows.second_order import directions_of
+from zofedht.server.rows.second_order import mean_change
 
-__all__ = ["Learning", "begun", "learns_in", "learnt_direction", "mean_change", "schedule", "shift_of", "told_changes"]
+__all__ = ["Learning", "begun", "learns_in", "learnt_direction", "schedule", "shift_of", "told_changes"]
 
 _SHIFT = 1000.0  # in units of the radius: a tenth of it and ten times as much learn the same
 _LEAST_PART = 0.15  # of the trace of H that d'Hd must be, and not less than this many times the mean eigenvalue:
@@ -69,20 +68,6 @@ def learns_in(learning: Learning | None, round_: int, config: RunConfig) -> bool
 def shift_of(learning: Learning, config: RunConfig) -> Vector:
     """Return delta p, (n,)."""
     return _SHIFT * config.radius * learning.p
-
-
-def mean_change(updates: Sequence[Update], asked: Mapping[int, Broadcast], basis: Matrix | None) -> tuple[Vector, int]:
-    """Return the sum over slots and slopes of change times v, (n,), and how many slopes there were."""
-    total, count = np.zeros(next(iter(asked.values())).dimension), 0
-    for update in updates:
-        if update.changes is None or not draws_alike(update):
-            continue
-        done = 0
-        for block in directions_of(asked[update.slot], basis):
-            total += (update.changes[done : done + len(block), None] * block).sum(axis=0)
-            done += len(block)
-        count += done
-    return total, count
 
 
 def told_changes(

@@ -22,6 +22,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "hizoo": {"uplink": "slopes"},
     "zoha": {},
     "fedzen": {"local_steps": 1, "rounds": 2, **EVERYBODY},
+    "adaptive-qn": {"local_steps": 1, "rounds": 3},
     "meerkat": {"refresh": 2},
     "lozo": {"blocks": "8x8", "refresh": 3},
     "subzero": {"blocks": "8x8", "uplink": "slopes", "refresh": 3},
