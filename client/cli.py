@@ -6,6 +6,7 @@ import argparse
 import socket
 from pathlib import Path
 
+from zofedht.common.choices import CSV_HEADERS
 from zofedht.common.terminal.command_line import add_version
 from zofedht.common.terminal.completion import add_completion, keys_complete
 from zofedht.common.terminal.logs import add_log_options
@@ -76,6 +77,22 @@ def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         " file (a named set with files on this device)",
     )
     command.add_argument("--objective", default="", metavar="MODULE:FACTORY", help="this client's own objective")
+    command.add_argument(
+        "--parameters",
+        type=Path,
+        metavar="FILE",
+        help="TOML file whose table [parameters] names what a function of --objective is called with; the run's own"
+        " file will do",
+    )
+    command.add_argument(
+        "--label-column", default="auto", metavar="COLUMN", help="label of --data: a name, or a number from 1 (auto)"
+    )
+    command.add_argument(
+        "--csv-header",
+        choices=CSV_HEADERS,
+        default="auto",
+        help="whether --data begins with names (auto)",
+    )
     command.add_argument(
         "--least-batch", type=int, default=1, metavar="B", help="refuse to tell about fewer samples at once (1)"
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from zofedht.client.steps.worker import Worker, no_secret
+from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.objective.loading import checked_objective
@@ -19,7 +20,7 @@ __all__ = ["work"]
 def work(task: Task, objective: Objective | Callable[..., float], *, secret: bytes = b"") -> Reply:
     """Return the reply to a task: the local steps on this objective, or its values at the task's points.
 
-    What goes wrong is told in the reply.
+    What goes wrong is told in the reply. Its bytes hold the type and the place of an exception, and not its text.
 
     Parameters
     ----------
@@ -43,7 +44,14 @@ def work(task: Task, objective: Objective | Callable[..., float], *, secret: byt
         objective = _of_function(task, objective)
     searched = in_search_units(checked_objective(objective, "the objective"))
     secret_of = (lambda broadcast: secret) if secret else no_secret
-    return Reply(Worker(lambda broadcast: searched, secret_of=secret_of).work(task.broadcast))
+    public: dict[str, str] = {}
+
+    def told(error: ZofedhtError) -> str:
+        public[str(error)] = error.public_text
+        return str(error)
+
+    update = Worker(lambda broadcast: searched, error_text=told, secret_of=secret_of).work(task.broadcast)
+    return Reply(update, public.get(update.reason, update.reason))
 
 
 def _of_function(task: Task, function: Callable[..., float]) -> Objective:

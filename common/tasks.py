@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,7 @@ class Reply:
     """The answer to a task."""
 
     update: Update
+    public_reason: str | None = None  # that leaves this process, where the full one may hold rows or paths
 
     @property
     def client(self) -> str:
@@ -113,7 +114,8 @@ class Reply:
 
     def to_bytes(self) -> bytes:
         """Return the reply for a transport."""
-        return _to_bytes(self.update, examples=self.update.examples)
+        reason = self.update.reason if self.public_reason is None else self.public_reason
+        return _to_bytes(replace(self.update, reason=reason), examples=self.update.examples)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Reply:

@@ -6,6 +6,7 @@ A function under ``@app.train()`` returns ``train(message, context, loss_of_this
 from __future__ import annotations
 
 import functools
+import logging
 import math
 from collections.abc import Callable
 from typing import Any, cast
@@ -26,6 +27,8 @@ from zofedht.common.wire.messages import Broadcast
 from zofedht.common.wire.records import ARRAYS, METRICS, OURS, PARTITION, STARTS, flattened, shaped
 
 __all__ = ["evaluate", "train"]
+
+_log = logging.getLogger(__name__)
 
 _BASES = BasisStore()
 
@@ -64,7 +67,7 @@ def train(message: Message, context: Context, objective: Target, *, samples: int
         )
     like = message.content.array_records[ARRAYS].to_numpy_ndarrays()
     made = functools.cache(lambda: in_search_units(_objective(objective, like, samples)))  # once for all slots
-    client = ZofedhtClient(lambda _: made(), _BASES, secret_of=_secret)
+    client = ZofedhtClient(lambda _: made(), _BASES, error_text=_told, secret_of=_secret)
     config = cast(Config, dict(asked))
     if config.get(STARTS):
         about = {PARTITION: int(context.node_config.get(PARTITION, -1)), "examples": len(made())}
@@ -93,7 +96,7 @@ def evaluate(message: Message, context: Context, objective: Target, *, samples: 
         units, x = units_of(made), flattened(like)
         metrics = full_evaluation(made, x if units is None else units.to_search(x))
     except ZofedhtError as error:
-        return _reply(message, [], encode_no_metrics(error.cause, str(error)), {"num-examples": 0})
+        return _reply(message, [], encode_no_metrics(error.cause, _told(error)), {"num-examples": 0})
     return _reply(message, [], {}, {"num-examples": len(made), **metrics})
 
 
@@ -113,6 +116,13 @@ def _objective(target: Target, like: list[Any], samples: int | None) -> Objectiv
         return function(shaped(x, like), batch)
 
     return FunctionObjective(value_of_batch, flattened(like), samples)
+
+
+def _told(error: ZofedhtError) -> str:
+    """Return what the server may know of an error; the node's own log has all of it."""
+    if str(error) != error.public_text:
+        _log.warning("%s", error)
+    return error.public_text
 
 
 def _numbers(told: dict[str, Any]) -> dict[str, float | int]:

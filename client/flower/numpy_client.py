@@ -12,7 +12,8 @@ from flwr.common.typing import NDArrays
 
 from zofedht.client.steps.worker import BasisStore, Worker, no_secret
 from zofedht.common.config.step_spec import StepSpec
-from zofedht.common.errors import ZofedhtError
+from zofedht.common.errors import DataError, ZofedhtError
+from zofedht.common.machine.memory import lacking
 from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import full_evaluation, starting_point
@@ -77,8 +78,13 @@ class ZofedhtClient(NumPyClient):
 
     def fit(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[NDArrays, int, dict[str, Scalar]]:
         """Do one slot of work, or all slots of this node, one after another."""
-        updates = []
-        for asked in unbundled(config, parameters):
+        updates: list[Update] = []
+        asked_for = unbundled(config, parameters)
+        if len(asked_for) > 1 and (
+            text := lacking(len(asked_for) * sum(array.nbytes for array in parameters), "moves")
+        ):
+            raise DataError.public(f"{text}; ask for fewer slots at once")
+        for asked in asked_for:
             updates.append(self._worker.work(decode(Broadcast, asked.scalars, asked.arrays)))
             self._worked(updates[-1])
         arrays, metrics = encode_updates(updates)
@@ -86,6 +92,9 @@ class ZofedhtClient(NumPyClient):
 
     def _worked(self, update: Update) -> None:
         """Look at an answer before it is sent."""
+
+    def _permit_losses(self, count: int) -> None:
+        """Raise ZofedhtError where this device's owner does not allow so many losses in one answer."""
 
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
         """Evaluate x on the whole shard, or on those of all clients of this node.
@@ -106,6 +115,7 @@ class ZofedhtClient(NumPyClient):
         if asks_for_points(config) or asks_for_parameters(config):
             return math.nan, 0, self._fleet_answer(question, config)
         try:
+            self._permit_losses(1)
             objective = self._objective_of(question)
             check_fits(objective, parameters[0].shape[0], question.units)
             metrics = full_evaluation(objective, parameters[0])
@@ -120,6 +130,7 @@ class ZofedhtClient(NumPyClient):
                 return encode_parameters(parameters_of(objective, question.seed))
             check_fits(objective, question.dimension, question.units)
             points = decode_points(config, objective.dim)
+            self._permit_losses(len(points))
             return encode_answers(
                 evaluate_points(objective, points, most_seconds=_MOST_SECONDS, error_text=self._error_text)
             )

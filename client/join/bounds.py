@@ -84,11 +84,15 @@ class OwnBounds:
                 " give standardize-by on the server"
             )
 
-    def check_evaluation(self) -> None:
-        """Raise DataError where losses without noise are asked for and only noisy slopes may leave the device."""
+    def check_losses(self, count: int) -> None:
+        """Raise DataError where so many losses in one answer are too many, or losses without noise are not allowed."""
         if self.only_sums:
             raise DataError.public("the client's own --only-sums allows no losses, which are its own, to be told")
         if self.least_noise:
             raise DataError.public(
                 f"the client's own --least-noise {self.least_noise:g} allows no losses, which have no noise, to be told"
+            )
+        if self.most_steps and count > self.most_steps:
+            raise DataError.public(
+                f"the client's own --most-steps {self.most_steps} does not allow an answer of {count} losses"
             )

@@ -11,9 +11,12 @@ from pathlib import Path
 from zofedht.client.join.bounds import OwnBounds
 from zofedht.client.join.health import Health
 from zofedht.client.join.ledger import Ledger
-from zofedht.client.join.resident import JoinOptions, ResidentClient
+from zofedht.client.join.options import JoinOptions
+from zofedht.client.join.resident import ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
 from zofedht.client.steps.secret_file import secret_of_file
+from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.texts import load_toml
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import ConfigError
 from zofedht.common.terminal.command_line import check_address
@@ -38,6 +41,9 @@ def join(args: argparse.Namespace) -> int:
         data=str(Path(args.data).expanduser().resolve()) if args.data else "",
         dataset=_own_set(args.dataset),
         objective=args.objective,
+        parameters=_own_parameters(args.parameters),
+        label_column=args.label_column,
+        csv_header=args.csv_header,
         data_dir=args.data_dir,
         privacy_key=_own_key(args.privacy_key, args.name, args.least_noise),
         bounds=OwnBounds(args.least_batch, args.most_steps, args.least_noise, args.only_sums),
@@ -88,6 +94,16 @@ def _own_key(path: Path | None, name: str, least_noise: float) -> str:
     resolved = path.expanduser().resolve()
     secret_of_file(resolved, name)
     return str(resolved)
+
+
+def _own_parameters(path: Path | None) -> str:
+    """Return the table [parameters] of a TOML file, which may be the run's, as JSON."""
+    if path is None:
+        return ""
+    keys = load_toml(path.expanduser(), "--parameters")
+    if not keys.get("parameters"):
+        raise ConfigError([f"--parameters must name a TOML file with a table [parameters], got {path}"])
+    return RunConfig.of_part({"parameters": keys["parameters"]}).parameters
 
 
 def _own_set(text: str) -> str:

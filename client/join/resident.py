@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
 from zofedht.client.flower.numpy_client import ZofedhtClient
-from zofedht.client.join.bounds import OwnBounds
+from zofedht.client.join.options import JoinOptions, on_this_machine, own_parameters, with_own_columns
 from zofedht.client.steps.secret_file import secret_of_file
 from zofedht.client.steps.warm_up import warm_up
 from zofedht.client.steps.worker import BasisStore, no_secret
@@ -24,7 +23,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.about import about_rows, uneven_columns
 from zofedht.common.data.labels import labels_text
 from zofedht.common.data.named_sets import NAMED_SETS
-from zofedht.common.data.standard import MOST_COLUMNS, sums_of
+from zofedht.common.data.standard import LEAST_ROWS, MOST_COLUMNS, sums_of
 from zofedht.common.errors import DataError, MessageError, ZofedhtError
 from zofedht.common.files.columns import folded
 from zofedht.common.files.reading import FileRules, RawRows
@@ -38,9 +37,8 @@ from zofedht.common.replay import draw_digest
 from zofedht.common.shards import config_of_task, lone_objective, own_objective, own_rows, rules_of
 from zofedht.common.source_digest import digest_of
 from zofedht.common.typing import Vector
-from zofedht.common.wire.codec import decode, encode, encode_no_metrics
+from zofedht.common.wire.codec import decode, encode
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Broadcast, Hello, Question, Update
-from zofedht.common.wire.points import asks_for_parameters
 
 __all__ = ["JoinOptions", "ResidentClient"]
 
@@ -48,29 +46,6 @@ _log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LINES = 5.0
 _MOST_PARAMETERS = 2**25  # of which a message holds x: 256 MB
-
-
-@dataclass(frozen=True)
-class JoinOptions:
-    """What this client brings, from its own command line; never from the server."""
-
-    name: str
-    instance: str  # of this process, so that it can come back over a new connection
-    shard_index: int = OWN_ROWS  # I of I/N, unless the server is to give one
-    shard_count: int = 0  # N of I/N
-    data: str = ""  # own file
-    dataset: str = (
-        ""  # what the share is of: a named set, which may then be fetched, or a file; else a named set's files
-    )
-    objective: str = ""  # own module:factory
-    data_dir: str = ""  # folder of the large sets on this machine
-    privacy_key: str = ""  # file of the secret that noise is drawn from
-    bounds: OwnBounds = field(default_factory=OwnBounds)  # what its owner allows a server to ask
-
-    @property
-    def source(self) -> str:
-        """What the objective is made from: objective, data or partition."""
-        return "objective" if self.objective else "data" if self.data else "partition"
 
 
 class _Seen(NamedTuple):
@@ -96,7 +71,7 @@ class ResidentClient(ZofedhtClient):
         self._rows: tuple[tuple[FileRules, int], RawRows] | None = None
         self._seen = _Seen()
         self._about: tuple[str, ...] = ()  # the latest lines about the rows
-        self._warm: set[str] = set()  # preparations that were made
+        self._warm = ""  # the task of the latest preparations
         self._shown = 0.0
         self._error = ""  # the latest, in full: only this device's log has it
 
@@ -156,15 +131,13 @@ class ResidentClient(ZofedhtClient):
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
         """Evaluate x, and tell where that fails."""
         self._error = ""
-        if not asks_for_parameters(config):
-            try:
-                self._options.bounds.check_evaluation()
-            except DataError as error:
-                return math.nan, 0, encode_no_metrics(error.cause, self._told(error))
         loss, examples, metrics = super().evaluate(parameters, config)
         if self._error:
             _log.warning("x could not be evaluated on all samples: %s", self._error)
         return loss, examples, metrics
+
+    def _permit_losses(self, count: int) -> None:
+        self._options.bounds.check_losses(count)
 
     def _secret_of(self, broadcast: Broadcast) -> bytes:
         return secret_of_file(Path(self._options.privacy_key), self._options.name)
@@ -198,19 +171,20 @@ class ResidentClient(ZofedhtClient):
         mine, config = self._options, config_of_task(question.task)
         match mine.source:
             case "objective":
-                return str(config.seed)
+                return f"{config.seed} {config.parameters}"
             case "data":
+                config = with_own_columns(config, mine)
                 parts = config.positive_labels, config.preprocess, config.standardize_by, rules_of(config)
                 return repr((config.model, config.hidden_units, config.mlp_bias, config.l2, *parts))
             case _:
-                return f"{_on_this_machine(config, mine).task} {question.shard_index}"
+                return f"{on_this_machine(config, mine).task} {question.shard_index}"
 
     def _warm_up(self, task: str, objective: Objective | None) -> None:
-        if task in self._warm:
+        if task == self._warm:
             return
         began = time.monotonic()
         warm_up(config_of_task(task), objective)
-        self._warm.add(task)
+        self._warm = task
         seconds = time.monotonic() - began
         if seconds > 1.0:
             self._report(f"the compiled loops are ready after {seconds:.1f} s")
@@ -221,8 +195,9 @@ class ResidentClient(ZofedhtClient):
             case "objective":
                 index, count = max(mine.shard_index, 0), max(mine.shard_count, 1)
                 shard = Shard(mine.name, index, count, mine.data, config.seed)
-                return in_search_units(load_objective(mine.objective, shard, config.parameters))
+                return in_search_units(load_objective(mine.objective, shard, own_parameters(config, mine)))
             case "data":
+                config = with_own_columns(config, mine)
                 return own_objective(
                     config, self._own_rows(config, question.dimension, keep=not settled), settled=settled
                 )
@@ -235,7 +210,7 @@ class ResidentClient(ZofedhtClient):
                         f"this client holds shard {mine.shard_index} of {mine.shard_count} and answers about no other,"
                         f" got a question about {question.shard_index}"
                     )
-                return lone_objective(_on_this_machine(config, mine), question.shard_index, fetch=bool(mine.dataset))
+                return lone_objective(on_this_machine(config, mine), question.shard_index, fetch=bool(mine.dataset))
 
     def _source_digest(self, objective: Objective | None) -> str:
         """Return the digest of what this client's objective is made from; empty while it waits for its shard."""
@@ -245,6 +220,8 @@ class ResidentClient(ZofedhtClient):
                 return digest_of(code_of(mine.objective), *([file] if (file := Path(mine.data)).is_file() else []))
             case "data":
                 return self._seen.digest
+            case _ if mine.dataset and mine.dataset not in NAMED_SETS:
+                return digest_of(Path(mine.dataset))  # of rows that the server chooses, one cell could be guessed
             case _:
                 data = getattr(objective, "features", None), getattr(objective, "target", None)
                 return "" if data[0] is None or data[1] is None else digest_of(*data)
@@ -273,6 +250,11 @@ class ResidentClient(ZofedhtClient):
         if "standardize" not in parse_transforms(config.preprocess) or config.standardize_by != AUTO:
             return None
         self._options.bounds.check_column_sums()
+        if len(rows.labels) < LEAST_ROWS:
+            raise DataError.public(
+                f"this client has {len(rows.labels)} rows, and sums of the columns of fewer than {LEAST_ROWS} would"
+                " tell the rows; give standardize-by on the server"
+            )
         if (columns := rows.features.shape[1]) > MOST_COLUMNS:
             raise DataError.public(
                 f"preprocess = standardize takes at most {MOST_COLUMNS:,} columns of clients' own rows, got"
@@ -280,31 +262,3 @@ class ResidentClient(ZofedhtClient):
             )
         sums = sums_of(rows.features)
         return np.concatenate([sums.means, sums.squares])
-
-
-def _on_this_machine(config: RunConfig, mine: JoinOptions) -> RunConfig:
-    """Return the server's config with the places of this machine: what is opened is named by its own command line."""
-    count = mine.shard_count or config.num_clients
-    return replace(config, dataset=_own_choice(config.dataset, mine), data_dir=mine.data_dir, num_clients=count)
-
-
-def _own_choice(theirs: str, mine: JoinOptions) -> str:
-    """Return the data set to take a share of: the command line's, or else the server's where that is a named set.
-
-    Raises DataError when the server names a file, or another set than the command line.
-    """
-    named = theirs in NAMED_SETS
-    if not mine.dataset:
-        if named:
-            return theirs
-        raise DataError.public(
-            "the server's data set is a file, and this client opens only files that its own command line names; join"
-            " with --dataset FILE, its copy of the whole set, or with --data FILE, its own rows"
-        )
-    if (mine.dataset in NAMED_SETS or named) and mine.dataset != theirs:
-        what = f"'{theirs}'" if named else "a file"
-        ours = f"'{mine.dataset}'" if mine.dataset in NAMED_SETS else "a file"
-        raise DataError.public(
-            f"the server's data set is {what}, and this client was given {ours} as --dataset; they must be the same"
-        )
-    return mine.dataset

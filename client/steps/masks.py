@@ -18,6 +18,8 @@ from zofedht.common.wire.messages import Broadcast, Update
 
 __all__ = ["Masks"]
 
+_MOST_PARTIES = 10_000  # of a process; a server may name any client
+
 
 class Masks:
     """The parties of a process, by client: the latest of each."""
@@ -28,6 +30,9 @@ class Masks:
     def answer(self, call: Broadcast) -> Update:
         """Return what is answered to a call without work. Raises MessageError where it breaks the protocol."""
         if call.stage == "keys":
+            self._parties.pop(call.client, None)
+            while len(self._parties) >= _MOST_PARTIES:
+                del self._parties[next(iter(self._parties))]
             self._parties[call.client] = _Party(call)
         party = self._party(call)
         answers = {"keys": party.keys, "shares": party.shares, "unmask": party.unmask}

@@ -12,6 +12,7 @@ import numpy as np
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import local_steps
 from zofedht.client.steps.masks import Masks
+from zofedht.client.steps.memory import check_room
 from zofedht.client.steps.private_steps import private_steps
 from zofedht.client.steps.replica import Replica
 from zofedht.common.config.step_spec import StepSpec
@@ -118,6 +119,7 @@ class Worker:
             check_fits(objective, broadcast.x.shape[0], broadcast.units)
             plan = Plan(broadcast.spec, law_of(broadcast.spec, objective.dim, basis), broadcast.address)
             self._permit(broadcast.spec, len(objective))
+            check_room(broadcast, objective)
             draws = self._draws(broadcast, len(objective))
         except ZofedhtError as error:
             return _answer(broadcast, "failed", "unusable", self._error_text(error))

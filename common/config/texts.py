@@ -49,20 +49,20 @@ def _read_value(text: str, kind: type | None) -> Any:
     return text
 
 
-def load_toml(path: Path) -> dict[str, Any]:
-    """Read the keys of a TOML file.
+def load_toml(path: Path, option: str = "--config") -> dict[str, Any]:
+    """Read the keys of a TOML file, which an option of a command names.
 
     Raises ConfigError when the file is missing or is not TOML.
     """
     try:
         content = path.read_bytes()
         if content.startswith(_UTF_16):
-            raise ConfigError([f"--config must be a TOML file, but {path} is not: it is UTF-16; save it as UTF-8"])
+            raise ConfigError([f"{option} must be a TOML file, but {path} is not: it is UTF-16; save it as UTF-8"])
         return tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
-        raise ConfigError([f"--config must name a readable TOML file, got {path} ({error.strerror})"]) from error
+        raise ConfigError([f"{option} must name a readable TOML file, got {path} ({error.strerror})"]) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError([f"--config must be a TOML file, but {path} is not: {error}"]) from error
+        raise ConfigError([f"{option} must be a TOML file, but {path} is not: {error}"]) from error
 
 
 def dump_toml(config: RunConfig) -> str:

@@ -18,10 +18,13 @@ from zofedht.common.choices import parse_columns
 from zofedht.common.errors import DataError
 from zofedht.common.typing import Features, Vector, is_sparse
 
-__all__ = ["MOST_COLUMNS", "ColumnSums", "Standard", "columns_text", "merged", "standard_of", "sums_of"]
+__all__ = ["LEAST_ROWS", "MOST_COLUMNS", "ColumnSums", "Standard", "columns_text", "merged", "standard_of", "sums_of"]
 
 MOST_COLUMNS = 10_000
 """More columns are not told: their means would be most of each message."""
+
+LEAST_ROWS = 5
+"""Sums of fewer rows are not told: those of one row are the row, and those of two are both."""
 
 _BLOCK = 4096  # rows whose deviations are in memory at once
 _DIGITS = 9  # of a standard deviation; a mean has as many behind those of its deviation

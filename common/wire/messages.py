@@ -196,6 +196,8 @@ class Broadcast:
         if self.points is not None:
             if self.x.size == 0:
                 raise MessageError("a broadcast must hold x beside the points")
+            if self.stage or self.spec.privacy != "none":
+                raise MessageError("values of F at points have no noise and no mask, which the message asks for")
             if not 1 <= len(self.points) <= MOST_POINTS or not np.all(np.isfinite(self.points)):
                 raise MessageError(f"points must be 1 to {MOST_POINTS} vectors of finite numbers")
             if self.spec.slopes != self.answers:  # by which a device's owner bounds a slot

@@ -189,3 +189,16 @@ def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
     for kind in (Task, Reply):
         with pytest.raises(MessageError):
             kind.from_bytes(data)
+
+
+def test_a_replys_bytes_hold_no_text_of_an_exception():
+    """The text of the user's exception may hold rows or paths; only its type and place leave the process."""
+
+    def broken(x: np.ndarray) -> float:
+        raise ValueError("hunter2 in /vault/rows.csv")
+
+    optimizer = Optimizer(x0=[0.0, 0.0], clients=["a", "b"], seed=1, budget=400)
+    reply = work(optimizer.ask()[0], broken)
+    assert "hunter2 in /vault/rows.csv" in reply.update.reason
+    assert b"hunter2" not in reply.to_bytes()
+    assert "the objective raised ValueError (test_optimizer.py" in Reply.from_bytes(reply.to_bytes()).update.reason

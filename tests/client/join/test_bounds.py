@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers import spec
 from zofedht.client.join.bounds import OwnBounds
 from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import ConfigError, DataError
-from zofedht.common.wire.codec import encode
-from zofedht.common.wire.messages import Member, Question
+from zofedht.common.errors import ConfigError, DataError, MessageError
+from zofedht.common.random.streams import Address
+from zofedht.common.wire.bundle import bundled
+from zofedht.common.wire.codec import Encoded, encode
+from zofedht.common.wire.messages import Broadcast, Member, Question
 from zofedht.common.wire.points import encode_points
 from zofedht.server.core.rounds import ask
 from zofedht.server.core.state import initial_state
@@ -85,3 +88,34 @@ def test_no_loss_is_told_beside_noise_or_sums(bounds: OwnBounds):
 def test_bounds_out_of_range_are_refused(bounds: tuple[Any, ...]):
     with pytest.raises(ConfigError, match="must be at least"):
         OwnBounds(*bounds)
+
+
+@pytest.mark.parametrize("bounds", [OwnBounds(least_noise=1.5), OwnBounds(only_sums=True)])
+def test_no_value_at_a_point_passes_as_a_slope(bounds: OwnBounds):
+    """A slot that asks for points has a spec as any other: it must not claim noise or masks that values lack."""
+    config = RunConfig(num_clients=2, kernel="numpy")
+    masks = {"secure_aggregation": True, "privacy": "local", "noise_multiplier": 9.0, "uplink": "slopes"}
+    asked = Broadcast(
+        address=Address(0, 0, 0), spec=spec(kernel="numpy", local_steps=1, slopes_per_step=1, **masks), client="pi",
+        shard_index=0, task=config.task, x=np.zeros(65), points=np.ones((1, 65)), stage="masked",
+    )  # fmt: skip
+    arrays, message = encode(asked)
+    with pytest.raises(MessageError, match="no noise and no mask"):
+        _client(bounds).fit(arrays, message)
+
+
+@pytest.mark.parametrize("bounds", [OwnBounds(least_noise=1.5), OwnBounds(only_sums=True)])
+def test_no_loss_is_told_in_a_bundle(bounds: OwnBounds):
+    scalars = encode(Question("pi", 0, 0, RunConfig(num_clients=2).task, 65)).scalars
+    points = scalars | encode_points(np.zeros((1, 65)))
+    told = _client(bounds).evaluate([np.zeros(65)], bundled([Encoded([], scalars), Encoded([], points)]).scalars)[2]
+    assert told[":messages"] == 2
+    assert {key.rpartition(":")[2] for key in told} == {"messages", "array", "reason", "cause"}
+
+
+def test_the_owner_bounds_the_points_of_an_answer():
+    scalars = encode(Question("pi", 0, 0, RunConfig(num_clients=2).task, 65)).scalars
+    client = _client(OwnBounds(most_steps=3))
+    assert "values" in client.evaluate([], scalars | encode_points(np.zeros((3, 65))))[2]
+    told = client.evaluate([], scalars | encode_points(np.zeros((4, 65))))[2]
+    assert "--most-steps 3 does not allow an answer of 4 losses" in str(told["reason"])

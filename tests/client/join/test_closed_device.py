@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import sys
 import threading
@@ -224,6 +225,96 @@ def test_a_malformed_task_is_answered(task: str):
     client = ResidentClient(JoinOptions("pi", "1", 0, 2), lambda text: None)
     message = fit_config(RunConfig(num_clients=2)) | {"task": task}
     assert client.fit([np.zeros(65)], message)[2]["status"] == "failed"
+
+
+_TABLE = "sick,age,label\n41,9731,0\n42,8642,1\n43,7531,0\n44,6420,1\n45,5319,0\n46,4208,1\n"
+
+
+def _own_table(secrets: dict[str, Path], text: str = _TABLE, **more: Any) -> ResidentClient:
+    secrets["csv"].write_text(text)
+    return ResidentClient(JoinOptions("pi", "1", data=str(secrets["csv"]), **more), lambda text: None)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"label-column": "age"},
+        {"label-column": "2"},
+        {"label-column": "9731"},  # a cell in the place of a name makes the first row a header
+        {"csv-header": "yes"},
+        {"csv-header": "no"},
+    ],
+)
+@pytest.mark.parametrize("header", [True, False])
+def test_no_key_makes_a_client_tell_its_cells(secrets: dict[str, Path], keys: dict[str, str], header: bool):
+    """The different labels and the names of columns are told: the server chooses neither the label nor the header."""
+    client = _own_table(secrets, _TABLE if header else _TABLE.partition("\n")[2])
+    told = told_by(client, RunConfig.from_mapping({"dataset": "clients", "positive-labels": "1", **keys}))
+    [key] = keys
+    assert f"join with --{key}" in told
+    assert not [
+        cell for cell in ("9731", "8642", "4208") if cell in told.replace(repr(keys), "").replace(keys[key], "")
+    ]
+
+
+def test_the_command_line_may_name_the_label(secrets: dict[str, Path]):
+    client = _own_table(secrets, label_column="sick")
+    config = RunConfig(dataset="clients", label_column="sick", positive_labels="42")
+    assert client.get_properties(question(config))["labels"] == "41,42,43,44,45,46"
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_sums_of_few_rows_are_not_told(secrets: dict[str, Path], rows: int):
+    client = _own_table(secrets, "\n".join(_TABLE.split("\n")[: rows + 1]))
+    config = RunConfig(dataset="clients", preprocess="standardize", positive_labels="1")
+    with pytest.raises(DataError, match=f"has {rows} rows, and sums of the columns of fewer than 5"):
+        client.get_properties(question(config))
+
+
+_OPENING = "def make(file='none'):\n    raise ValueError(open(file).read())\n"
+
+
+@pytest.mark.parametrize("name", ["file", "shard"])
+def test_a_server_calls_no_function_with_texts_of_its_own(
+    secrets: dict[str, Path], monkeypatch: pytest.MonkeyPatch, name: str
+):
+    """A table of named parameters turns a factory into the function itself, called with any text that a choice has."""
+    secrets["py"].with_name("opening_valve.py").write_text(_OPENING)
+    monkeypatch.syspath_prepend(secrets["py"].parent)
+    client = ResidentClient(JoinOptions("pi", "1", objective="opening_valve:make"), lambda text: None)
+    rows = json.dumps({name: {"options": [str(secrets["txt"]), "b"]}})
+    config = RunConfig(objective="opening_valve:make", parameters=rows, num_clients=2, algorithm="cma-es")
+    with watched() as events:
+        told = told_by(client, config)
+    assert not [event for event in events if secrets["txt"].name in event[1]]
+    assert "join with --parameters FILE" in told
+    assert "hunter2" not in told
+
+
+def test_the_command_line_may_name_the_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "named_valve.py").write_text("def energy(flow):\n    return (flow - .2) ** 2\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    own, other = (json.dumps({"flow": {"lower": 0, "upper": upper}}) for upper in (1, 2))
+    client = ResidentClient(JoinOptions("pi", "1", objective="named_valve:energy", parameters=own), lambda text: None)
+    config = RunConfig(objective="named_valve:energy", num_clients=2, algorithm="cma-es")
+    assert client.get_properties(question(config.replace(parameters=own)))["dimension"] == 1
+    with pytest.raises(ZofedhtError, match="are not those of this client's --parameters"):
+        client.get_properties(question(config.replace(parameters=other)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"batch-size": 2**25, "local-steps": 1},
+        {"slopes-per-step": 10_000, "batch-size": 2**20, "local-steps": 1},
+    ],
+)
+def test_nothing_is_allocated_beyond_what_is_free(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("zofedht.common.machine.memory.free_bytes", lambda: 10**9)
+    client = ResidentClient(JoinOptions("pi", "1", 0, 2), lambda text: None)
+    metrics = client.fit([np.zeros(65)], fit_config(RunConfig(num_clients=2)) | changes)[2]
+    assert metrics["status"] == "failed"
+    assert "1.0 GB are free; a smaller batch-size" in str(metrics["reason"])
 
 
 class CuriousServer:

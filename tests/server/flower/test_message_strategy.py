@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tests.server.flower.grid import HomeGrid
 from zofedht import FunctionObjective, Integer, Objective, Real, run
-from zofedht.common.errors import ConfigError, MessageError, RoundError
+from zofedht.common.errors import ConfigError, MessageError, RoundError, ZofedhtError
 from zofedht.flower import ZOFedHT, evaluate, train
 from zofedht.server.records.history import read_history
 
@@ -194,3 +194,25 @@ def test_messages_of_another_strategy_are_refused():
     message = Message(RecordDict({"arrays": ArrayRecord(START)}), dst_node_id=1, message_type="train")
     with pytest.raises(MessageError, match="from another strategy"):
         train(message, Context(0, 1, {}, RecordDict(), {}), lambda arrays: 0.0)
+
+
+def test_a_nodes_words_stay_on_the_node(caplog: pytest.LogCaptureFixture):
+    def broken(arrays: list[NDArray[Any]]) -> float:
+        raise ValueError("hunter2 in /vault/rows.csv")
+
+    replies: list[Message] = []
+
+    def kept(reply: Message) -> Message:
+        replies.append(reply)
+        return reply
+
+    answers = {
+        "train": lambda message, context: kept(train(message, context, broken)),
+        "evaluate": lambda message, context: kept(evaluate(message, context, broken)),
+    }
+    with pytest.raises(ZofedhtError):
+        ZOFedHT(**SETTINGS, max_retries=0).start(HomeGrid(NODES, answers), ArrayRecord(START), num_rounds=1)
+    told = [str(dict(reply.content.config_records["zofedht"])) for reply in replies]
+    assert any("the objective raised ValueError (test_message_strategy.py" in text for text in told)
+    assert not [text for text in told if "hunter2" in text]
+    assert "hunter2 in /vault/rows.csv" in caplog.text

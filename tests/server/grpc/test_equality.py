@@ -172,7 +172,7 @@ def test_code_that_ends_the_program_costs_no_client(site: Site, monkeypatch: pyt
 
 
 def test_a_file_of_parameters_serves_plain_functions(site: Site):
-    """The table stands in the server's run.toml alone; the clients have a function of keywords."""
+    """The table stands in run.toml, which both sides have; the clients have a function of keywords."""
     text = "def energy(flow, teeth, shard):\n    return (flow - .2 * shard.index) ** 2 + ((teeth - 30) / 8) ** 2\n"
     folder = site.folder / "device"
     folder.mkdir()
@@ -181,7 +181,7 @@ def test_a_file_of_parameters_serves_plain_functions(site: Site):
     (site.folder / "run.toml").write_text(f"[parameters]\n{rows}")
     keys = {"algorithm": "cma-es", "objective": "valve_function:energy", "rounds": 30}
     server = site.server("--config", str(site.folder / "run.toml"), **keys, **LEFT_OUT)
-    options = ["--objective", "valve_function:energy", "--partition"]
+    options = ["--objective", "valve_function:energy", "--parameters", str(site.folder / "run.toml"), "--partition"]
     all_end_well(server, [site.client(f"c{i}", *options, f"{i}/3", folder=folder) for i in range(3)])
     found = load_run(site.out)
     assert found.settings["teeth"] == 30
