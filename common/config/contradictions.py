@@ -22,17 +22,20 @@ from zofedht.common.rules import MOST_DRAWN
 if TYPE_CHECKING:
     from zofedht.common.config.run_config import RunConfig
 
-__all__ = ["KEYS_OF_STEPS", "contradictions"]
+__all__ = ["KEYS_OF_STEPS", "RULES_OF_VALUES", "contradictions"]
 
 KEYS_OF_STEPS = (
     "covariance", "subspace-weight", "shrink", "memory", "refresh", "cone-angle", "guide-decay", "guide-floor", "slope",
     "slopes-per-step", "slope-scale", "probe", "radius", "step-size", "step-schedule", "warm-up", "local-steps",
-    "clients-per-round", "batch-growth", "sampling", "weighting", "aggregation", "tolerate", "server-step",
+    "clients-per-round", "batch-growth", "sampling", "weighting", "server-step",
     "server-rate", "server-momentum", "server-decay", "server-floor", "kernel", "uplink", "directions", "downlink",
     "wire-dtype", "pool-size", "correction", "privacy", "epsilon", "least-samples", "secure-aggregation",
     "share-threshold", "subset-share", "blocks", "rank",
 )  # fmt: skip
 """Keys that say how local steps are taken, sent and averaged."""
+
+RULES_OF_VALUES = ("mean", "trimmed-mean", "median")
+"""Values of ``aggregation`` for algorithms that ask for values of F."""
 
 
 def contradictions(config: RunConfig) -> Iterator[Problem]:
@@ -53,6 +56,12 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
         yield from of_place(config)
         if config.asks_points:
             return
+    if config.return_x == "best" and not config.may_return_best:
+        yield Problem(
+            "return-x",
+            "return-x must be last with privacy, secure-aggregation or another aggregation than mean, got 'best':"
+            " losses are hidden then, or false clients bend them",
+        )
     if config.asks_points:
         yield from _of_points(config)
         return
@@ -80,12 +89,6 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
     yield from of_corrections(config)
     if config.aggregation != "mean":
         yield from of_aggregation(config)
-    if config.return_x == "best" and not config.may_return_best:
-        yield Problem(
-            "return-x",
-            "return-x must be last with privacy or secure-aggregation, got 'best': which x is best tells something of"
-            " the losses",
-        )
     yield from of_privacy(config)
     if config.secure_aggregation:
         yield from of_secure_aggregation(config)
@@ -135,6 +138,19 @@ def _of_points(config: RunConfig) -> Iterator[Problem]:
             key,
             f"{key} must not be set for algorithm {config.algorithm}, which asks clients for evaluations and for no"
             f" steps, got {config.to_mapping()[key]!r} (leave it out, or choose another algorithm)",
+        )
+
+    if config.aggregation not in RULES_OF_VALUES:
+        yield Problem(
+            "aggregation",
+            f"aggregation must be {', '.join(RULES_OF_VALUES)} for algorithm {config.algorithm}, got"
+            f" {config.aggregation!r}: the other rules compare moves, and clients tell values of F here",
+        )
+    elif config.aggregation == "trimmed-mean" and config.num_clients < 2 * config.tolerated + 1:
+        yield Problem(
+            "tolerate",
+            f"tolerate must be less than half of num-clients = {config.num_clients} for trimmed-mean, got"
+            f" {config.tolerated} (median needs no such number)",
         )
 
 

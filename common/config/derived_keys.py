@@ -54,7 +54,7 @@ class DerivedKeys(Keys):
     @property
     def tolerated(self) -> int:
         """How many slots of a round may be false: as ``tolerate`` says, or three in ten."""
-        return self.tolerate or 3 * self.clients_per_round // 10
+        return self.tolerate or 3 * self.most_slots // 10
 
     @property
     def unmasking(self) -> int:
@@ -169,8 +169,11 @@ class DerivedKeys(Keys):
 
     @property
     def may_return_best(self) -> bool:
-        """Whether the best x may be returned: which one it is tells something of losses that privacy is to hide."""
-        return self.privacy == "none" and not self.secure_aggregation
+        """Whether the best x may be returned.
+
+        Which one it is tells something of losses that privacy is to hide, and a false client's loss may decide it.
+        """
+        return self.privacy == "none" and not self.secure_aggregation and self.aggregation == "mean"
 
     @property
     def keeps_best(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.choices import AUTO, UNSAID, parse_shapes
 from zofedht.common.config.checking import checked
-from zofedht.common.config.contradictions import KEYS_OF_STEPS, contradictions
+from zofedht.common.config.contradictions import KEYS_OF_STEPS, RULES_OF_VALUES, contradictions
 from zofedht.common.config.derived_keys import DerivedKeys
 from zofedht.common.errors import ConfigError
 from zofedht.common.keys.keys import Keys, Scalar, dashed
@@ -168,7 +168,8 @@ class RunConfig(DerivedKeys):
     def may_search(self, dimension: int) -> bool:
         """Whether an objective of somebody's own with n parameters is searched by evaluations: nothing else is said."""
         unsaid = self.to_mapping()["algorithm"] == UNSAID and not self.in_place
-        return unsaid and dimension <= _FEW_PARAMETERS and not self.keys_of_steps
+        asks = unsaid and dimension <= _FEW_PARAMETERS and not self.keys_of_steps
+        return asks and self.aggregation in RULES_OF_VALUES
 
     @functools.cached_property
     def task(self) -> str:

@@ -32,7 +32,8 @@ class RoundKeys:
     )
     aggregation: str = key(
         "mean",
-        "how the moves of a round become one; all but the mean bear some false moves",
+        "how the moves of a round become one, or the values of F at a point (trimmed-mean, median); all but the mean"
+        " bear some false clients",
         rule=one_of(AGGREGATIONS),
     )
     tolerate: int = key(

@@ -36,7 +36,8 @@ class RunKeys:
     return_x: str = key(
         UNSAID,
         "x that a run returns: the best that was evaluated in full, or that of the last round; default: best, but last"
-        " for a built-in model on the server's rows, in place, and with privacy or secure-aggregation",
+        " for a built-in model on the server's rows, in place, with privacy or secure-aggregation, and with another"
+        " aggregation than mean",
         rule=one_of((UNSAID, *RETURNED)),
         otherwise=lambda config: "best" if config.may_return_best and not config.returns_last else "last",
     )

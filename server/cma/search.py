@@ -39,6 +39,12 @@ class Problem:
     seed: int = 0
     sigma: float = _SIGMA
     cells: Cells | None = None
+    all_sites: bool = False  # whether each generation asks all of them: among few, false ones may be most
+
+    @property
+    def least(self) -> int:
+        """The fewest sites that a generation asks."""
+        return self.sites if self.all_sites else min(LEAST, self.sites)
 
     @property
     def box(self) -> Box:
@@ -93,8 +99,7 @@ class Generation:
 def begin(problem: Problem) -> State:
     """Return the state before the first generation."""
     lambda_ = first_population(problem.start.shape[0])
-    least = float(min(LEAST, problem.sites))
-    return State(fresh(problem.box.outside(problem.start), problem.sigma), lambda_, Watch(least))
+    return State(fresh(problem.box.outside(problem.start), problem.sigma), lambda_, Watch(float(problem.least)))
 
 
 def ask(problem: Problem, state: State) -> Generation:
@@ -140,6 +145,8 @@ def tell(problem: Problem, state: State, tables: Sequence[Matrix]) -> State:
     if not kept.size:
         return following
     watch = watch.after(reading, problem.sites, len(tables))
+    if problem.all_sites:
+        watch = replace(watch, wanted=float(problem.sites))
     normal = _normal(problem, state)
     order = _order(state.population, kept, reading.values)
     distribution, rates = moved(state.distribution, normal, order), state.rates

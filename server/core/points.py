@@ -6,6 +6,7 @@ A slot is one client of a generation, which is one round. Pure.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,11 +17,14 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import RoundError
 from zofedht.common.random.streams import Address
 from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.server.aggregation.combine import Outlier
+from zofedht.server.aggregation.means import OUTLIER, usual_length
+from zofedht.server.aggregation.values import robust_table, spreads_of
 from zofedht.server.core.selection import in_turn
 from zofedht.server.core.state import ServerState
 from zofedht.server.minimizers.search import Left, Problem, Search, about, answer, ask, problem_of, tell
 
-__all__ = ["ask_points", "mean_value", "search_about", "tell_values"]
+__all__ = ["ask_points", "mean_value", "outlying_sites", "search_about", "tell_values"]
 
 
 def ask_points(state: ServerState, config: RunConfig, members: Sequence[Member]) -> list[Broadcast]:
@@ -59,9 +63,29 @@ def tell_values(state: ServerState, config: RunConfig, usable: Sequence[Update])
         assert update.values is not None
         tables[:, update.slot] = update.values.reshape(asked.repeats, -1)
     evaluations = state.totals.evaluations + sum(update.evaluations for update in usable)
+    tables = np.array([robust_table(config.aggregation, table, config.tolerated) for table in tables])
     search = tell(problem, search, list(tables), _left(config, state, search.answers + asked.answers, evaluations))
     totals = replace(state.totals, evaluations=evaluations)
     return replace(state, round=state.round + 1, x=answer(problem, search), search=search, totals=totals)
+
+
+def outlying_sites(state: ServerState, usable: Sequence[Update]) -> tuple[tuple[Outlier, ...], tuple[float, ...]]:
+    """Return the clients whose values spread over the points many times as far as usual, and the medians to remember.
+
+    Steps of a descent are so short that sites may well differ by any factor: nobody is an outlier there.
+    """
+    rows = np.stack([update.values for update in usable if update.values is not None])
+    if rows.shape[1] < 2 or (state.search is not None and state.search.doing == "lbfgs"):
+        return (), state.lengths
+    spreads = spreads_of(rows)
+    usual, medians = usual_length(state.lengths, spreads.tolist())
+    found = zip(usable, spreads.tolist(), strict=True)
+    outliers = [
+        Outlier(update.slot, update.client, min(spread / usual, sys.float_info.max))
+        for update, spread in found
+        if spread > OUTLIER * usual > 0.0
+    ]
+    return tuple(outliers), medians
 
 
 def search_about(state: ServerState, config: RunConfig) -> dict[str, Any]:
@@ -71,7 +95,10 @@ def search_about(state: ServerState, config: RunConfig) -> dict[str, Any]:
 
 def _searched(state: ServerState, config: RunConfig) -> tuple[Problem, Search]:
     assert state.search is not None
-    problem = problem_of(state.search.start, state.units, state.space, config.num_clients, config.seed)
+    robust = config.aggregation != "mean"
+    problem = problem_of(
+        state.search.start, state.units, state.space, config.num_clients, config.seed, all_sites=robust
+    )
     return problem, state.search
 
 

@@ -33,7 +33,7 @@ from zofedht.server.aggregation.screening import Failure, Skipped, diverged, scr
 from zofedht.server.auto import Intervention
 from zofedht.server.core.guide import asks_stiff, with_curved_guide, with_guide, with_learnt_guide, with_stiff_guide
 from zofedht.server.core.in_place import tell_lengths
-from zofedht.server.core.points import ask_points, mean_value, tell_values
+from zofedht.server.core.points import ask_points, mean_value, outlying_sites, tell_values
 from zofedht.server.core.selection import select
 from zofedht.server.core.state import ServerState
 from zofedht.server.minimizers.search import why_changed
@@ -180,6 +180,7 @@ def _told_values(
         return None, Outcome(len(usable), tuple(failures))
     following = tell_values(state, config, usable)
     assert following.search is not None
+    outliers, medians = outlying_sites(state, usable)
     change = Intervention("method", state.search.doing, following.search.doing, "")
     if change.before != change.after:
         change = replace(change, why=why_changed(state.search, following.search))
@@ -190,8 +191,9 @@ def _told_values(
         skipped=skipped_steps(usable),
         interventions=(change,) if change.why else (),
         slots=frozenset(update.slot for update in usable),
+        outliers=outliers,
     )
-    return following, outcome
+    return replace(following, lengths=medians), outcome
 
 
 def _told(

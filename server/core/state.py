@@ -53,7 +53,9 @@ class ServerState:
     basis: Matrix | None = None  # Q: (n, tau')
     basis_version: int = NO_BASIS  # round in which Q was made
     totals: Totals = field(default_factory=Totals)
-    lengths: tuple[float, ...] = ()  # median lengths of moves in the latest rounds, in units of the step size
+    lengths: tuple[
+        float, ...
+    ] = ()  # median lengths of moves in the latest rounds, in units of the step size, or spreads of values
     learnt: Vector | None = None  # what a guide is made from, by the laws that learn one: (n,)
     learning: Learning | None = None  # of the stiffest direction, where rounds are to learn it
     curvature: Curvature = field(default_factory=Curvature)  # what server steps of second order know
@@ -147,7 +149,7 @@ def initial_state(config: RunConfig, x: Vector, units: Units | None = None, spac
     pool = Pool.at(x, config.pool_size) if config.row.pools else None
     search = None
     if config.asks_points:
-        problem = problem_of(x, units, space, config.num_clients, config.seed)
+        problem = problem_of(x, units, space, config.num_clients, config.seed, all_sites=config.aggregation != "mean")
         if config.algorithm == "lbfgs" and problem.cells is not None:
             text = "algorithm must not be lbfgs where parameters are integers or choices, which have no slopes"
             raise ConfigError([f"{text}; take cma-es or auto"])

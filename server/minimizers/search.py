@@ -107,13 +107,18 @@ class Search:
         return 0 if self.descent is None else self.descent.gradients
 
 
-def problem_of(start: Vector, units: Units | None, space: Space | None, sites: int, seed: int) -> Problem:
-    """Return what is searched, from the start in search units and what the sites declare."""
+def problem_of(
+    start: Vector, units: Units | None, space: Space | None, sites: int, seed: int, *, all_sites: bool = False
+) -> Problem:
+    """Return what is searched, from the start in search units and what the sites declare.
+
+    ``all_sites`` has each generation asked of all of them.
+    """
     if units is None:
         nothing = np.full(len(start), np.inf)
-        return Problem(start, -nothing, nothing, sites, seed)
+        return Problem(start, -nothing, nothing, sites, seed, all_sites=all_sites)
     lower, upper = units.lower / units.scale, units.upper / units.scale
-    return Problem(start, lower, upper, sites, seed, cells=cells_of(space, units.scale))
+    return Problem(start, lower, upper, sites, seed, cells=cells_of(space, units.scale), all_sites=all_sites)
 
 
 def begin_search(problem: Problem, method: str, left: Left) -> Search:
