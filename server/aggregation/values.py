@@ -48,7 +48,8 @@ def spreads_of(table: Matrix) -> Vector:
     """Return how far each site's answers lie from their median, in the median: (sites,), 0 for one point."""
     with np.errstate(all="ignore"):
         found = np.array([_median(np.abs(row)) for row in table - _levels(table)[:, None]])
-    return np.nan_to_num(found, nan=0.0, posinf=sys.float_info.max)
+    spreads: Vector = np.nan_to_num(found, nan=0.0, posinf=sys.float_info.max)
+    return spreads
 
 
 def _levels(table: Matrix) -> Vector:
