@@ -11,6 +11,7 @@ import pytest
 
 import zofedht.onnx
 from tests.common.tensors.small_nets import onnx_objective, sentences, torch_objective, weights
+from zofedht import run
 from zofedht.common.errors import DataError, MissingExtraError, ObjectiveError
 from zofedht.common.random.streams import Address
 from zofedht.common.tensors.directions import Direction
@@ -230,3 +231,22 @@ def test_a_missing_engine_is_named(
     make = zofedht.torch.module if door == "torch" else zofedht.onnx.session
     with pytest.raises(MissingExtraError, match=rf"pip install 'zofedht\[{extra}\]'"):
         make(tmp_path / "a.onnx", _first, POINTS)
+
+
+@pytest.mark.parametrize("engine", ["onnx", "torch"])
+def test_a_run_trains_a_tiny_transformer(engine: str, tmp_path: Path) -> None:
+    rows, _ = sentences(64)
+    labels = np.array([1.0 if row[0] < 25 else -1.0 for row in rows])
+    parts = [(rows[:32], labels[:32]), (rows[32:], labels[32:])]
+    one = onnx_objective(tmp_path, parts[0]) if engine == "onnx" else torch_objective(parts[0])
+    clients = [one, one.on(parts[1])]
+    start = np.mean([client.evaluate()["loss"] for client in clients])
+    result = run(
+        clients, rounds=12, local_steps=5, batch_size=0, step_size=0.03, radius=1e-3, probe="rademacher", slope="forward",
+        slopes_per_step=4, seed=1, evaluate_every=12,
+    )  # fmt: skip
+    assert start > 0.697
+    assert result.fun < 0.694
+    assert result.digest == one.state_digest()
+    one.save(tmp_path / "weights.npz")
+    assert set(np.load(tmp_path / "weights.npz").files) == set(weights())
