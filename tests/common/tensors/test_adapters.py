@@ -241,10 +241,8 @@ def test_a_run_trains_a_tiny_transformer(engine: str, tmp_path: Path) -> None:
     one = onnx_objective(tmp_path, parts[0]) if engine == "onnx" else torch_objective(parts[0])
     clients = [one, one.on(parts[1])]
     start = np.mean([client.evaluate()["loss"] for client in clients])
-    result = run(
-        clients, rounds=12, local_steps=5, batch_size=0, step_size=0.03, radius=1e-3, probe="rademacher", slope="forward",
-        slopes_per_step=4, seed=1, evaluate_every=12,
-    )  # fmt: skip
+    keys = {"rounds": 12, "local_steps": 5, "batch_size": 0, "step_size": 0.03, "evaluate_every": 12, "seed": 1}
+    result = run(clients, **keys, radius=1e-3, probe="rademacher", slope="forward", slopes_per_step=4)
     assert start > 0.697
     assert result.fun < 0.694
     assert result.digest == one.state_digest()
