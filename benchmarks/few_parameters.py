@@ -12,9 +12,9 @@ examples/device_settings after 60, 360 and 1,440 site evaluations of 40 work cyc
 all sites, which costs a site evaluation each.
 
 run, run-shifted, versions, logarithms and settings measure the algorithms cma-es and auto of ordinary runs: evaluations
-to 1e-8; what is left after 1,000 and 5,000 evaluations of five quadratics with noise, bounds, losses and stairs; an
-optimum on a logarithm; the settings of the devices, whose evaluations are of 4 work cycles each. Medians over the
-seeds, with the lowest and the highest. Needs pycma.
+to 1e-8 (run-30 and run-shifted-30: for n = 30); what is left after 1,000 and 5,000 evaluations of five quadratics with
+noise, bounds, losses and stairs; an optimum on a logarithm; the settings of the devices, whose evaluations are of 4 work
+cycles each. Medians over the seeds, with the lowest and the highest. Needs pycma.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def tables() -> dict[str, Callable[[int], dict[str, Any]]]:
     for n in sizes:
         for name, (function, start) in functions(n).items():
             one[f"{name}, n = {n}"] = lambda seed, f=function, x=start: Task([f], x, f, seed=seed)
-            if n <= 10 and name != "Rosenbrock":  # whose optimum a tilt would move
+            if name != "Rosenbrock":  # whose optimum a tilt would move
                 five[f"{name}, n = {n}"] = lambda seed, f=function, x=start: shifted(f, x, seed)
     cases = {f"sd {sd:g}, h {h:g}": (h, sd) for sd in (0.0, 1.0) for h in (0.0, 0.1, 3.0)}
     free = {name: (lambda seed, c=case: quadratics(*c, seed)) for name, case in cases.items()}
@@ -275,15 +275,19 @@ def tables() -> dict[str, Callable[[int], dict[str, Any]]]:
     # These measure what runs of the package do, and are loaded for that alone.
     from benchmarks import ordinary_runs
 
-    few = {name: make for name, make in one.items() if not name.endswith("30")}
+    def of_size(rows: dict[str, Callable[[int], Task]], *sizes: int) -> dict[str, Callable[[int], Task]]:
+        return {name: make for name, make in rows.items() if int(name.split()[-1]) in sizes}
+
     return {
-        "run": lambda seeds: ordinary_runs.to_target(few, seeds),
-        "run-shifted": lambda seeds: ordinary_runs.to_target(five, seeds),
+        "run": lambda seeds: ordinary_runs.to_target(of_size(one, 3, 10), seeds),
+        "run-shifted": lambda seeds: ordinary_runs.to_target(of_size(five, 3, 10), seeds),
+        "run-30": lambda seeds: ordinary_runs.to_target(of_size(one, 30), seeds),
+        "run-shifted-30": lambda seeds: ordinary_runs.to_target(of_size(five, 30), seeds),
         "versions": ordinary_runs.versions,
         "logarithms": ordinary_runs.logarithms,
         "settings": ordinary_runs.devices,
         "one": lambda seeds: _to_target(one, seeds),
-        "shifted": lambda seeds: _to_target(five, seeds),
+        "shifted": lambda seeds: _to_target(of_size(five, 3, 10), seeds),
         "sites": lambda seeds: _at_marks(free, seeds),
         "bounded": lambda seeds: _at_marks(boxed, seeds),
         "auto": lambda seeds: _auto(free, seeds),

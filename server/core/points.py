@@ -22,7 +22,8 @@ from zofedht.server.aggregation.means import OUTLIER, usual_length
 from zofedht.server.aggregation.values import robust_table, spreads_of
 from zofedht.server.core.selection import in_turn
 from zofedht.server.core.state import ServerState
-from zofedht.server.minimizers.search import Left, Problem, Search, about, answer, ask, problem_of, tell
+from zofedht.server.minimizers.search import Left, Problem, Search, answer, ask, problem_of, tell
+from zofedht.server.minimizers.words import about
 
 __all__ = ["ask_points", "mean_value", "outlying_sites", "search_about", "tell_values"]
 

@@ -36,7 +36,7 @@ from zofedht.server.core.in_place import tell_lengths
 from zofedht.server.core.points import ask_points, mean_value, outlying_sites, tell_values
 from zofedht.server.core.selection import select
 from zofedht.server.core.state import ServerState
-from zofedht.server.minimizers.search import why_changed
+from zofedht.server.minimizers.words import why_changed
 from zofedht.server.privacy import drawing_seed
 from zofedht.server.rows.controls import corrections, learnt_controls, tracked_move
 from zofedht.server.rows.learnt_shrink import learns_in, shift_of, told_changes

@@ -20,9 +20,9 @@ from zofedht.server.minimizers.search import (
     ask,
     begin_search,
     problem_of,
-    sentence_of,
     tell,
 )
+from zofedht.server.minimizers.words import sentence_of
 from zofedht.server.results import ShortResult
 
 __all__ = ["METHODS", "minimize"]

@@ -7,7 +7,8 @@ cma-es: CMA-ES to the end.
 lbfgs:  L-BFGS-B from the start, until no step leads lower.
 auto:   1. Integers or choices: cma-es. 2. A look at the start (``look``); where F is noisy, rough or flat: cma-es.
         3. Else cma-es while it asks fewer than .3 of the sites (not at all with 6 sites or fewer), then L-BFGS-B from
-        its mean if each site has 5 (n + 1) answers left, then cma-es anew from the start, for other valleys.
+        its mean if each site has 5 (n + 1) answers left, for half of what is left at most. Then cma-es anew: from the
+        start, for other valleys, or from the best of a descent that was not at its end.
         Where the look would cost more than a tenth of what may be asked: cma-es without a look.
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -39,18 +40,17 @@ from zofedht.server.minimizers.look import (
 
 __all__ = [
     "METHODS",
+    "SHARE",
     "Generation",
     "Left",
     "Problem",
     "Search",
-    "about",
     "answer",
     "ask",
     "begin_search",
+    "descent_of",
     "problem_of",
-    "sentence_of",
     "tell",
-    "why_changed",
 ]
 
 METHODS = ("auto", "cma-es", "lbfgs")
@@ -60,8 +60,9 @@ Phase = Literal["repeats", "slopes", "few-sites", "cma-es", "lbfgs", "over"]
 
 _LARGEST = 1e100  # of a value that counts: squares of such values overflow
 _PRICE = 0.1  # of all that may be asked
-_SHARE, _FEW = 0.3, 6
+SHARE, _FEW = 0.3, 6
 _GRADIENTS = 5
+_DESCENT = 0.5  # of what is left when it begins
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Search:
     evolution: State
     descent: Descent | None = None
     look: Look | None = None  # of auto
+    until: Left = Left()  # the answers asked for, and the gradients, at which a descent ends
     restarts: int = 0  # of cma-es after a descent
     answers: int = 0  # asked for so far
     empty: int = 0  # batches in a row of which every answer was lost
@@ -143,7 +145,7 @@ def ask(problem: Problem, search: Search) -> Generation:
         case "slopes":
             return slopes_look(problem)
         case "lbfgs":
-            return Generation(tuple(range(problem.sites)), around(problem, _point(search))[0], False)
+            return Generation(tuple(range(problem.sites)), around(problem, descent_of(search)), False)
         case _:
             with one_thread():
                 return cma.ask(_seeded(problem, search), search.evolution)
@@ -169,8 +171,7 @@ def tell(problem: Problem, search: Search, tables: Sequence[Matrix], left: Left)
                 look = seen_slopes(problem, tables[0])
                 search = replace(search, look=look, phase="few-sites" if look.smooth else "cma-es")
             case "lbfgs":
-                assert search.descent is not None
-                descent = learnt(problem, search.descent, tables[0])
+                descent = learnt(problem, descent_of(search), tables[0])
                 return _while_lower(problem, replace(search, descent=descent))
             case _:
                 search = replace(search, evolution=cma.tell(_seeded(problem, search), search.evolution, tables))
@@ -184,78 +185,42 @@ def answer(problem: Problem, search: Search) -> Vector:
     return cma.answer(_seeded(problem, search), search.evolution)
 
 
-def why_changed(before: Search, after: Search) -> str:
-    """Return why the search does something else than before, for people; empty where it does not."""
-    match before.doing, after.doing:
-        case "look", _ if after.doing != "look":
-            return "" if after.look is None else after.look.sentence
-        case "cma-es", "lbfgs":
-            return f"{_SHARE:g} of the sites are asked, and F looked smooth"
-        case "lbfgs", "cma-es":
-            return "no step leads lower, and there may be other valleys"
-    return ""
-
-
-def about(problem: Problem, search: Search) -> dict[str, Any]:
-    """Return what was seen and done, as fields."""
-    look = search.look or Look()
-    return {
-        "method": search.method,
-        "doing": search.doing,
-        "over": search.over,
-        "quiet": search.quiet,
-        "smooth": look.smooth,
-        "why": look.why,
-        "gradients": search.gradients,
-        "restarts": search.evolution.restarts + search.restarts,
-        "sites": search.evolution.watch.sites(problem.sites),
-        "of_sites": problem.sites,
-        "sentence": sentence_of(problem, search),
-    }
-
-
-def sentence_of(problem: Problem, search: Search) -> str:
-    """Return what was seen and done, for people."""
-    parts = [f"L-BFGS-B took {search.gradients} gradients"] if search.gradients else []
-    if search.method == "lbfgs":
-        return parts[0] if parts else "nothing was asked"
-    seen = "answers are equal when asked twice" if search.quiet else "answers are noisy"
-    parts.insert(0, seen if search.look is None or search.look.why == "budget" else search.look.sentence)
-    m = search.evolution.watch.sites(problem.sites)
-    return "; ".join([*parts, f"the last generation was for {m} of {problem.sites} sites"])
-
-
 def _seeded(problem: Problem, search: Search) -> Problem:
     return replace(problem, seed=problem.seed + search.restarts) if search.restarts else problem
 
 
-def _point(search: Search) -> Vector:
-    assert search.descent is not None
-    assert search.descent.point is not None  # else the phase is another one
-    return search.descent.point
+def descent_of(search: Search) -> Descent:
+    """Return the descent of a search that has begun one."""
+    assert search.descent is not None  # else the phase is another one
+    return search.descent
 
 
 def _descending(problem: Problem, search: Search, left: Left) -> Search:
     """Return the search, on its way down as soon as many sites are asked and there is enough left for that."""
-    many = problem.sites <= _FEW or search.evolution.watch.sites(problem.sites) >= _SHARE * problem.sites
+    many = problem.sites <= _FEW or search.evolution.watch.sites(problem.sites) >= SHARE * problem.sites
     enough = left.batches >= _GRADIENTS and left.answers >= _GRADIENTS * (len(problem.start) + 1) * problem.sites
     if not many:
         return search
     if not enough:
         return replace(search, phase="cma-es")
     start = cma.answer(problem, search.evolution)
-    return replace(search, phase="lbfgs", descent=begun(start))
+    until = Left(search.answers + _DESCENT * left.answers, max(_GRADIENTS, _DESCENT * left.batches))
+    return replace(search, phase="lbfgs", descent=begun(start), until=until)
 
 
 def _while_lower(problem: Problem, search: Search) -> Search:
-    """Return the search: as it is while a step leads lower, else over, or by auto with cma-es anew."""
-    descent = search.descent
-    assert descent is not None
+    """Return the search: as it is while a step leads lower and auto may pay for it; else over, or with cma-es anew."""
+    descent, until = descent_of(search), search.until
     if descent.point is not None:
-        return search
+        price = len(around(problem, descent)) * problem.sites
+        if search.answers + price <= until.answers and descent.gradients < until.batches:
+            return search
     if search.method == "lbfgs":
         return replace(search, phase="over")
     search = replace(search, phase="cma-es", restarts=search.restarts + 1)
-    fresh = cma.begin(_seeded(problem, search))
+    seeded = _seeded(problem, search)
+    if descent.point is not None and descent.best is not None:  # it was still on its way
+        seeded = replace(seeded, start=descent.best.x)
+    fresh = cma.begin(seeded)
     watch = replace(fresh.watch, noise=0.0)  # that was seen
     return replace(search, evolution=replace(fresh, watch=watch, valley=descent.best))
