@@ -13,8 +13,8 @@ all sites, which costs a site evaluation each.
 
 run, run-shifted, versions, logarithms and settings measure the algorithms cma-es and auto of ordinary runs: evaluations
 to 1e-8 (run-30 and run-shifted-30: for n = 30); what is left after 1,000 and 5,000 evaluations of five quadratics with
-noise, bounds, losses and stairs; an optimum on a logarithm; the settings of the devices, whose evaluations are of 4 work
-cycles each. Medians over the seeds, with the lowest and the highest. Needs pycma.
+noise, bounds, losses and stairs; an optimum on a logarithm; the settings of the devices, with 4 work cycles an
+evaluation. Medians over the seeds, with the lowest and the highest. Needs pycma.
 """
 
 from __future__ import annotations
