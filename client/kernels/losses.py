@@ -16,7 +16,9 @@ __all__ = [
     "LOGISTIC_CODE",
     "SQUARED_HINGE_CODE",
     "exponential",
+    "is_small",
     "sigmoid",
+    "sigmoid_rise",
     "totals",
 ]
 
@@ -71,6 +73,19 @@ def _expm1_series(t: Any) -> Any:
 
 
 @compiled
+def is_small(t: Any) -> Any:
+    """Whether series of t to the last place are short; not for NaN."""
+    return abs(t) < _TINY
+
+
+@compiled
+def sigmoid_rise(chance: Any, t: Any) -> Any:
+    """Return sigmoid(a + t) - chance for a small t and chance = sigmoid(a), without cancellation."""
+    growth = _expm1_series(t)
+    return chance * (1.0 - chance) * growth / (1.0 + chance * growth)
+
+
+@compiled
 def _log1p_series(t: Any) -> Any:
     """Return log(1 + t) for |t| < _TINY, to the last place."""
     return t * (1.0 - t * (0.5 - t * (1.0 / 3.0 - t * (0.25 - t * (0.2 - t * (1.0 / 6.0))))))
@@ -85,7 +100,7 @@ def totals(code: Any, a: Any, delta: Any, y: Any) -> Any:
     change, loss = 0.0, 0.0
     large = 0
     for i in range(delta.shape[0]):
-        large += 0 if abs(delta[i]) < _TINY else 1  # NaN counts as large
+        large += 0 if is_small(delta[i]) else 1
     if code == LOGISTIC_CODE and large == 0:
         for i in range(a.shape[0]):  # no branch and no call, so that it becomes vector code
             small = exponential(-abs(a[i]))

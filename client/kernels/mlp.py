@@ -1,7 +1,8 @@
-"""Local steps of the one-hidden-layer network with compiled loops.
+"""Local steps of the one-hidden-layer network in one compiled loop.
 
-The first layer is linear in the weights, so X W and X V serve both ends, and X W serves all slopes of a step. Rows with
-few entries are read in place, where they are not zero; others go through BLAS.
+The first layer is linear in the weights, so X W and X V serve both ends, and X W serves all slopes of a step. Rows are
+read in place, where they are not zero, once for two of these products. The loop works on copies of w and v whose
+rows of W and V are padded to whole vectors (``strips``).
 """
 
 from __future__ import annotations
@@ -10,16 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from zofedht.client.kernels.losses import LOGISTIC_CODE, sigmoid, totals
+from zofedht.client.kernels.losses import LOGISTIC_CODE, is_small, sigmoid, sigmoid_rise, totals
 from zofedht.client.kernels.slot import Blocks, Rules, measured, move
+from zofedht.client.kernels.strips import add_products, aligned, pad, padded_width, unpad
 from zofedht.common.models.mlp import MlpObjective
-from zofedht.common.random.jit import compiled_sums
-from zofedht.common.typing import Indices, Matrix, Vector, is_sparse
+from zofedht.common.random.jit import compiled_products, compiled_sums
+from zofedht.common.typing import Indices, Matrix, Vector
 
 __all__ = ["steps_of_block"]
-
-_DENSE = 0.2
-"""Share of entries that are not zero, from which BLAS on whole rows is as fast."""
 
 
 def steps_of_block(
@@ -36,76 +35,77 @@ def steps_of_block(
     Slopes and losses are written, (steps, q) each. ``batches`` holds the samples of each step, (steps, b), or is None
     for the whole shard. A slope that is not finite ends the loop, and is written.
     """
-    everything = np.arange(len(objective)) if batches is None else None
-    shape = (len(objective) if batches is None else batches.shape[1], objective.hidden)
-    at, along = np.empty(shape), np.empty(shape)
-    first = w.shape[0] - objective.hidden - (objective.hidden + 1 if objective.bias else 0)
-    few_entries = _is_sparse(objective)
-    weights = w[:first].reshape(-1, objective.hidden)
-    for k, directions in enumerate(v):
-        batch = everything if batches is None else batches[k]
-        rows = objective.features if batches is None or few_entries else objective.features[batch]
-        for j, direction in enumerate(directions):
-            moved = direction[:first].reshape(-1, objective.hidden)
-            for side, product in [(weights, at), (moved, along)][j > 0 :]:  # X W serves all slopes of a step
-                if few_entries:
-                    _product(*objective.rows, batch, side, product)
-                else:
-                    np.dot(rows, side, out=product)
-            if not _measure(
-                at, along, objective.target, batch, w, direction, objective.bias, j, rules, slopes[k], losses[k]
-            ):
+    if batches is None:
+        batches = np.tile(np.arange(len(objective)), (len(v), 1))
+    shape = (objective.features.shape[1], objective.hidden)
+    _on_rows(*objective.rows, objective.target, shape, objective.bias, w, v, batches, rules, slopes, losses)
+
+
+@compiled_products
+def _on_rows(
+    bounds: Any, columns: Any, values: Any, target: Any, shape: Any, bias: Any, w: Any, v: Any, batches: Any,
+    rules: Any, slopes: Any, losses: Any,
+) -> None:  # fmt: skip
+    count, size = v.shape[1], batches.shape[1]
+    width = padded_width(shape[1])
+    length = padded_width(shape[0] * width + w.shape[0] - shape[0] * shape[1])
+    sides = aligned((count + 1) * length).reshape((count + 1, length))  # w, v_1 .. v_q
+    sums = aligned((count + 2) // 2 * 2 * size * width)  # of their products, in pairs
+    pad(w, shape, width, sides[0])
+    for k in range(v.shape[0]):
+        for j in range(count):
+            pad(v[k, j], shape, width, sides[j + 1])
+        sums[:] = 0.0
+        for two in range(0, count + 1, 2):
+            pair = sums[two * size * width : (two + 2) * size * width]
+            other = sides[min(two + 1, count)]
+            add_products(bounds, columns, values, batches[k], sides[two], other, shape[0], width, pair)
+        for j in range(count):
+            if not _measure(sums, target, batches[k], shape, width, bias, sides, j, rules, slopes[k], losses[k]):
+                unpad(sides[0], shape, width, w)
                 return
-        for j, direction in enumerate(directions):
-            move(j, w, direction, rules, slopes[k])
-
-
-def _is_sparse(objective: MlpObjective) -> bool:
-    rows, columns = objective.features.shape
-    return is_sparse(objective.features) or len(objective.rows.values) < _DENSE * rows * columns
-
-
-@compiled_sums
-def _product(bounds: Any, columns: Any, values: Any, batch: Any, moved: Any, along: Any) -> None:
-    """Write X V to ``along`` for the rows of the batch."""
-    hidden = along.shape[1]
-    for i in range(batch.shape[0]):
-        start, stop = bounds[batch[i]], bounds[batch[i] + 1]
-        along[i] = 0.0
-        four = start + (stop - start) // 4 * 4
-        for place in range(start, four, 4):  # four rows of V at a time: the sums are read and written once for them
-            c0, c1 = np.uintp(columns[place]), np.uintp(columns[place + 1])
-            c2, c3 = np.uintp(columns[place + 2]), np.uintp(columns[place + 3])
-            x0, x1, x2, x3 = values[place], values[place + 1], values[place + 2], values[place + 3]
-            for h in range(hidden):
-                along[i, h] += x0 * moved[c0, h] + x1 * moved[c1, h] + x2 * moved[c2, h] + x3 * moved[c3, h]
-        for place in range(four, stop):
-            x, column = values[place], np.uintp(columns[place])
-            for h in range(hidden):
-                along[i, h] += x * moved[column, h]
+        for j in range(count):
+            move(j, sides[0], sides[j + 1], rules, slopes[k])
+    unpad(sides[0], shape, width, w)
 
 
 @compiled_sums
 def _measure(
-    at: Any, along: Any, target: Any, batch: Any, w: Any, v: Any, bias: Any, k: Any, rules: Any, slopes: Any,
-    losses: Any,
+    sums: Any, target: Any, batch: Any, shape: Any, width: Any, bias: Any, sides: Any, k: Any, rules: Any,
+    slopes: Any, losses: Any,
 ) -> Any:  # fmt: skip
-    """Record slope k of a step, from X W and X V; the biases of W are added to ``at`` with slope 0."""
+    """Record slope k of a step, from X W and X V."""
     upper, lower = rules[0], rules[1]
-    size, hidden = at.shape
-    n = w.shape[0]
-    last = n - hidden - (1 if bias else 0)  # where u begins, after W and b
+    size, (columns, hidden) = batch.shape[0], shape
+    w, v = sides[0], sides[k + 1]
+    last = columns * width + (hidden if bias else 0)  # where u begins, after W and b
+    low_end = w[last + hidden] + lower * v[last + hidden] if bias else 0.0
+    change_end = (upper - lower) * v[last + hidden] if bias else 0.0
     lows, delta, y = np.empty(size), np.empty(size), np.empty(size)
-    for i in range(size):
+    # Whole vectors: beyond the hidden units all of these are 0.
+    near, step, offset, tilt, here, more = np.zeros((6, width))
+    for h in range(hidden):
+        here[h], more[h] = w[last + h] + lower * v[last + h], (upper - lower) * v[last + h]
         if bias:
-            for h in range(hidden):
-                at[i, h] += w[last - hidden + h] if k == 0 else 0.0
-                along[i, h] += v[last - hidden + h]
-        low = w[n - 1] + lower * v[n - 1] if bias else 0.0
-        high = w[n - 1] + upper * v[n - 1] if bias else 0.0
-        for h in range(hidden):
-            low += sigmoid(at[i, h] + lower * along[i, h]) * (w[last + h] + lower * v[last + h])
-            high += sigmoid(at[i, h] + upper * along[i, h]) * (w[last + h] + upper * v[last + h])
-        lows[i], delta[i], y[i] = low, high - low, target[batch[i]]
+            offset[h], tilt[h] = w[last - hidden + h], v[last - hidden + h]
+    for i in range(size):
+        at, along = 2 * i * width, ((k + 1) // 2 * size + i) * 2 * width + (k + 1) % 2 * width
+        large = 0
+        for h in range(width):
+            moved = sums[along + h] + tilt[h]
+            near[h], step[h] = sums[at + h] + offset[h] + lower * moved, (upper - lower) * moved
+            large += 0 if is_small(step[h]) else 1
+        low, change = low_end, change_end
+        if large == 0:
+            for h in range(width):  # no branch and no call, so that it becomes vector code
+                chance = sigmoid(near[h])
+                low += chance * here[h]
+                change += chance * more[h] + sigmoid_rise(chance, step[h]) * (here[h] + more[h])
+        else:
+            for h in range(width):
+                chance, there = sigmoid(near[h]), sigmoid(near[h] + step[h])
+                low += chance * here[h]
+                change += there * (here[h] + more[h]) - chance * here[h]
+        lows[i], delta[i], y[i] = low, change, target[batch[i]]
     change, loss = totals(LOGISTIC_CODE, lows, delta, y)
     return measured(change / size, loss / size, k, w, v, rules, slopes, losses)

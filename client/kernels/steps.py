@@ -67,7 +67,8 @@ def steps(
     for v in plan.directions(_BLOCK_BYTES if plan.law.follows_basis else _CACHED_BYTES):
         taken = slice(done, done + len(v) // together)
         batches = None if drawn is None else drawn[taken]
-        start, v = w.copy(), v.reshape(-1, together, len(w))
+        v = v.reshape(-1, together, len(w))
+        start = w.copy() if plan.spec.measured else w
         steps_of_block(objective, w, v, batches, rules, slopes[taken], losses[taken])
         if not np.isfinite(slopes[taken]).all():
             break

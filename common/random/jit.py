@@ -1,4 +1,4 @@
-"""The compiler of the extra ``fast``: numba, told what all our loops need, and the loops that draw.
+"""The compiler of the extra ``fast``: numba, told what all our loops need, and the loop that draws signs.
 
 It is imported only where ``runs_compiled`` says so.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from zofedht.common.errors import DataError
 from zofedht.common.machine.cache import data_folder
 
-__all__ = ["compiled", "compiled_products", "compiled_sums", "fill_normals", "fill_signs", "horner"]
+__all__ = ["compiled", "compiled_products", "compiled_sums", "fill_signs", "horner"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -68,13 +68,6 @@ def _cache_folder() -> str | None:
     except (OSError, DataError):  # no home, or one that cannot be written
         return None
     return str(folder)
-
-
-@compiled
-def fill_normals(generator: Any, drawn: Any) -> None:
-    """Fill ``drawn`` (count,) with standard normal numbers of a NumPy Generator."""
-    for i in range(drawn.shape[0]):
-        drawn[i] = generator.standard_normal()
 
 
 @compiled

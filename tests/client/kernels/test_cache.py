@@ -16,17 +16,25 @@ import sys
 from zofedht import RunConfig
 from zofedht.server.inprocess import run_in_process
 keys = {"rounds": 2, "num-clients": 4, "clients-per-round": 2, "local-steps": 5, "kernel": "compiled"}
-print(run_in_process(RunConfig.from_mapping(keys | {"model": sys.argv[1]})).state.x.tobytes().hex())
+keys |= {"model": sys.argv[1], "slopes-per-step": int(sys.argv[2]), "slope": sys.argv[3]}
+print(run_in_process(RunConfig.from_mapping(keys)).state.x.tobytes().hex())
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["logistic", "svm-squared-hinge", "mlp"])
-def test_loops_from_the_disk_give_the_bits_of_new_ones(tmp_path: Path, model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "slopes", "slope"),
+    [("logistic", 1, "central"), ("svm-squared-hinge", 3, "forward"), ("mlp", 1, "central"), ("mlp", 3, "forward")],
+)
+def test_loops_from_the_disk_give_the_bits_of_new_ones(tmp_path: Path, model: str, slopes: int, slope: str) -> None:
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     done = [
         subprocess.run(
-            [sys.executable, "-c", _RUN, model], env=environment, capture_output=True, text=True, check=False
+            [sys.executable, "-c", _RUN, model, str(slopes), slope],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         for _ in range(2)
     ]

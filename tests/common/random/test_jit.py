@@ -12,9 +12,10 @@ pytest.importorskip("numba", reason="the extra `fast` is not installed")
 
 _RUN = """
 import numpy as np
-from zofedht.common.random.jit import fill_normals
+from zofedht.common.random.normals import fill_normals
+from zofedht.common.random.streams import stream
 drawn = np.empty(3)
-fill_normals(np.random.default_rng(1), drawn)
+fill_normals(stream(1, "check"), drawn)
 print(drawn)
 """
 

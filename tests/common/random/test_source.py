@@ -49,13 +49,13 @@ def _signs(generator: np.random.Generator, rows: int, columns: int) -> Matrix:
 
 @_needs_numba
 def test_numpy_draws_where_compiled_numbers_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    from zofedht.common.random import jit
+    from zofedht.common.random import normals
 
     wanted = Source(stream(_SEED, "check"), "numpy").normals(4, 785)
     monkeypatch.setattr(source, "_compiled_normals", lambda: lambda _, drawn: drawn.fill(0.0))
     assert not np.any(Source(stream(_SEED, "check"), "compiled").normals(4, 785))  # the compiled loop draws
     monkeypatch.undo()
-    monkeypatch.setattr(jit, "fill_normals", lambda _, drawn: drawn.fill(0.0))  # as under a NumPy with another method
+    monkeypatch.setattr(normals, "fill_normals", lambda _, drawn: drawn.fill(0.0))  # as with another NumPy
     source._compiled_normals.cache_clear()
     np.testing.assert_array_equal(Source(stream(_SEED, "check"), "compiled").normals(4, 785), wanted)
     source._compiled_normals.cache_clear()
