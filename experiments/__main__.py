@@ -50,7 +50,7 @@ def _study(args: argparse.Namespace) -> int:
         datasets=args.dataset or (quick.datasets if quick else ("mnist", "fashion-mnist", "rcv1")),
         models=args.model or (quick.models if quick else ("logistic", "svm", "mlp")),
         partitions=args.partition or ("iid", "non-iid"),
-        algorithms=args.algorithms or ("zofedht", "zofedavg-sgd", "zofedavg-gd"),
+        algorithms=args.algorithms or PRESETS[args.preset].algorithms,
         etas=sorted(set(args.etas or ETAS)),
         alphas=args.alphas or (quick.alphas if quick else ALPHAS),
         repeats=args.repeats or (quick.repeats if quick else 3),

@@ -65,7 +65,9 @@ def _study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="the grid behind the 18 panels",
         description="Run every unfinished cell. A killed study continues with the same command.",
     )
-    study.add_argument("--preset", choices=tuple(PRESETS), required=True, help="follow the text, or the scripts")
+    study.add_argument(
+        "--preset", choices=tuple(PRESETS), required=True, help="follow the text, or the scripts; or with linear steps"
+    )
     study.add_argument("--dataset", nargs="+", choices=DATASETS, default=None)
     study.add_argument("--model", nargs="+", choices=MODELS, default=None)
     study.add_argument("--partition", nargs="+", choices=PARTITION_NAMES, default=None)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zofedht.common.errors import DataError
+from zofedht.experiments.report.best import best_blocks, is_linear
 from zofedht.experiments.report.claims import NOT_ENOUGH, NOT_RUN, judge, winner
 from zofedht.experiments.report.evidence import RUNS, TIE, place
 from zofedht.experiments.report.markdown import table
@@ -46,9 +47,13 @@ def write_report(folders: Sequence[Path], out: Path, cells: Path | None = None) 
         if cells and (cells / name).exists() and not (out / name).exists():
             replace_file(out / name, (cells / name).read_bytes())
     written: list[Path] = []
-    blocks = ["# ZOFedHT: reproduction of the paper's section IV", "## Claims", _claims(studies)]
-    for study in studies:
+    own = [study for study in studies if not is_linear(study)]
+    blocks = ["# ZOFedHT: reproduction of the paper's section IV", "## Claims", _claims(own)]
+    for study in own:
         blocks += _study_blocks(study, out, written)
+    for study in studies:
+        if is_linear(study):
+            blocks += best_blocks(study, own, out, written)
     blocks += _other_commands(out)
     text = "\n\n".join(block.strip() for block in blocks) + "\n"
     replace_file(out / "report.md", text.encode())

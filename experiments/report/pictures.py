@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLOURS", "draw_figure", "new_figure", "save_figure"]
 
-COLOURS = {"zofedht": "C3", "zofedavg-sgd": "C0", "zofedavg-gd": "C2"}
+COLOURS = {"zofedht": "C3", "zofedavg-sgd": "C0", "zofedavg-gd": "C2", "zofed-shrink": "C1"}
 _ROWS = ("mnist", "fashion-mnist", "rcv1")
 _MODELS = {"logistic": "LR", "svm-hinge": "SVM (hinge)", "svm-squared-hinge": "SVM (squared hinge)", "mlp": "MLP"}
 _DPI = 110
@@ -97,7 +97,8 @@ def _draw_panel(axes: Axes, lines: Sequence[Chosen], published: Mapping[str, flo
         alpha = "" if chosen.alpha is None else f", alpha {chosen.alpha:g}"
         colour = COLOURS.get(chosen.algorithm, "C4")
         runs = f", {len(finite)} runs" if len(finite) > 1 else ", 1 run"
-        label = f"{chosen.algorithm} (eta {chosen.eta:g}{alpha}{runs})"
+        linear = ", linear" if chosen.schedule == "linear" else ""
+        label = f"{chosen.algorithm} (eta {chosen.eta:g}{alpha}{linear}{runs})"
         axes.plot(x, mean, color=colour, linewidth=1.2, label=label)
         axes.fill_between(x, mean - sd, mean + sd, color=colour, alpha=0.2, linewidth=0)
         heights.append(mean[len(mean) // 10 :])  # the first steps from far away would flatten the rest

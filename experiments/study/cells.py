@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.choices import PARTITIONS
-from zofedht.common.config.run_config import RunConfig, Scalar
+from zofedht.common.config.run_config import RunConfig, Scalar, dashed
 from zofedht.experiments.study.presets import COMMON, EPOCHS, TRAIN_ROWS, Preset
 
 __all__ = [
@@ -30,8 +30,8 @@ NON_IID = "non-iid"
 PARTITION_NAMES = ("iid", NON_IID, *(name for name in PARTITIONS if name != "iid"))
 
 SETTINGS = (
-    *COMMON, "dataset", "train-rows", "partition", "model", "init", "algorithm", "covariance", "sampling",
-    "batch-size", "step-size", "budget", "seed", "evaluate-every", "subspace-weight",
+    *COMMON, "step-schedule", "dataset", "train-rows", "partition", "model", "init", "algorithm", "covariance",
+    "sampling", "batch-size", "step-size", "budget", "seed", "evaluate-every", "subspace-weight",
 )  # fmt: skip
 """The keys that a cell's config gives; the others have their defaults."""
 
@@ -148,6 +148,7 @@ def cell_config(grid: Grid, cell: Cell) -> RunConfig:
         "model": panel.model,
         "init": preset.svm_init if squared else "zeros",
         "algorithm": cell.algorithm,
+        "step-schedule": preset.schedule,
         "covariance": preset.covariance,
         "sampling": preset.sampling,
         "batch-size": batch,
@@ -158,4 +159,5 @@ def cell_config(grid: Grid, cell: Cell) -> RunConfig:
     }
     if cell.alpha is not None:
         chosen["subspace-weight"] = cell.alpha
-    return RunConfig.from_mapping({**COMMON, **chosen})
+    brought = {dashed(name) for name in ALGORITHMS[cell.algorithm].defaults}  # what makes the method
+    return RunConfig.from_mapping({key: value for key, value in COMMON.items() if key not in brought} | chosen)

@@ -2,10 +2,12 @@
 
 Where the text and the authors' scripts differ, ``paper`` follows the text and ``authors`` the scripts. Rows, clients,
 K, b, mu, tau, budget and grid are common. So a difference between two studies is a difference of these options.
+Each has a companion with a step that falls linearly: a method at its best schedule is the better of both.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -17,8 +19,11 @@ __all__ = [
     "COMMON",
     "EPOCHS",
     "ETAS",
+    "LINEAR",
+    "PAPERS_ALGORITHMS",
     "PRESETS",
     "QUICK",
+    "SUCCESSOR",
     "TRAIN_ROWS",
     "Preset",
     "Quick",
@@ -30,6 +35,10 @@ Selection = Literal["best", "mean"]
 ETAS = (0.1, 1.0, 10.0)
 ALPHAS = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Every other one of the text's .1, .2, ..., .9: neighbours differ by less than seeds do."""
+
+PAPERS_ALGORITHMS = ("zofedht", "zofedavg-sgd", "zofedavg-gd")
+SUCCESSOR = "zofed-shrink"
+"""A row of ours that is compared with the paper's, each at its best schedule."""
 
 EPOCHS = 500
 """The authors' budget: so many single-sample evaluations for each training row."""
@@ -43,7 +52,6 @@ COMMON: Mapping[str, Scalar] = {
     "local-steps": 50,
     "radius": 1e-4,
     "memory": 5,
-    "step-schedule": "inverse-sqrt",
     "slope": "central",
     "rounds": 0,  # the budget ends a run
     "positive-labels": "auto",
@@ -63,9 +71,15 @@ class Preset:
     sampling: Literal["with-replacement", "without-replacement"]
     batch_size: Mapping[str, int]  # b by data set; 64 where it is not named
     selection: Selection  # a cell counts by its best repeat, or by the mean over repeats
+    schedule: str = "inverse-sqrt"  # of the step
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """The paper's algorithms, and at a schedule of ours the successor."""
+        return PAPERS_ALGORITHMS if self.schedule == "inverse-sqrt" else (*PAPERS_ALGORITHMS, SUCCESSOR)
 
 
-PRESETS = {
+_READINGS = {
     preset.name: preset
     for preset in (
         Preset("paper", "paper", "svm-hinge", "zeros", "sorted", "with-replacement", {}, "best"),
@@ -74,6 +88,14 @@ PRESETS = {
         ),
     )
 }
+
+LINEAR = "-linear"
+
+PRESETS = _READINGS | {
+    f"{name}{LINEAR}": dataclasses.replace(preset, name=f"{name}{LINEAR}", schedule="linear")
+    for name, preset in _READINGS.items()
+}
+"""By name: both readings, and each with a linear schedule."""
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,11 @@ class Chosen:
     outcomes: tuple[Outcome, ...]
 
     @property
+    def schedule(self) -> str:
+        """The schedule of the step, the paper's where the cell does not say."""
+        return str(self.outcomes[0].result["config"].get("step-schedule", "inverse-sqrt"))
+
+    @property
     def losses(self) -> list[float]:
         return [outcome.loss for outcome in self.outcomes]
 

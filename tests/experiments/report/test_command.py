@@ -291,3 +291,22 @@ def test_a_page_gets_the_report_between_its_marks(folder: Path, tmp_path: Path, 
 def test_commands_are_shown_without_folders() -> None:
     shown = _anywhere("python -m zofedht.experiments study --data-dir /srv/sets --jobs 2 --out /srv/runs/paper")
     assert shown == "python -m zofedht.experiments study --data-dir DIR --jobs 2 --out runs/paper"
+
+
+def test_each_algorithm_is_shown_at_its_better_schedule(tmp_path: Path):
+    """The linear step is better for one algorithm and worse for the other; the successor joins."""
+    base, linear = begin(tmp_path / "paper", "paper"), begin(tmp_path / "linear", "paper-linear")
+    for algorithm, ends in (("zofedht", (0.3, 0.4)), ("zofedavg-sgd", (0.5, 0.2)), ("zofed-shrink", (None, 0.1))):
+        for folder, schedule, end in zip((base, linear), ("inverse-sqrt", "linear"), ends, strict=True):
+            if end is not None:
+                config = {"budget": 24_000_000, "step-schedule": schedule}
+                add(folder, cell(algorithm, 1.0, panel=MNIST), [0.6, end], config=config)
+    add(linear, cell("zofedavg-sgd", 1.0, panel=SORTED), [0.6, 0.1])  # not run with the paper's schedule
+    write_report([base, linear], tmp_path / "out")
+    head, text = (tmp_path / "out" / "report.md").read_text().split("## Study `paper`, each algorithm at its best")
+    assert "| mnist logistic iid | 0.3000 (inverse-sqrt, eta 1, alpha 0.3, 1 run) | 0.2000 (linear, eta 1" in text
+    assert "| - | 0.1000 (linear, eta 1, 1 run) |" in text
+    assert "digits" not in text
+    assert "zofed-shrink" not in head  # the paper's claims are judged by its own schedule
+    pictures = {path.name for path in (tmp_path / "out").glob("paper-best-*")}
+    assert pictures == {"paper-best-iid.png", "paper-best-sorted.png"}
