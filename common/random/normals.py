@@ -29,8 +29,8 @@ def fill_normals(generator: np.random.Generator, drawn: Vector) -> None:
     """Fill ``drawn`` (count,) with the next standard normal numbers of a generator on PCG64DXSM."""
     bits: Any = generator.bit_generator  # the type of NumPy's base class knows no advance
     state, increment = bits.state["state"]["state"], bits.state["state"]["inc"]
-    halves = (state >> 64, state & _WORD, increment >> 64, increment & _WORD)
-    bits.advance(_fill(*map(np.uint64, halves), drawn))
+    high, low, more_high, more_low = map(np.uint64, (state >> 64, state & _WORD, increment >> 64, increment & _WORD))
+    bits.advance(_fill(high, low, more_high, more_low, drawn))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -69,7 +69,7 @@ def _fill(high: Any, low: Any, more_high: Any, more_low: Any, drawn: Any) -> Any
     """Fill ``drawn`` and return how many words that took."""
     words = 0
     for i in range(drawn.shape[0]):
-        waits = True
+        waits: Any = True
         while waits:
             word = _word(high, low)
             high, low = _advanced(high, low, more_high, more_low)
