@@ -24,8 +24,9 @@ from zofedht.server.aggregation.masked_sum import MaskedSum
 from zofedht.server.aggregation.screening import Failure, screen
 from zofedht.server.auto import Intervention
 from zofedht.server.core.attempt import Attempt
+from zofedht.server.core.outcome import Outcome
 from zofedht.server.core.round_record import Observer, RoundRecord, record_round
-from zofedht.server.core.rounds import Outcome, ask, given_to, tell
+from zofedht.server.core.rounds import ask, given_to, tell
 from zofedht.server.core.selection import redraw
 from zofedht.server.core.state import ServerState, Totals
 from zofedht.server.delivery.holdings import Holdings

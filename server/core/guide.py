@@ -27,7 +27,8 @@ from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update, rounded
 from zofedht.server.aggregation.replays import draws_alike
 from zofedht.server.core.state import ServerState
-from zofedht.server.rows.learnt_shrink import learnt_direction
+from zofedht.server.rows.learnt_shrink import learns_in, learnt_direction, told_changes
+from zofedht.server.rows.pool import learnt_chances
 from zofedht.server.rows.second_order import directions_of
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "with_curved_guide",
     "with_guide",
     "with_learnt_guide",
+    "with_next_guide",
     "with_stiff_guide",
 ]
 
@@ -45,6 +47,32 @@ __all__ = [
 def with_guide(state: ServerState, guide: Matrix, config: RunConfig) -> ServerState:
     """Return the next round's state with this guide, (n, any number), as it arrives at clients."""
     return replace(state, basis=rounded(guide, config.wire_dtype), basis_version=state.round)
+
+
+def with_next_guide(
+    following: ServerState,
+    state: ServerState,
+    mean: Vector | None,
+    counted: Sequence[Update],
+    usable: Sequence[Update],
+    asked: Mapping[int, Broadcast],
+    config: RunConfig,
+) -> ServerState:
+    """Return the next round's state with the guide that the row learns from a round, if it learns one.
+
+    ``state`` is that of the round, and ``mean`` the move that x made, None where it made none. ``counted`` are the
+    updates with steps of some length, ``usable`` all of them.
+    """
+    if mean is not None:
+        following = with_learnt_guide(following, mean, next(iter(asked.values())).spec, config)
+        following = with_curved_guide(following, counted, asked, state.basis, config)
+    if following.pool is not None and config.row.learns == "chances":
+        known, chances = learnt_chances(following.pool, counted, asked, state.basis)
+        following = with_guide(replace(following, pool=known), chances, config)
+    if state.learning is not None and learns_in(state.learning, state.round, config):
+        learning = told_changes(state.learning, usable, asked, state.basis, state.round, config)
+        following = replace(following, learning=learning)
+    return with_stiff_guide(following, usable, config) if asks_stiff(state, config) else following
 
 
 def asks_stiff(state: ServerState, config: RunConfig) -> bool:

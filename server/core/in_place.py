@@ -9,10 +9,12 @@ import numpy as np
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.replay import Replay
-from zofedht.common.typing import Matrix, Vector
+from zofedht.common.typing import Matrix
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.server.aggregation.combine import Combined, combine
+from zofedht.server.aggregation.combine import combine
 from zofedht.server.aggregation.replays import Replays
+from zofedht.server.aggregation.screening import Failure
+from zofedht.server.core.outcome import Outcome
 from zofedht.server.core.state import ServerState
 
 __all__ = ["tell_lengths"]
@@ -27,15 +29,20 @@ class _NoMoves(Replays):
 
 
 def tell_lengths(
-    state: ServerState, config: RunConfig, usable: Sequence[Update], asked: Mapping[int, Broadcast]
-) -> tuple[ServerState, Combined, Vector]:
-    """Return the state after the round, what the updates came to, and the mean step lengths, (K q,).
-
-    Lengths that are not finite are in the trail as they are: the caller looks for them.
-    """
+    state: ServerState,
+    config: RunConfig,
+    usable: Sequence[Update],
+    failures: Sequence[Failure],
+    asked: Mapping[int, Broadcast],
+) -> tuple[ServerState | None, Outcome]:
+    """Add the round's mean step lengths, (K q,), to the trail, as ``rounds.tell`` adds mean moves to x."""
+    if not usable or len(usable) < config.min_replies:
+        return None, Outcome(len(usable), tuple(failures))
     combined = combine(usable, asked, config, _NoMoves(), None, state.lengths, secret=state.secret)
     (one,) = combined.contributions  # all slots share their directions
     assert one.lengths is not None
+    if not np.all(np.isfinite(one.lengths)):
+        return None, Outcome.of_overflow(usable, failures, "slopes")
     evaluations = state.totals.evaluations + sum(update.evaluations for update in usable)
     following = replace(
         state,
@@ -44,4 +51,4 @@ def tell_lengths(
         totals=replace(state.totals, evaluations=evaluations),
         lengths=combined.medians,
     )
-    return following, combined, one.lengths
+    return following, Outcome.of_steps(usable, failures, combined, lengths=one.lengths)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +19,16 @@ from zofedht.common.random.streams import Address
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.server.aggregation.combine import Outlier
 from zofedht.server.aggregation.means import OUTLIER, usual_length
+from zofedht.server.aggregation.screening import Failure, screen, skipped_steps
 from zofedht.server.aggregation.values import robust_table, spreads_of
+from zofedht.server.auto import Intervention
+from zofedht.server.core.outcome import Outcome
 from zofedht.server.core.selection import in_turn
 from zofedht.server.core.state import ServerState
 from zofedht.server.minimizers.search import Left, Problem, Search, answer, ask, problem_of, tell
-from zofedht.server.minimizers.words import about
+from zofedht.server.minimizers.words import about, why_changed
 
-__all__ = ["ask_points", "mean_value", "outlying_sites", "search_about", "tell_values"]
+__all__ = ["ask_points", "search_about", "tell_points"]
 
 
 def ask_points(state: ServerState, config: RunConfig, members: Sequence[Member]) -> list[Broadcast]:
@@ -55,7 +58,40 @@ def ask_points(state: ServerState, config: RunConfig, members: Sequence[Member])
     ]
 
 
-def tell_values(state: ServerState, config: RunConfig, usable: Sequence[Update]) -> ServerState:
+def tell_points(
+    state: ServerState, updates: Sequence[Update], asked: Mapping[int, Broadcast], config: RunConfig
+) -> tuple[ServerState | None, Outcome]:
+    """Tell the search the answers of a round, as ``rounds.tell`` does for local steps."""
+    usable, failures = screen(updates, asked)
+    assert state.search is not None
+    if state.search.empty >= config.max_retries:  # no answer for so many rounds: then there must be one
+        lost = [u for u in usable if u.values is not None and np.all(np.isnan(u.values))]
+        if len(lost) == len(usable):
+            usable, failures = (
+                [],
+                [*failures, *(Failure(u.round, u.slot, u.client, u.cause or "raised", u.reason) for u in lost)],
+            )
+    if not usable or len(usable) < min(config.min_replies, len(asked)):
+        return None, Outcome(len(usable), tuple(failures))
+    following = _told_values(state, config, usable)
+    assert following.search is not None
+    outliers, medians = _outlying_sites(state, usable)
+    change = Intervention("method", state.search.doing, following.search.doing, "")
+    if change.before != change.after:
+        change = replace(change, why=why_changed(state.search, following.search))
+    outcome = Outcome(
+        usable=len(usable),
+        failures=tuple(failures),
+        loss=_mean_value(usable),
+        skipped=skipped_steps(usable),
+        interventions=(change,) if change.why else (),
+        slots=frozenset(update.slot for update in usable),
+        outliers=outliers,
+    )
+    return replace(following, lengths=medians), outcome
+
+
+def _told_values(state: ServerState, config: RunConfig, usable: Sequence[Update]) -> ServerState:
     """Return the state after the round; a client that is missing in ``usable`` has lost its answers."""
     problem, search = _searched(state, config)
     asked = ask(problem, search)
@@ -70,7 +106,7 @@ def tell_values(state: ServerState, config: RunConfig, usable: Sequence[Update])
     return replace(state, round=state.round + 1, x=answer(problem, search), search=search, totals=totals)
 
 
-def outlying_sites(state: ServerState, usable: Sequence[Update]) -> tuple[tuple[Outlier, ...], tuple[float, ...]]:
+def _outlying_sites(state: ServerState, usable: Sequence[Update]) -> tuple[tuple[Outlier, ...], tuple[float, ...]]:
     """Return the clients whose values spread over the points many times as far as usual, and the medians to remember.
 
     Steps of a descent are so short that sites may well differ by any factor: nobody is an outlier there.
@@ -111,7 +147,7 @@ def _left(config: RunConfig, state: ServerState, answers: int, evaluations: int)
     return Left((config.budget - evaluations) * answers / max(evaluations, 1), batches)
 
 
-def mean_value(usable: Sequence[Update]) -> float:
+def _mean_value(usable: Sequence[Update]) -> float:
     """Return the mean of all values of F that were told; NaN where there are none."""
     values = [update.loss for update in usable if not np.isnan(update.loss)]
     return float(np.mean(values)) if values else np.nan

@@ -9,7 +9,7 @@ from typing import Any
 
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.attempt import Attempt
-from zofedht.server.core.rounds import Outcome
+from zofedht.server.core.outcome import Outcome
 from zofedht.server.core.state import ServerState, Totals
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
 

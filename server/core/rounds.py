@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,41 +27,26 @@ from zofedht.common.wire.messages import (
     vector_digest,
 )
 from zofedht.server import auto
-from zofedht.server.aggregation.combine import Outlier, combine
+from zofedht.server.aggregation.combine import combine
 from zofedht.server.aggregation.means import mean_move
 from zofedht.server.aggregation.replays import Replays
-from zofedht.server.aggregation.screening import Failure, Skipped, diverged, screen, skipped_steps
+from zofedht.server.aggregation.screening import Failure, diverged, screen
 from zofedht.server.auto import Intervention
-from zofedht.server.core.guide import asks_stiff, with_curved_guide, with_guide, with_learnt_guide, with_stiff_guide
+from zofedht.server.core.guide import asks_stiff, with_guide, with_next_guide
 from zofedht.server.core.in_place import tell_lengths
-from zofedht.server.core.points import ask_points, mean_value, outlying_sites, tell_values
+from zofedht.server.core.mean_of_rows import mean_of_row
+from zofedht.server.core.outcome import Outcome
+from zofedht.server.core.points import ask_points, tell_points
 from zofedht.server.core.selection import select
 from zofedht.server.core.state import ServerState
-from zofedht.server.minimizers.words import why_changed
 from zofedht.server.privacy import drawing_seed
-from zofedht.server.rows.controls import corrections, learnt_controls, tracked_move
-from zofedht.server.rows.learnt_shrink import learns_in, shift_of, told_changes
-from zofedht.server.rows.pool import Pool, advanced, learnt_chances, x_of
-from zofedht.server.rows.second_order import curved_move, grown_batch, shift_back
+from zofedht.server.rows.controls import corrections
+from zofedht.server.rows.learnt_shrink import learns_in, shift_of
+from zofedht.server.rows.pool import Pool, advanced, x_of
+from zofedht.server.rows.second_order import shift_back
 from zofedht.server.rows.server_step import Moments, server_step
 
-__all__ = ["Outcome", "ask", "given_to", "tell"]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a round gave: usable slots, failures, the probes' mean loss, skipped steps, and what auto rules changed."""
-
-    usable: int
-    failures: tuple[Failure, ...]
-    loss: float = math.nan
-    skipped: tuple[Skipped, ...] = ()
-    interventions: tuple[Intervention, ...] = ()
-    lengths: Vector | None = None  # mean of eta c, where x moved along nothing else: (K,)
-    start_loss: float = math.nan  # mean over the usable slots of the loss at x_r, that no local step has touched
-    outliers: tuple[Outlier, ...] = ()
-    slots: frozenset[int] = frozenset()  # the usable ones
-    times: Mapping[int, float] = field(default_factory=dict)  # by slot, the length of its move over the usual one
+__all__ = ["ask", "given_to", "tell"]
 
 
 def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attempt: int = 0) -> list[Broadcast]:
@@ -146,13 +132,19 @@ def tell(
     slopes were checked before.
     """
     if config.asks_points:
-        return _told_values(state, updates, asked, config)
+        return tell_points(state, updates, asked, config)
     replays = replays or Replays()
     usable, failures = _screened(state, updates, asked, config, replays)  # line 19: the slots in their order
     while True:
         try:
             with np.errstate(all="ignore"):  # what overflows is looked for
-                return _told(state, usable, failures, asked, config, replays)
+                if config.in_place:
+                    following, outcome = tell_lengths(state, config, usable, failures, asked)
+                else:
+                    following, outcome = _told(state, usable, failures, asked, config, replays)
+                if following is not None:
+                    _check_next(following, config)
+                return following, outcome
         except ZofedhtError:
             raise
         except Exception as error:  # whatever numbers a client sends, they cost its slot and not the run
@@ -164,38 +156,6 @@ def tell(
             usable = [update for update in usable if update is not worst]
 
 
-def _told_values(
-    state: ServerState, updates: Sequence[Update], asked: Mapping[int, Broadcast], config: RunConfig
-) -> tuple[ServerState | None, Outcome]:
-    usable, failures = screen(updates, asked)
-    assert state.search is not None
-    if state.search.empty >= config.max_retries:  # no answer for so many rounds: then there must be one
-        lost = [u for u in usable if u.values is not None and np.all(np.isnan(u.values))]
-        if len(lost) == len(usable):
-            usable, failures = (
-                [],
-                [*failures, *(Failure(u.round, u.slot, u.client, u.cause or "raised", u.reason) for u in lost)],
-            )
-    if not usable or len(usable) < min(config.min_replies, len(asked)):
-        return None, Outcome(len(usable), tuple(failures))
-    following = tell_values(state, config, usable)
-    assert following.search is not None
-    outliers, medians = outlying_sites(state, usable)
-    change = Intervention("method", state.search.doing, following.search.doing, "")
-    if change.before != change.after:
-        change = replace(change, why=why_changed(state.search, following.search))
-    outcome = Outcome(
-        usable=len(usable),
-        failures=tuple(failures),
-        loss=mean_value(usable),
-        skipped=skipped_steps(usable),
-        interventions=(change,) if change.why else (),
-        slots=frozenset(update.slot for update in usable),
-        outliers=outliers,
-    )
-    return replace(following, lengths=medians), outcome
-
-
 def _told(
     state: ServerState,
     usable: list[Update],
@@ -204,8 +164,6 @@ def _told(
     config: RunConfig,
     replays: Replays,
 ) -> tuple[ServerState | None, Outcome]:
-    if config.in_place:
-        return _told_lengths(state, usable, failures, asked, config)
     lost = {f.slot for f in diverged(failures, usable, asked, tries=True)} if state.auto.measures_steps else set()
     if len(usable) + len(lost) < config.min_replies:
         return None, Outcome(len(usable), tuple(failures))
@@ -217,29 +175,16 @@ def _told(
     combined = combine(counted, asked, config, replays, state.basis, state.lengths, secret=state.secret)  # line 20
     contributions = combined.contributions
     mean = mean_move([(one.weight, one.move) for one in contributions]) if contributions else None
-    controls = state.controls
-    if mean is not None and (config.correction == "control" or config.server_step == "tracking"):
-        controls = learnt_controls(
-            controls, replays.with_moves(counted, asked, state.basis), asked, state.basis, config
-        )
-        if config.server_step == "tracking" and controls:
-            mean = tracked_move(controls, next(iter(asked.values())))
-    curvature, one = state.curvature, next(iter(asked.values()))
-    if mean is not None and config.server_step in ("newton", "quasi-newton"):
-        mean, curvature = curved_move(curvature, state.x, mean, counted, asked, state.basis, config)
-    batch = state.batch
-    if config.batch_growth and mean is not None:
-        told = [u.move for u in replays.with_moves(counted, asked, state.basis) if u.move is not None]
-        batch = grown_batch(one.spec.batch_size, told, config)
+    kept: dict[str, Any] = {}
+    if mean is not None:
+        mean, kept = mean_of_row(state, mean, counted, asked, config, replays)
     x, move, moments = _moved(state, mean, config)  # line 21: x_{r+1} and Delta_r
     pool = state.pool
     if pool is not None and mean is not None:
         pool = advanced(pool, contributions, asked, state.basis)
         x = x_of(pool, config, state.units)
     if not (np.all(np.isfinite(x)) and moments.finite):
-        text = "the mean of the moves overflows; lower step-size"
-        overflown = [Failure(u.round, u.slot, u.client, "not-finite", text) for u in usable]
-        return None, Outcome(0, (*failures, *overflown))
+        return None, Outcome.of_overflow(usable, failures, "moves")
     following = replace(
         state,
         round=state.round + 1,
@@ -248,64 +193,15 @@ def _told(
         auto=learnt.state,
         lengths=combined.medians,
         moments=moments,
-        curvature=curvature,
-        batch=batch,
-        controls=controls,
         pool=pool if learnt.x is None or pool is None else Pool.at(learnt.x, config.pool_size),
+        **kept,
     )
     following, changes = _remember(following, move if learnt.travels else None, config, replies)
-    if mean is not None and learnt.travels:
-        following = with_learnt_guide(following, mean, one.spec, config)
-        following = with_curved_guide(following, counted, asked, state.basis, config)
-    if following.pool is not None and config.row.learns == "chances":
-        known, chances = learnt_chances(following.pool, counted, asked, state.basis)
-        following = with_guide(replace(following, pool=known), chances, config)
-    if state.learning is not None and learns_in(state.learning, state.round, config):
-        learning = told_changes(state.learning, usable, asked, state.basis, state.round, config)
-        following = replace(following, learning=learning)
-    if asks_stiff(state, config):
-        following = with_stiff_guide(following, usable, config)
-    _check_next(following, config)
-    return following, Outcome(
-        usable=len(usable),
-        failures=tuple(failures),
-        loss=_mean([u.loss for u in usable]),
-        skipped=skipped_steps(usable),
-        interventions=learnt.interventions + changes,
-        lengths=contributions[0].lengths if len(contributions) == 1 and learnt.travels else None,
-        start_loss=_mean([u.start_loss for u in usable]),
-        outliers=combined.outliers,
-        slots=frozenset(u.slot for u in usable),
-        times=combined.times,
-    )
-
-
-def _told_lengths(
-    state: ServerState,
-    usable: list[Update],
-    failures: list[Failure],
-    asked: Mapping[int, Broadcast],
-    config: RunConfig,
-) -> tuple[ServerState | None, Outcome]:
-    if not usable or len(usable) < config.min_replies:
-        return None, Outcome(len(usable), tuple(failures))
-    following, combined, lengths = tell_lengths(state, config, usable, asked)
-    if not np.all(np.isfinite(lengths)):
-        text = "the mean of the slopes overflows; lower step-size"
-        overflown = [Failure(u.round, u.slot, u.client, "not-finite", text) for u in usable]
-        return None, Outcome(0, (*failures, *overflown))
-    _check_next(following, config)
-    return following, Outcome(
-        usable=len(usable),
-        failures=tuple(failures),
-        loss=_mean([u.loss for u in usable]),
-        skipped=skipped_steps(usable),
-        lengths=lengths,
-        start_loss=_mean([u.start_loss for u in usable]),
-        outliers=combined.outliers,
-        slots=frozenset(u.slot for u in usable),
-        times=combined.times,
-    )
+    travelled = mean if learnt.travels else None
+    following = with_next_guide(following, state, travelled, counted, usable, asked, config)
+    lengths = contributions[0].lengths if len(contributions) == 1 and learnt.travels else None
+    interventions = learnt.interventions + changes
+    return following, Outcome.of_steps(usable, failures, combined, interventions=interventions, lengths=lengths)
 
 
 def _check_next(following: ServerState, config: RunConfig) -> None:
@@ -372,7 +268,3 @@ def _remember(
     assert following.basis is not None  # it was just made
     rules, changes = auto.renew(state.auto, state.basis, following.basis, replies)
     return replace(following, trajectory=trajectory, auto=rules), changes
-
-
-def _mean(losses: Sequence[float]) -> float:
-    return float(np.mean(losses)) if losses else math.nan
