@@ -42,6 +42,7 @@ __all__ = [
     "UPLINKS",
     "WEIGHTINGS",
     "WIRE_DTYPES",
+    "label_texts",
     "parse_columns",
     "parse_labels",
     "parse_shapes",
@@ -93,6 +94,7 @@ ON_ERROR = ("drop-slot", "skip-step", "stop")
 RETURNED = ("best", "last")
 
 _NO_TRANSFORM = "none"
+_LIKE_NUMBERS = re.compile(r"[-+.0-9\s]*")
 _ITEM = re.compile(r"([+-]?[0-9]{1,15})(?:-([+-]?[0-9]{1,15}))?")
 _SHAPE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
 _WIDEST = 10_000  # labels in one range; more is a typing error and would fill the memory
@@ -141,25 +143,46 @@ def parse_columns(text: str) -> tuple[tuple[float, float], ...]:
     return tuple(pairs)
 
 
+def label_texts(text: str) -> frozenset[str]:
+    """Return the texts that ``positive-labels`` names, without case; none where it names numbers, or is "auto".
+
+    Examples
+    --------
+    >>> sorted(label_texts("M, maybe"))
+    ['m', 'maybe']
+    >>> sorted(label_texts("5-7, -1"))
+    []
+    """
+    items = [item.strip().casefold() for item in text.split(",")]
+    if text.strip() == AUTO or not all(items) or all(_LIKE_NUMBERS.fullmatch(item) for item in items):
+        return frozenset()
+    return frozenset(items)
+
+
 def parse_labels(text: str) -> frozenset[int]:
     """Return the labels that a text names: numbers and ranges joined by commas.
 
-    "auto" gives the empty set: the labels of the data decide. Raises DataError for any other text, for a range that
-    runs backwards, and for a range of more than 10,000 labels.
+    "auto" gives the empty set: the labels of the data decide. Texts give 1: what reads the labels counts those that are
+    named as 1, and all others as 0. Raises DataError for an item that is neither, for a range that runs backwards, and
+    for a range of more than 10,000 labels.
 
     Examples
     --------
     >>> sorted(parse_labels("5-7, -1"))
     [-1, 5, 6, 7]
+    >>> sorted(parse_labels("yes"))
+    [1]
     """
     if text.strip() == AUTO:
         return frozenset()
+    if label_texts(text):
+        return frozenset({1})
     labels: set[int] = set()
     for item in text.split(","):
         match = _ITEM.fullmatch(item.strip())
         if match is None:
             raise DataError(
-                f"positive-labels must be '{AUTO}' or whole numbers and ranges such as '5-9' or '1,3,5',"
+                f"positive-labels must be '{AUTO}', whole numbers and ranges such as '5-9' or '1,3,5', or texts,"
                 f" got '{item.strip()}' in '{text}'"
             )
         first, last = int(match[1]), int(match[2] or match[1])

@@ -126,7 +126,9 @@ def own_objective(config: RunConfig, rows: RawRows, *, settled: bool = True) -> 
 
 def rules_of(config: RunConfig) -> FileRules:
     """Return how the config has files read."""
-    return FileRules(config.features, config.label_column, config.csv_header, config.svmlight_indices)
+    return FileRules(
+        config.features, config.label_column, config.csv_header, config.svmlight_indices, config.positive_labels
+    )
 
 
 def train_objective(config: RunConfig) -> Objective:

@@ -49,6 +49,7 @@ __all__ = ["RunResult", "run"]
 
 _WORTH_A_CHECK = 2_000  # evaluations: the check for noise takes 3, and some 100 more where there is noise
 
+_SHOWN = 60  # characters of a value that is refused
 _NO_SLOPES = "integers and choices have no slopes; algorithm = cma-es searches them"
 
 Target = Objective | InPlaceObjective | Callable[..., float]
@@ -327,6 +328,12 @@ def _outcome(config: RunConfig, done: Result, why: str, sign: float) -> tuple[st
     return f"{went}{step}{kept}; {way_out} usually cures this", False
 
 
+def _short(value: Any) -> str:
+    """Return a value of a wrong kind in a few characters: a table would fill the screen."""
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN and "\n" not in shown else f"an object of type {type(value).__name__}"
+
+
 class _Engine(InProcessEngine):
     """Knows whether the first round has begun: an error before it is an error of the call."""
 
@@ -415,7 +422,11 @@ def _config(
             given.setdefault("clients-per-round", min(count, config.clients_per_round))
         if default and steps and isinstance(given["clients-per-round"], int) and given["clients-per-round"] <= count:
             given.setdefault("sampling", "without-replacement")  # where all clients take part, each does so once
-    rows = given.get("dataset")
+    rows = given.get("dataset", "")
+    if not (isinstance(rows, str) or are_rows(rows)):
+        raise ConfigError(
+            [f"dataset must be the name of a data set, a file, a DataFrame or a pair (X, y), got {_short(rows)}"]
+        )
     if are_rows(rows):
         config = RunConfig.from_mapping(config.to_mapping() | given | {"dataset": "DataFrame"})
         return with_standard_columns(config.replace(dataset=keep_rows(rows, rules_of(config))))

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from zofedht.common.objective.user_traceback import user_place_of
 
 __all__ = ["told_when_overdue"]
 
-_log = logging.getLogger(__name__)
-
 
 @contextmanager
 def told_when_overdue(seconds: float, what: str) -> Iterator[None]:
-    """Log a warning of where the calling thread is, once, if the block takes longer than round-timeout."""
+    """Warn of where the calling thread is, once, if the block takes longer than round-timeout.
+
+    A command logs the warning; in Python it is a UserWarning.
+    """
     caller = threading.get_ident()
 
     def tell() -> None:
@@ -27,7 +28,8 @@ def told_when_overdue(seconds: float, what: str) -> Iterator[None]:
             " nothing ends an evaluation; interrupt the run and resume it, or let clients join by `serve`, which goes"
             " on without a client that hangs"
         )
-        _log.warning(text)
+        with suppress(UserWarning):  # where warnings are errors, this thread is nobody's to end
+            warnings.warn(text, stacklevel=2)
 
     timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), tell)
     timer.daemon = True

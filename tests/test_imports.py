@@ -61,7 +61,7 @@ ARROWS = {
         "random": "machine errors rules typing",
         "space": "errors typing",
         "objective": "machine errors plain_text random space typing",
-        "files": "choices errors machine source_digest typing",
+        "files": "choices errors machine plain_text source_digest typing",
         "data": "choices errors files machine random source_digest typing",
         "models": "data errors machine objective typing",
         "directions": "choices machine config objective random typing",

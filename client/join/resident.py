@@ -20,7 +20,7 @@ from zofedht.client.steps.warm_up import warm_up
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.common.choices import AUTO, parse_transforms
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.data.about import about_rows, uneven_columns
+from zofedht.common.data.about import about_rows, telling_columns, uneven_columns
 from zofedht.common.data.labels import labels_text
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.data.standard import LEAST_ROWS, MOST_COLUMNS, sums_of
@@ -234,7 +234,7 @@ class ResidentClient(ZofedhtClient):
         how = rules_of(config), dimension
         rows = self._rows[1] if self._rows and self._rows[0] == how else own_rows(config, self._options.data, dimension)
         self._rows = (how, rows) if keep else None
-        about = about_rows(rows), *uneven_columns(rows, parse_transforms(config.preprocess))
+        about = about_rows(rows), *uneven_columns(rows, parse_transforms(config.preprocess)), *telling_columns(rows)
         for line in about:
             if line not in self._about:
                 self._report(line)

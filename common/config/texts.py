@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -61,8 +62,23 @@ def load_toml(path: Path, option: str = "--config") -> dict[str, Any]:
         return tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError([f"{option} must name a readable TOML file, got {path} ({error.strerror})"]) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
+        twice = _key_given_twice(content.decode("utf-8-sig"), str(error))
+        if twice:
+            text = f"{option} must give each key once, but {path} gives {twice} twice; delete one"
+            raise ConfigError([text]) from error
         raise ConfigError([f"{option} must be a TOML file, but {path} is not: {error}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{option} must be a TOML file, but {path} is not: {error}"]) from error
+
+
+def _key_given_twice(text: str, error: str) -> str:
+    """Return the key and the line at which TOML's parser met it for the second time, or an empty text."""
+    found = re.fullmatch(r"Cannot (?:overwrite a value|declare .* twice).* \(at line (\d+), .*\)", error)
+    if found is None:
+        return ""
+    line = text.splitlines()[int(found[1]) - 1]
+    return f"'{line.partition('=')[0].strip()}' (line {found[1]})"
 
 
 def dump_toml(config: RunConfig) -> str:

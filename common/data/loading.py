@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zofedht.common.choices import AUTO, parse_labels, parse_transforms
-from zofedht.common.data.about import SHOWN_LABELS, about_rows, uneven_columns
+from zofedht.common.data.about import SHOWN_LABELS, about_rows, telling_columns, uneven_columns
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.labels import (
     binary_target,
     check_both_classes,
+    check_texts,
     choose_positive,
     whole_labels,
 )
@@ -25,6 +26,7 @@ from zofedht.common.data.standard import MOST_COLUMNS, Standard, columns_text, s
 from zofedht.common.errors import DataError
 from zofedht.common.files.columns import chosen_columns
 from zofedht.common.files.dataset_files import check_rows, read_file
+from zofedht.common.files.label_texts import with_numbers
 from zofedht.common.files.reading import FileRules, RawRows
 from zofedht.common.files.tables import is_frame, kept_rows, rows_in_memory, rows_of_arrays, rows_of_frame
 from zofedht.common.random.streams import stream
@@ -147,12 +149,14 @@ def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled, tuple[str, ...]]:
     transforms = parse_transforms(spec.preprocess)
     chosen = parse_labels(spec.positive_labels)
     train, test, divisor, about = _parts(spec)
-    train_labels, test_labels = (whole_labels(part.labels, spec.dataset) for part in (train, test))
+    train_labels, test_labels = (whole_labels(part.labels, spec.dataset, part.label) for part in (train, test))
+    check_texts(spec.positive_labels, train.classes, train_labels)
     positive = choose_positive(chosen, np.concatenate([train_labels, test_labels]), spec.dataset)
     if spec.train_rows:
         rows = _subset(len(train_labels), spec)
         train, train_labels = _take(train, rows), train_labels[rows]
-    check_both_classes(binary_target(train_labels, positive), train_labels, positive, spec.dataset)
+    texts = (spec.positive_labels, train.classes) if train.classes else ("", ())
+    check_both_classes(binary_target(train_labels, positive), train_labels, positive, spec.dataset, texts)
 
     standard = None
     if "standardize" in transforms:
@@ -163,9 +167,9 @@ def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled, tuple[str, ...]]:
     def labelled(part: RawRows, labels: Indices) -> _Labelled:
         return _Labelled(part.features, labels, binary_target(labels, positive), transforms, divisor, standard)
 
-    about = f"{about}; positive: {', '.join(map(str, sorted(positive)[:SHOWN_LABELS]))}"
-    word = () if spec.dataset in NAMED_SETS else uneven_columns(train, transforms)
-    return labelled(train, train_labels), labelled(test, test_labels), (about, *word)
+    about = f"{about}; positive: {texts[0] or ', '.join(map(str, sorted(positive)[:SHOWN_LABELS]))}"
+    words = () if spec.dataset in NAMED_SETS else (*uneven_columns(train, transforms), *telling_columns(train))
+    return labelled(train, train_labels), labelled(test, test_labels), (about, *words)
 
 
 def are_rows(value: Any) -> bool:
@@ -178,11 +182,13 @@ def keep_rows(value: Any, rules: FileRules) -> str:
 
     Raises DataError for rows that cannot be used.
     """
-    part, source = (
-        (rows_of_frame(value, rules), "the DataFrame") if is_frame(value) else (rows_of_arrays(*value), "(X, y)")
-    )
+    if is_frame(value):
+        part, source, owner = rows_of_frame(value, rules), "the DataFrame", value
+    else:
+        part, source, owner = rows_of_arrays(*value), "(X, y)", value[0]
+    part = with_numbers(part, rules.positive_labels, source)
     check_rows(part, source)
-    return kept_rows(chosen_columns(part, rules.features, source), value if is_frame(value) else value[0])
+    return kept_rows(chosen_columns(part, rules.features, source), owner)
 
 
 def load_own_rows(path: str, rules: FileRules, columns: int | None = None) -> RawRows:
@@ -192,7 +198,9 @@ def load_own_rows(path: str, rules: FileRules, columns: int | None = None) -> Ra
     the file cannot be read or used.
     """
     part = read_file(_existing(path), columns, rules)
-    return part._replace(labels=whole_labels(part.labels, path))
+    labels = whole_labels(part.labels, path, part.label)
+    check_texts(rules.positive_labels, part.classes, labels)
+    return part._replace(labels=labels)
 
 
 def standard_columns(spec: DataSpec) -> str:
@@ -250,7 +258,9 @@ def _parts(spec: DataSpec) -> tuple[RawRows, RawRows, float, str]:
         train, test = read_named(spec.dataset, spec.data_dir, fetch=spec.fetch)
         divisor, about = NAMED_SETS[spec.dataset].divisor, about_rows(train)
     else:
-        train = rows_in_memory(spec.dataset) or read_file(_existing(spec.dataset), rules=spec.rules)
+        train = rows_in_memory(spec.dataset) or read_file(
+            _existing(spec.dataset), rules=replace(spec.rules, positive_labels=spec.positive_labels)
+        )
         test, divisor = None, 1.0
         about = about_rows(train)
     if test is not None:

@@ -61,8 +61,9 @@ def sums_of(features: Any, divisor: float = 1.0) -> ColumnSums:
 
 
 def _of_block(block: Features) -> ColumnSums:
-    means = block.mean(axis=0)
-    return ColumnSums(len(block), means, np.square(block - means).sum(axis=0))
+    with np.errstate(over="ignore", invalid="ignore"):  # columns_text refuses what is not finite
+        means = block.mean(axis=0)
+        return ColumnSums(len(block), means, np.square(block - means).sum(axis=0))
 
 
 def merged(parts: Sequence[ColumnSums]) -> ColumnSums:

@@ -17,19 +17,25 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from zofedht.common.choices import AUTO
-from zofedht.common.files.columns import folded, parted, used_columns
+from zofedht.common.choices import AUTO, label_texts
+from zofedht.common.errors import DataError
+from zofedht.common.files.columns import find_label, folded, parted, used_columns
+from zofedht.common.files.label_texts import MISSING, TextLabels, numbered
 from zofedht.common.files.reading import FileRules, RawRows, check_finite, opened, unusable
+from zofedht.common.plain_text import printable
 from zofedht.common.typing import Matrix
 
 __all__ = ["read_csv"]
 
 _SEPARATORS = (",", ";", "\t", "|")
+_LOOKED_AT = 1000  # bytes that tell text from other content
 _SAMPLED = 50  # records that tell the separator
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # Excel saves "Unicode text" so
-_MISSING = {"", "na", "n/a", "nan", "null", "none", "?", "-"}
 _WORDS = {"true": 1.0, "false": 0.0}
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:([,.' \u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
+_WITH_UNIT = re.compile(r"(?:[^\w\s.,]\s?)?[+-]?\d+(?:[.,]\d+)?\s?(?:%|[^\W\d_]{1,3}\b)?")
+_SPREADSHEET_ERROR = re.compile(r"#(?:N/A|NA|DIV/0!|REF!|VALUE!|NAME\?|NUM!|NULL!)", re.IGNORECASE)
 _PERHAPS_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _SEPARATOR_LINE = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # Excel writes it above the header
 
@@ -37,6 +43,14 @@ _SEPARATOR_LINE = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # Excel writes it ab
 class _Record(NamedTuple):
     line: int  # of the file, from 1: the last one of the record
     cells: list[str]
+
+
+class _Table(NamedTuple):
+    """The cells as numbers, the places of their columns in the file, and the labels if these are texts."""
+
+    cells: Matrix
+    used: list[int]
+    classes: TextLabels = TextLabels()
 
 
 class _Layout(NamedTuple):
@@ -63,13 +77,13 @@ def read_csv(path: Path, rules: FileRules | None = None) -> RawRows:
     try:
         with opened(path) as file:
             layout = _layout(file, path, rules)
-        table, kept = _table(path, layout, rules)
+        table, kept, classes = _table(path, layout, rules)
     except (csv.Error, UnicodeError) as error:
         got, way_out = f"'{error}'", "save it again as CSV in UTF-8"
         raise unusable(path, "be a table of numbers as text in UTF-8", got, way_out) from None
     check_finite(table, path)
     names = tuple(layout.names[place] for place in kept) if layout.names else ()
-    part = parted(path, table, names, rules)
+    part = parted(path, table, names, rules)._replace(classes=classes)
     if not layout.names:
         _refuse_header_of_numbers(part, path, rules)
     return part
@@ -87,14 +101,15 @@ def _refuse_header_of_numbers(part: RawRows, path: Path, rules: FileRules) -> No
 
 def _layout(file: BinaryIO, path: Path, rules: FileRules) -> _Layout:
     """Return how the table is written, from its first records."""
-    start = file.read(4)
+    start = file.read(_LOOKED_AT)
     file.seek(0)
+    _refuse_other_content(path, start)
     encoding = next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8-sig")
     with io.TextIOWrapper(file, encoding, newline="") as lines:
         comments: list[str] = []
         sample: list[str] = []
         for line in lines:
-            (comments if line.startswith("#") and not sample else sample).append(line)
+            (comments if _is_comment(line) and not sample else sample).append(line)
             if len(sample) >= _SAMPLED:
                 break
     skipped, separator = 0, ""
@@ -109,7 +124,16 @@ def _layout(file: BinaryIO, path: Path, rules: FileRules) -> _Layout:
         width = len(records[1].cells) if len(records) > 1 else len(names)
         return _Layout(encoding, separator, _fitting(path, names, width, records), skipped, len(names))
     names = _names_in_comment(comments, separator, len(records[0].cells))
-    return _Layout(encoding, separator, names, skipped, len(records[0].cells))
+    return _Layout(encoding, separator, names, skipped + len(comments), len(records[0].cells))
+
+
+def _refuse_other_content(path: Path, start: bytes) -> None:
+    """Raise DataError for content that is no text."""
+    rule, text = "be a table of numbers as text in UTF-8", "save it again as CSV in UTF-8"
+    if start.startswith(b"\x1f\x8b"):
+        raise unusable(path, rule, "what gzip has compressed", f"rename it to '{path.name}.gz'")
+    if b"\0" in start and (not start.startswith(tuple(_MARKS)) or start.startswith(b"\xff\xfe\0\0")):
+        raise unusable(path, rule, "zero bytes, as in UTF-16, in UTF-32 or in what is no text", text)
 
 
 def _fitting(path: Path, names: tuple[str, ...], width: int, records: Sequence[_Record]) -> tuple[str, ...]:
@@ -118,7 +142,8 @@ def _fitting(path: Path, names: tuple[str, ...], width: int, records: Sequence[_
             f"have {len(names)} cells on every line, as its first line has",
             f"{width} on line {records[1].line}",
         )
-        raise unusable(path, rule, got, "mend the line")
+        alone = len(names) == 1 and width > 1
+        raise unusable(path, rule, got, "begin the lines above the table with #" if alone else "mend the line")
     return names
 
 
@@ -154,11 +179,15 @@ def _separator(sample: Sequence[str]) -> str:
 
 def _records(lines: Iterable[str], separator: str) -> Iterator[_Record]:
     """Yield the records: a quoted cell may go over several lines; blank lines and comments are none."""
-    plain = ("\n" if line.startswith("#") else line for line in lines)
+    plain = ("\n" if _is_comment(line) else line for line in lines)
     reader = csv.reader(plain, delimiter=separator, skipinitialspace=True)
     for cells in reader:
         if any(cell.strip() for cell in cells) or len(cells) > 1:
             yield _Record(reader.line_num, [cell.strip() for cell in cells])
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith("#") and not _SPREADSHEET_ERROR.match(line)
 
 
 def _is_header(records: Sequence[_Record], path: Path, rules: FileRules) -> bool:
@@ -171,7 +200,7 @@ def _is_header(records: Sequence[_Record], path: Path, rules: FileRules) -> bool
     if any(name in wanted for name in names if not _is_number(name)):
         return True
     numbers = [cell for cell in first if _is_number(cell)]
-    words = [cell for cell in first if not _is_number(cell) and cell.lower() not in _MISSING | set(_WORDS)]
+    words = [cell for cell in first if not _is_number(cell) and cell.lower() not in MISSING | set(_WORDS)]
     if words and not numbers:
         return True
     return _counts(first) and len(first) > 2 and _like_no_other([record.cells[-1] for record in records])
@@ -192,15 +221,15 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return "_" not in cell and cell.lower() not in _MISSING
+    return "_" not in cell and cell.lower() not in MISSING
 
 
-def _table(path: Path, layout: _Layout, rules: FileRules) -> tuple[Matrix, list[int]]:
-    """Return the cells as numbers, and the places of their columns in the file."""
+def _table(path: Path, layout: _Layout, rules: FileRules) -> _Table:
+    """Return the cells as numbers."""
     used = used_columns(path, layout.names, layout.width, rules)
     try:
         with opened(path) as file, io.TextIOWrapper(file, layout.encoding, newline="") as lines:
-            rows = islice(lines, layout.skipped, None)
+            rows = _without_errors(islice(lines, layout.skipped, None))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # loadtxt warns of a table without rows
                 table = np.loadtxt(
@@ -212,17 +241,25 @@ def _table(path: Path, layout: _Layout, rules: FileRules) -> tuple[Matrix, list[
                     usecols=None if len(used) == layout.width else used,
                 )
     except ValueError:
-        return _cell_by_cell(path, layout, used)
+        return _cell_by_cell(path, layout, used, rules)
     if not len(table):
         raise unusable(path, "hold at least one row", "none", "is it the right file?")
     if table.shape[1] != len(used):
-        return _cell_by_cell(path, layout, used)
+        return _cell_by_cell(path, layout, used, rules)
     if not np.isfinite(table).all():
-        return _cell_by_cell(path, layout, used)
-    return table, used
+        return _cell_by_cell(path, layout, used, rules)
+    return _Table(table, used)
 
 
-def _cell_by_cell(path: Path, layout: _Layout, used: list[int]) -> tuple[Matrix, list[int]]:
+def _without_errors(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines. Raises ValueError for one that begins with a spreadsheet's error: it is no comment."""
+    for line in lines:
+        if line.startswith("#") and not _is_comment(line):
+            raise ValueError
+        yield line
+
+
+def _cell_by_cell(path: Path, layout: _Layout, used: list[int], rules: FileRules) -> _Table:
     """Return the table, understanding every notation that is certain; raise DataError for the first other cell."""
     records = []
     with opened(path) as file, io.TextIOWrapper(file, layout.encoding, newline="") as lines:
@@ -237,17 +274,39 @@ def _cell_by_cell(path: Path, layout: _Layout, used: list[int]) -> tuple[Matrix,
     if used[-1] == layout.width - 1 and all(record.cells[-1] == "" for record in records):
         used = used[:-1]  # every line ends with a separator
     comma = _decimal_comma(path, layout, records, used)
-    table = np.empty((len(records), len(used)))
+    table, classes = np.empty((len(records), len(used))), TextLabels()
+    label = _text_label(path, layout, records, used, rules)
+    if label is not None:
+        for record in records:
+            if _is_missing(record.cells[used[label]]):
+                raise _missing(path, layout, record, used[label])
+        texts, where = [record.cells[used[label]] for record in records], _column_name(layout, used[label])
+        table[:, label], classes = numbered(texts, rules.positive_labels, path, f"in {where}")
     for row, record in enumerate(records):
         for place, column in enumerate(used):
-            table[row, place] = _number(path, layout, record, column, comma=comma, first=records[0])
-    return table, used
+            if place != label:
+                table[row, place] = _number(path, layout, record, column, comma=comma, first=records[0])
+    return _Table(table, used, classes)
+
+
+def _text_label(
+    path: Path, layout: _Layout, records: Sequence[_Record], used: Sequence[int], rules: FileRules
+) -> int | None:
+    """Return the place of the label column among the used ones, if its cells are texts."""
+    if len(used) < 2:
+        return None
+    names = [layout.names[place] for place in used] if layout.names else []
+    label = find_label(path, names, len(used), rules.label_column)
+    cells = {record.cells[used[label]].casefold() for record in records}
+    if label_texts(rules.positive_labels):
+        wanted = any(not _is_number(cell) for cell in cells)
+    else:
+        wanted = not any(_is_number(cell) or cell in _WORDS for cell in cells) and not cells <= MISSING
+    return label if wanted else None
 
 
 def _decimal_comma(path: Path, layout: _Layout, records: Sequence[_Record], used: Sequence[int]) -> bool:
     """Return whether numbers are written with a decimal comma. Raises DataError where that cannot be told."""
-    if layout.separator == ",":
-        return False
     cells = [(record, column, record.cells[column]) for record in records for column in used]
     commas = [entry for entry in cells if _DECIMAL_COMMA.fullmatch(entry[2])]
     if not commas:
@@ -269,21 +328,32 @@ def _number(path: Path, layout: _Layout, record: _Record, column: int, *, comma:
         return float(text)
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
+    if _is_missing(text):
+        raise _missing(path, layout, record, column)
     place = _place(layout, record, column)
-    if text.lower() in _MISSING:
-        what = f"'{cell}'" if cell else "an empty cell"
-        raise unusable(
-            path, "have a number in every cell", f"{what} {place}", "fill it in, or drop the row or the column"
-        )
-    got, way_out = (
-        f"'{cell}' {place}",
-        "encode text as numbers first, or, if it is no label, leave the column out with features",
-    )
+    got, way_out = f"'{printable(cell)}' {place}", "encode text as numbers first, or leave the column out with features"
+    if _THOUSANDS.fullmatch(text) or _WITH_UNIT.fullmatch(text):
+        way_out = "write each number alone: no unit, nothing between thousands, and a decimal point"
+    elif layout.names:
+        way_out += f"; if it holds the labels, set label-column={layout.names[column]}"
     if record is first and not layout.names:
         way_out += "; if the line holds names, set csv-header = yes"
     raise unusable(path, "hold numbers", got, way_out)
 
 
+def _is_missing(cell: str) -> bool:
+    return cell.casefold() in MISSING or _SPREADSHEET_ERROR.fullmatch(cell) is not None
+
+
+def _missing(path: Path, layout: _Layout, record: _Record, column: int) -> DataError:
+    cell = record.cells[column]
+    got = f"'{cell}' {_place(layout, record, column)}" if cell else f"an empty cell {_place(layout, record, column)}"
+    return unusable(path, "have a value in every cell", got, "fill it in, or drop the row or the column")
+
+
 def _place(layout: _Layout, record: _Record, column: int) -> str:
-    name = f" ('{layout.names[column]}')" if layout.names else ""
-    return f"on line {record.line + layout.skipped}, column {column + 1}{name}"
+    return f"on line {record.line + layout.skipped}, {_column_name(layout, column)}"
+
+
+def _column_name(layout: _Layout, column: int) -> str:
+    return f"column {column + 1}" + (f" ('{printable(layout.names[column])}')" if layout.names else "")

@@ -17,6 +17,7 @@ from zofedht.common.errors import DataError
 from zofedht.common.files.columns import chosen_columns
 from zofedht.common.files.csv_files import read_csv
 from zofedht.common.files.idx_files import LABELS_MARK, PIXELS_MARK, read_idx
+from zofedht.common.files.label_texts import with_numbers
 from zofedht.common.files.reading import COMPRESSIONS, FileRules, RawRows, check_finite, compact_csr, opened, unusable
 from zofedht.common.files.svmlight_files import read_svmlight
 from zofedht.common.files.tables import read_parquet
@@ -53,7 +54,7 @@ def read_file(path: str | Path, n_features: int | None = None, rules: FileRules 
     path, rules = Path(path), rules or FileRules()
     if n_features is None and rules.features.isdecimal():
         n_features = int(rules.features)
-    part = _reader(path)(path, n_features, rules)
+    part = with_numbers(_reader(path)(path, n_features, rules), rules.positive_labels, path)
     check_rows(part, path, n_features)
     return chosen_columns(part, rules.features, path)
 
@@ -67,7 +68,8 @@ def check_rows(part: RawRows, path: Path | str, n_features: int | None = None) -
             raise unusable(path, "hold real numbers", got, "encode them as numbers first")
     if features.ndim != 2 or labels.ndim != 1:
         rule, got = "hold features of two axes and labels of one", f"shapes {features.shape} and {labels.shape}"
-        raise unusable(path, rule, got, "flatten each sample to one row")
+        wide = "give one label for each row, as y.argmax(axis=1) does of one-hot labels"
+        raise unusable(path, rule, got, "flatten each sample to one row" if labels.ndim == 1 else wide)
     if features.shape[0] != labels.shape[0]:
         got = f"{features.shape[0]} rows and {labels.shape[0]} labels"
         raise unusable(path, "have one label for each row", got, "write both from the same samples")

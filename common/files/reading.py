@@ -36,6 +36,7 @@ class FileRules:
     label_column: str = AUTO
     csv_header: str = AUTO
     svmlight_indices: str = AUTO
+    positive_labels: str = AUTO
 
 
 class RawRows(NamedTuple):
@@ -53,6 +54,9 @@ class RawRows(NamedTuple):
         What the labels are called in the file.
     notes : texts
         What the reader took for what, where that could be said otherwise.
+    classes : texts
+        The different labels, where the file has texts; ``labels`` are then 1 for what ``positive-labels`` names, else
+        0.
     """
 
     features: Any
@@ -61,6 +65,7 @@ class RawRows(NamedTuple):
     indices: tuple[int, int] | None = None
     label: str = ""
     notes: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
 
 def unusable(source: Path | str, rule: str, got: object, way_out: str) -> DataError:

@@ -88,7 +88,9 @@ def _svmlight_fault(path: Path, error: Exception) -> DataError:
             problem = _svmlight_problem(line.split(b"#", 1)[0].decode("utf-8", "replace").split())
             if problem:
                 rule = "hold svmlight lines 'label index:value ...'"
-                return unusable(path, rule, f"{problem} on line {number}", "mend the line")
+                texts = problem.startswith("label")
+                way_out = "number the labels" if texts else "mend the line"
+                return unusable(path, rule, f"{problem} on line {number}", way_out)
     return unusable(path, "hold svmlight lines", f"'{error}'", "write it again")
 
 

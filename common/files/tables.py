@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zofedht.common.errors import DataError, MissingExtraError
-from zofedht.common.files.columns import parted, used_columns
+from zofedht.common.files.columns import find_label, parted, used_columns
+from zofedht.common.files.label_texts import TextLabels, numbered
 from zofedht.common.files.reading import FileRules, RawRows, opened, unusable
 from zofedht.common.machine.memory import lacking
 from zofedht.common.source_digest import digest_of
@@ -27,6 +29,7 @@ _FRAME = "the DataFrame"
 _NUMBERS = "biuf"
 
 _kept: dict[str, RawRows] = {}
+_kept_of_list: dict[str, RawRows] = {}  # of the latest list: nothing tells when a list is gone
 
 
 class _Column(NamedTuple):
@@ -47,8 +50,8 @@ def rows_of_frame(frame: Any, rules: FileRules | None = None) -> RawRows:
     """
     rules, names = rules or FileRules(), _names(frame)
     used = used_columns(_FRAME, names, frame.shape[1], rules)
-    table = _matrix(_FRAME, _columns(frame, used), (len(frame), len(used)))
-    return parted(_FRAME, table, tuple(names[place] for place in used) if names else (), rules)
+    kept = [names[place] for place in used] if names else []
+    return _parted(_FRAME, _columns(frame, used), kept, (len(frame), len(used)), rules)
 
 
 def rows_of_arrays(features: Any, labels: Any) -> RawRows:
@@ -59,7 +62,9 @@ def rows_of_arrays(features: Any, labels: Any) -> RawRows:
         features = _matrix(_FRAME, _columns(features, range(features.shape[1])), features.shape)
     elif not is_sparse(features):
         features = np.asarray(features)
-    return RawRows(features, np.asarray(labels), tuple(names), label="y")
+    labels = np.asarray(labels)
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    return RawRows(features, labels, tuple(names), label="y")
 
 
 def _names(frame: Any) -> list[str]:
@@ -105,8 +110,7 @@ def read_parquet(path: Path, rules: FileRules | None = None) -> RawRows:
         _Column(names[place], _arrow_values(column), np.asarray(column.is_null()))
         for place, column in zip(used, (read.column(names[place]) for place in used), strict=True)
     )
-    table = _matrix(path, columns, (count, len(used)))
-    part = parted(path, table, tuple(names[place] for place in used), rules)
+    part = _parted(path, columns, [names[place] for place in used], (count, len(used)), rules)
     notes = [f"the index '{name}' is left out" for name in schema.names if name in index]
     return part._replace(notes=(*notes, *part.notes))
 
@@ -117,15 +121,37 @@ def _arrow_values(column: Any) -> NDArray[Any]:
     kind = column.type
     if pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
-    elif pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
+    elif pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    elif pa.types.is_nested(kind):
         return np.empty(len(column), dtype=object)
     values: NDArray[Any] = column.to_numpy()
     return values
 
 
-def _matrix(source: Path | str, columns: Iterable[_Column], shape: tuple[int, int]) -> Matrix:
+def _parted(
+    source: Path | str, columns: Iterable[_Column], names: Sequence[str], shape: tuple[int, int], rules: FileRules
+) -> RawRows:
+    """Return features and labels; the labels may be texts."""
     if not all(shape):
         raise unusable(source, "hold at least one row and one column", f"shape {shape}", "is it the right table?")
+    label = find_label(source, names, shape[1], rules.label_column)
+    table, classes = np.empty(shape), TextLabels()
+    for place, column in enumerate(columns):
+        if place == label and not column.missing.any() and _holds_texts(column.values):
+            table[:, place], classes = numbered(
+                column.values.tolist(), rules.positive_labels, source, f"in column '{column.name}'"
+            )
+        else:
+            table[:, place] = _numbers(source, column)
+    return parted(source, table, tuple(names), rules)._replace(classes=classes)
+
+
+def _holds_texts(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "OUT" and all(isinstance(value, str) for value in values)
+
+
+def _matrix(source: Path | str, columns: Iterable[_Column], shape: tuple[int, int]) -> Matrix:
     table = np.empty(shape)
     for place, column in enumerate(columns):
         table[:, place] = _numbers(source, column)
@@ -140,10 +166,10 @@ def _numbers(source: Path | str, column: _Column) -> NDArray[Any]:
     if missing.any():
         row = int(np.argmax(missing))
         got = f"{values[row]} in row {row + 1} of column '{column.name}'"
-        raise unusable(source, "have a number in every cell", got, "fill it in, or drop the row or the column")
+        raise unusable(source, "have a value in every cell", got, "fill it in, or drop the row or the column")
     if values.dtype.kind not in _NUMBERS:
         kinds = {type(value) for value in values} if values.dtype.kind == "O" else {str}
-        if not all(issubclass(kind, int | float | np.number | np.bool_) for kind in kinds):
+        if not all(issubclass(kind, int | float | np.number | np.bool_ | Decimal) for kind in kinds):
             rule, got = "hold numbers", f"column '{column.name}' of {values.dtype}"
             raise unusable(
                 source,
@@ -162,6 +188,10 @@ def kept_rows(rows: RawRows, owner: Any) -> str:
     """
     about = "\n".join([*rows.names, rows.label]).encode()
     name = f"DataFrame {digest_of(rows.features, rows.labels, about)}"
+    if isinstance(owner, list | tuple):
+        _kept_of_list.clear()
+        _kept_of_list[name] = rows
+        return name
     _kept[name] = rows
     weakref.finalize(owner, _forget, name, rows)
     return name
@@ -174,4 +204,4 @@ def _forget(name: str, rows: RawRows) -> None:
 
 def rows_in_memory(name: str) -> RawRows | None:
     """Return the rows that were kept under this name, or None."""
-    return _kept.get(name)
+    return _kept.get(name) or _kept_of_list.get(name)

@@ -23,7 +23,7 @@ class ProblemKeys:
     data_dir: str = key("", "folder of the large sets; empty: the user's cache folder", unit="path")
     train_rows: int = key(0, "random subset of the training rows; 0: all", unit="rows", rule=at_least(0))
     positive_labels: str = key(
-        "auto", "labels of class 1, such as `5-9` or `1,3`; auto: 5-9, or the larger of two", rule=labels()
+        "auto", "labels of class 1, such as `5-9`, `1,3` or `yes`; auto: 5-9, or the larger of two", rule=labels()
     )
     label_column: str = key(
         "auto",

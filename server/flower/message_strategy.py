@@ -135,6 +135,11 @@ class ZOFedHT(Strategy):
         ZofedhtError
             When the rounds fail; what the result folder has can be looked at.
         """
+        if not isinstance(grid, Grid):
+            raise ConfigError([f"grid must be the Grid that ServerApp's main gets, got {grid!r}"])
+        if not isinstance(initial_arrays, ArrayRecord) or not initial_arrays:
+            what = f"{initial_arrays!r}; make one as ArrayRecord([weights]) or ArrayRecord(model.state_dict())"
+            raise ConfigError([f"initial_arrays must be an ArrayRecord with at least one array, got {what}"])
         self._configs = {"train": train_config or ConfigRecord(), "evaluate": evaluate_config or ConfigRecord()}
         nodes, layout, x = self._nodes(grid, initial_arrays)
         config = self._config(len(self._wait(nodes, timeout)), rounds=num_rounds, round_timeout=float(timeout))

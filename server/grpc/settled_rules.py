@@ -116,10 +116,8 @@ def _settle_labels(config: RunConfig, clients: Sequence[Hello], changes: dict[st
         return
     if not found & positive or not found - positive:
         empty = "positive" if not found & positive else "negative"
-        text = (
-            f"no client has a {empty} row: the labels of all clients are {_shown(found)}, and positive-labels is"
-            f" {_shown(positive)}"
-        )
+        named = _shown(positive) if config.positive_labels == AUTO else config.positive_labels
+        text = f"no client has a {empty} row: the labels of all clients are {_shown(found)}, positive-labels is {named}"
         if config.positive_labels == AUTO:
             raise DataError(f"{text}; set positive-labels to some of these labels")
         notes.append(f"warning: {text}")

@@ -16,7 +16,7 @@ from zofedht.common.errors import EVALUATION_FAILED
 __all__ = ["count_lost", "lost_counts", "worth_skipping"]
 
 _WORTH_A_HINT = 4  # slots lost by failed evaluations
-_LONGEST = 120  # characters of a reason
+_LONGEST = 200  # characters of a reason
 
 
 def count_lost(rows: Iterable[Mapping[str, Any]], local_steps: int) -> dict[str, Any]:

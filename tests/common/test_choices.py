@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from zofedht.common import choices
-from zofedht.common.choices import parse_labels, parse_transforms
+from zofedht.common.choices import label_texts, parse_labels, parse_transforms
 from zofedht.common.data.partition import DEALERS
 from zofedht.common.data.preprocessing import TRANSFORMS
 from zofedht.common.directions.probes import LAWS
@@ -54,10 +54,16 @@ def test_labels_are_numbers_ranges_and_lists(text: str, labels: set[int]) -> Non
     assert parse_labels(text) == labels
 
 
-@pytest.mark.parametrize("text", ["", ",", "1,", "a", "1.5", "1 2", "5-", "--1", "1-2-3", "٣", "1e3", "9" * 16])
+@pytest.mark.parametrize("text", ["", ",", "1,", "a,", "1.5", "1 2", "5-", "--1", "1-2-3", "9" * 16])
 def test_nonsense_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(DataError, match=r"positive-labels must be 'auto' or .*such as '5-9'.*got '"):
+    with pytest.raises(DataError, match=r"positive-labels must be 'auto', .*such as '5-9'.*, or texts, got '"):
         parse_labels(text)
+
+
+@pytest.mark.parametrize(("text", "named"), [("yes", {"yes"}), (" M , Maybe", {"m", "maybe"}), ("1e3,5", {"1e3", "5"})])
+def test_texts_name_the_labels_that_count_as_1(text: str, named: set[str]) -> None:
+    assert label_texts(text) == named
+    assert parse_labels(text) == {1}
 
 
 @pytest.mark.parametrize("text", ["9-5", "0-999999999999", "-1--3"])

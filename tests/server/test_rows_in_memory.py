@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from zofedht import DataError, ZOFedClassifier, run
+from zofedht import ConfigError, DataError, ZOFedClassifier, run
 from zofedht.server.__main__ import main
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed; DataFrames cannot be made")
@@ -59,3 +59,19 @@ def test_the_classifier_knows_the_columns_of_a_frame(frame: Any):
     np.testing.assert_array_equal(model.predict(rows), model.predict(rows.copy()))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(rows[["flow", "heat", "wind"]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown"),
+    [([1, 2], r"\[1, 2\]"), (5, "5"), (None, "None"), (np.ones((99, 3)), "an object of type ndarray")],
+)
+def test_a_dataset_of_another_kind_is_one_sentence(rows: Any, shown: str):
+    with pytest.raises(ConfigError, match=rf"a file, a DataFrame or a pair \(X, y\), got {shown}$"):
+        run(dataset=rows)
+
+
+def test_lists_train_as_arrays_do(frame: Any):
+    X, y = frame[["heat", "flow", "wind"]].to_numpy(), frame["label"].to_numpy()
+    keys: dict[str, Any] = {"num_clients": 2, "rounds": 2, "seed": 1}
+    lists = run(dataset=(X.tolist(), ["hot" if label else "cold" for label in y]), positive_labels="hot", **keys)
+    assert lists.x.tobytes() == run(dataset=(X, y), positive_labels="1", **keys).x.tobytes()

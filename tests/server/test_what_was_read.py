@@ -9,7 +9,7 @@ import pytest
 
 from tests.server.grpc.processes import SMALL
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.data.about import uneven_columns
+from zofedht.common.data.about import telling_columns, uneven_columns
 from zofedht.common.files.reading import RawRows
 from zofedht.common.shards import about_data
 from zofedht.common.terminal.command_line import NOT_BETTER
@@ -56,3 +56,29 @@ def test_columns_of_very_different_size_are_named(tmp_path: Path):
 def test_columns_of_about_one_size_are_not(sizes: tuple[float, ...]):
     """A column of zeros has no size."""
     assert uneven_columns(RawRows(np.array([sizes, sizes]), np.zeros(2)), ("bias",)) == ()
+
+
+def test_texts_of_labels_are_told(tmp_path: Path):
+    path = _table(tmp_path)
+    path.write_text(path.read_text().replace(",1\n", ",B\n").replace(",2", ",M"))
+    told = about_data(RunConfig(dataset=str(path), num_clients=2, clients_per_round=2, positive_labels="M"))
+    assert "label 'state' (10 x 0, 10 x 1); the texts of the labels are 'B', 'M'; " in told[0]
+    assert told[0].endswith("positive: M")
+
+
+_STATE = np.tile([0.0, 1.0], 10)
+
+
+@pytest.mark.parametrize("copy", [_STATE, 1.0 - _STATE, 7.0 + 2.0 * _STATE])
+def test_a_column_that_tells_the_label_is_named(copy: np.ndarray):
+    rows = RawRows(np.column_stack([np.arange(20.0), np.ones(20), copy]), _STATE, ("heat", "one", "copy"))
+    (told,) = telling_columns(rows)
+    assert told.startswith("column 'copy' tells the label")
+    assert "leave it out with features" in told
+
+
+def test_other_columns_do_not_tell_the_label():
+    """One that is constant for one label alone tells it in part, and two rows prove nothing."""
+    columns = np.column_stack([np.where(_STATE > 0, 1.0, np.arange(20.0)), np.ones(20)])
+    assert telling_columns(RawRows(columns, _STATE)) == ()
+    assert telling_columns(RawRows(_STATE[:4, np.newaxis], _STATE[:4])) == ()

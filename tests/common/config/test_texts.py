@@ -91,11 +91,25 @@ def test_missing_and_malformed_files_are_named(tmp_path: Path) -> None:
         load_toml(tmp_path / "absent.toml")
     with pytest.raises(ConfigError, match="readable TOML file"):
         load_toml(tmp_path)
-    for number, content in enumerate((b"rounds = ", b"rounds = 1\nrounds = 2", b"\xff\xfe")):
+    for number, content in enumerate((b"rounds = ", b"rounds = 1 2", b"\xff\xfe")):
         path = tmp_path / f"{number}.toml"
         path.write_bytes(content)
         with pytest.raises(ConfigError, match=rf"must be a TOML file, but .*{number}\.toml is not: "):
             load_toml(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("rounds = 1\nseed = 2\nrounds = 3\n", r"'rounds' \(line 3\)"),
+        ("[parameters]\n[parameters]\n", r"'\[parameters\]' \(line 2\)"),
+    ],
+)
+def test_a_key_that_is_given_twice_is_named(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "twice.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=rf"must give each key once, but .*twice\.toml gives {named} twice"):
+        load_toml(path)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:

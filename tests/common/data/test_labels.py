@@ -30,6 +30,8 @@ def test_auto_takes_the_larger_label_or_digits(found: list[int], positive: set[i
     ("found", "listed"),
     [
         ([0, 5, 10], "0, 5, 10"),
+        ([0, 1, 2], "0, 1, 2"),
+        ([6, 7, 8], "6, 7, 8"),
         ([-1, 0, 1], "-1, 0, 1"),
         ([4], "has 4;"),
         (list(range(30)), r"9, \.\.\. \(30 in all\)"),

@@ -327,14 +327,25 @@ def test_labels_that_auto_cannot_sort_ask_for_positive_labels(tmp_path: Path) ->
 
 
 def test_training_rows_of_one_class_name_positive_labels(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"positive-labels must.*all 24 training rows.*negative.*0, 1, 2"):
-        _plain(_csv(tmp_path, [0, 1, 2] * 10))
     with pytest.raises(DataError, match=r"positive-labels must.*with 7 all.*negative"):
         _plain(_csv(tmp_path, [0, 1, 2] * 10), positive_labels="7")
 
 
+def test_texts_that_no_label_is_are_refused_with_the_labels(tmp_path: Path) -> None:
+    path = _csv(tmp_path, ["B", "M"] * 10)
+    assert set(_plain(path, positive_labels="m")[0].target) == {0.0, 1.0}
+    with pytest.raises(DataError, match=r"positive-labels must.*with malign all.*negative; .*, 'B', 'M'$"):
+        _plain(path, positive_labels="malign")
+
+
+@pytest.mark.parametrize("labels", [[0, 1] * 10, [True, False] * 10])
+def test_numbers_have_no_texts(tmp_path: Path, labels: list[Any]) -> None:
+    with pytest.raises(DataError, match="positive-labels = M names texts, and these labels are numbers: 0, 1; set"):
+        _plain(_csv(tmp_path, np.array(labels, dtype=int).tolist()), positive_labels="M")
+
+
 def test_labels_must_be_whole(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"rows\.csv.*whole numbers, got 0\.5"):
+    with pytest.raises(DataError, match=r"rows\.csv.*whole numbers, got 0\.5 at row 2 of .*label-column"):
         _plain(_csv(tmp_path, [1, 0.5] * 10))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -73,10 +74,24 @@ def test_a_quoted_name_may_go_over_two_lines(tmp_path: Path) -> None:
         ("a,,label\n1,2,0\n0,3,1\n", ("a name over each column", "column 2")),
         ("1,2,7\n5,5,0\n6,6,1\n7,7,0\n", ("csv-header", "7 as the label of its first line")),
         ("# note\n" + _PLAIN.replace("1.25", "x"), ("'x' on line 4, column 2",)),
-        ('"temp\nC",b\n1,x\n', ("'x' on line 3, column 2",)),
+        ('"temp\nC",b\nx,1\n', ("'x' on line 3, column 1",)),
+        (_PLAIN.replace("9.5", "#N/A"), ("'#N/A' on line 3, column 1 ('temp')", "fill it in")),
+        (_PLAIN.replace("0.5,0", "0.5,#DIV/0!"), ("'#DIV/0!' on line 4, column 3 ('label')", "fill it in")),
+        (_PLAIN.replace("28.25", '"28,250.00"'), ("'28,250.00' on line 2", "nothing between thousands")),
+        (_PLAIN.replace("28.25", "28 250"), ("'28 250'", "nothing between thousands")),
+        (_PLAIN.replace("28.25", "$28.25"), ("'$28.25'", "no unit")),
+        (_PLAIN.replace("28.25", "28.25 kg"), ("'28.25 kg'", "no unit")),
+        (_PLAIN.replace("28.25", "2024-01-03"), ("'2024-01-03'", "label-column=temp")),
+        ("Readings of logger 7\n\n" + _PLAIN, ("got 3 on line 3", "begin the lines above the table with #")),
+        (_PLAIN.encode("utf-16-le"), ("zero bytes", "save it again as CSV in UTF-8")),
+        (_PLAIN.encode("utf-32"), ("zero bytes", "UTF-32")),
+        (_PLAIN.encode() + b"\0\0", ("zero bytes",)),
+        (gzip.compress(_PLAIN.encode()), ("what gzip has compressed", "rename it to 'rows.csv.gz'")),
+        (_PLAIN.replace("temp", "Größe").encode("latin-1"), ("UTF-8", "save it again")),
     ],
+    ids=range(25),
 )
-def test_what_is_not_certain_is_named(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+def test_what_is_not_certain_is_named(tmp_path: Path, text: str | bytes, words: tuple[str, ...]) -> None:
     with pytest.raises(DataError) as caught:
         _read(tmp_path, text)
     for word in words:
@@ -137,8 +152,33 @@ def test_svmlight_tells_what_it_saw(tmp_path: Path, text: str, first: int) -> No
             read_file(path, rules=FileRules(svmlight_indices="from-1"))
 
 
-def test_a_label_of_text_cannot_be_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("a,label\n1,good\n2,bad\n")
-    with pytest.raises(DataError, match="encode text as numbers first, or, if it is no label, leave the column out"):
-        read_csv(path)
+_TEXTS = "temp,flow,label\n28.25,0.75,Yes\n9.5,1.25, no\n21,0.5,no\n"
+
+
+def test_labels_that_are_texts_need_positive_labels(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"got 'Yes', 'no' in column 3 \('label'\); set positive-labels .*label-column"):
+        _read(tmp_path, _TEXTS)
+
+
+@pytest.mark.parametrize(("positive", "labels"), [("yes", [1, 0, 0]), ("NO", [0, 1, 1]), ("yes,no", [1, 1, 1])])
+def test_named_texts_count_as_1(tmp_path: Path, positive: str, labels: list[int]) -> None:
+    for text in (_TEXTS, _TEXTS.replace(",", ";").replace(".", ",")):
+        part = _read(tmp_path, text, positive_labels=positive)
+        np.testing.assert_array_equal(part.features, _FEATURES)
+        assert (part.labels.tolist(), part.classes) == (labels, ("Yes", "no"))
+
+
+def test_a_column_of_texts_may_be_the_label_by_name(tmp_path: Path) -> None:
+    rules = {"label_column": "state", "positive_labels": "hot"}
+    part = _read(tmp_path, "state,temp\nhot,2\ncold,1\n", **rules)
+    assert (part.labels.tolist(), part.names) == ([1, 0], ("temp",))
+
+
+def test_a_text_label_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="an empty cell on line 3, column 3"):
+        _read(tmp_path, _TEXTS.replace("1.25, no", "1.25,"), positive_labels="yes")
+
+
+def test_quoted_decimal_commas_are_numbers(tmp_path: Path) -> None:
+    text = 'temp,flow,label\n"28,25","0,75",1\n"9,5","1,25",0\n21,"0,5",0\n'
+    np.testing.assert_array_equal(_read(tmp_path, text).features, _FEATURES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_a_column_of_no_numbers_is_named(column: Any, way: str, tmp_path: Path):
 @pytest.mark.parametrize("dtype", ["float64", "Float64", "object"])
 @pytest.mark.parametrize("way", ["frame", "parquet"])
 def test_a_missing_value_is_named_with_its_row(dtype: str, way: str, tmp_path: Path):
-    with pytest.raises(DataError, match=r"number in every cell, got .* in row 2 of column 'flow'"):
+    with pytest.raises(DataError, match=r"value in every cell, got .* in row 2 of column 'flow'"):
         _read(_frame(flow=pd.array([1.0, None, 3.0], dtype="Float64").astype(dtype)), tmp_path, way=way)
 
 
@@ -120,10 +121,43 @@ def test_a_pair_is_features_and_labels(form: Any):
     np.testing.assert_array_equal(part.labels, _LABEL)
 
 
-@pytest.mark.parametrize(("labels", "words"), [([0, 1], "one label for each row"), (["a", "b", "c"], "real numbers")])
+@pytest.mark.parametrize(
+    ("labels", "words"), [([0, 1], "one label for each row"), (["a", "b", "c"], "'a', 'b', 'c' as y; set positive-")]
+)
 def test_a_wrong_pair_is_refused(labels: list[Any], words: str):
     with pytest.raises(DataError, match=words):
         keep_rows((np.column_stack([_HEAT, _FLOW]), labels), FileRules())
+
+
+@pytest.mark.parametrize(
+    "label", [["no", "Yes", "Yes"], pd.Categorical(["no", "Yes", "Yes"]), pd.array(["no", "Yes", "Yes"], "string")]
+)
+@pytest.mark.parametrize("way", ["frame", "parquet"])
+def test_named_texts_count_as_1(label: Any, way: str, tmp_path: Path):
+    part = _read(_frame(label=label), tmp_path, FileRules(positive_labels="yes"), way)
+    assert (part.labels.tolist(), part.classes) == (_LABEL, ("Yes", "no"))
+    with pytest.raises(DataError, match="'Yes', 'no' in column 'label'; set positive-labels"):
+        _read(_frame(label=label), tmp_path, way=way)
+
+
+@pytest.mark.parametrize("label", [["no", "yes", "yes"], np.array([["no"], ["yes"], ["yes"]]), pd.Series([0, 1, 1])])
+def test_a_pair_may_hold_lists_and_texts(label: Any):
+    positive = "auto" if isinstance(label, pd.Series) else "yes"
+    name = keep_rows((np.column_stack([_HEAT, _FLOW]).tolist(), label), FileRules(positive_labels=positive))
+    kept = rows_in_memory(name)
+    assert kept is not None
+    assert kept.labels.tolist() == _LABEL
+
+
+def test_the_rows_of_lists_are_kept_until_the_next():
+    names = [keep_rows(([[1.0], [scale]], [0, 1]), FileRules()) for scale in (2.0, 3.0)]
+    assert rows_in_memory(names[0]) is None
+    assert rows_in_memory(names[1]) is not None
+
+
+def test_decimals_are_numbers():
+    part = rows_of_frame(_frame(flow=[Decimal("1.5"), Decimal(2), Decimal(4)]))
+    assert part.features[:, 1].tolist() == [1.5, 2.0, 4.0]
 
 
 def test_rows_are_kept_as_long_as_their_frame():

@@ -216,3 +216,16 @@ def test_a_nodes_words_stay_on_the_node(caplog: pytest.LogCaptureFixture):
     assert any("the objective raised ValueError (test_message_strategy.py" in text for text in told)
     assert not [text for text in told if "hunter2" in text]
     assert "hunter2 in /vault/rows.csv" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((None, ArrayRecord(START)), "grid must be the Grid that ServerApp's main gets, got None"),
+        ((grid(), None), r"initial_arrays must be an ArrayRecord .* got None; make one as ArrayRecord"),
+        ((grid(), ArrayRecord()), "initial_arrays must be an ArrayRecord with at least one array"),
+    ],
+)
+def test_wrong_arguments_of_start_are_one_sentence(given: tuple[Any, Any], words: str):
+    with pytest.raises(ConfigError, match=words):
+        ZOFedHT(**SETTINGS).start(*given)

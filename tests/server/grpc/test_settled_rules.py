@@ -179,6 +179,31 @@ def test_one_file_with_an_index_zero_counts_for_both(site: Site):
     assert site.summary()["last_x_sha256"] == _in_process(files, **settled)
 
 
+def test_texts_of_labels_count_alike_on_all_clients(site: Site):
+    """A client may have one class alone, and in capitals; a client whose labels are numbers is refused."""
+    files = [site.folder / "a.csv", site.folder / "b.csv", site.folder / "numbers.csv"]
+    files[0].write_text("heat,label\n" + "1.5,yes\n-1,no\n" * 8)
+    files[1].write_text("heat,label\n" + "1.0,YES\n2.0,Yes\n" * 8)
+    files[2].write_text("heat,label\n" + "1.0,1\n2.0,0\n" * 8)
+    server = site.server("--min-clients", 2, **_TWO, positive_labels="yes")
+    wrong = site.client("c2", "--data", files[2])
+    assert wrong.ends() == 2
+    assert "positive-labels = yes names texts, and these labels are numbers: 0, 1; set positive-labels" in wrong.text
+    clients = [site.client(f"c{place}", "--data", file) for place, file in enumerate(files[:2])]
+    all_end_well(server, clients)
+    assert "the texts of the labels are 'no', 'yes'" in clients[0].text
+    assert site.summary()["last_x_sha256"] == _in_process(files[:2], positive_labels="yes")
+
+
+def test_a_client_with_text_labels_is_told_what_to_set(site: Site):
+    file = site.folder / "a.csv"
+    file.write_text("heat,label\n" + "1.5,yes\n-1,no\n" * 8)
+    site.server("--min-clients", 1, **_TWO)
+    client = site.client("c0", "--data", file)
+    assert client.ends() == 2
+    assert "got 'no', 'yes' in column 2 ('label'); set positive-labels to the texts of class 1" in client.text
+
+
 def test_a_client_with_other_rows_is_refused_on_resume(site: Site):
     rng = np.random.default_rng(2)
     rows = [(*rng.normal(size=2), place % 2) for place in range(20)]

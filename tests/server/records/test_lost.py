@@ -43,7 +43,7 @@ def test_skipped_steps_count_by_their_number() -> None:
     gone = ("no-answer", "gone")
     found = count_lost([_row(3, [gone], {"x" * 300: 4}), _row(3, [gone], {"other": 1})], 10)
     assert (found["steps"], found["of_steps"]) == (5, 60)
-    assert found["reason"] == "x" * 117 + "..."
+    assert found["reason"] == "x" * 197 + "..."
 
 
 def test_too_long_steps_are_no_failed_evaluations() -> None:
