@@ -1,5 +1,6 @@
 """Files of data, read: csv, npz, Parquet, svmlight and IDX become rows, labels and names of columns.
 
 Others use ``dataset_files`` (read_file: any of them), ``reading`` (FileRules, RawRows), ``tables`` (rows of a DataFrame
-or of text cells), ``label_texts`` (labels that are no numbers) and ``columns`` (their names). ``csv_files``, ``idx_files`` and ``svmlight_files`` read one kind each.
+or of text cells), ``label_texts`` (labels that are no numbers) and ``columns`` (their names). ``csv_files``,
+``idx_files`` and ``svmlight_files`` read one kind each.
 """
