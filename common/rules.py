@@ -24,6 +24,7 @@ __all__ = [
     "auto_or",
     "between",
     "choices_of",
+    "cluster",
     "columns",
     "default_or",
     "digest",
@@ -195,6 +196,17 @@ def labels_seen() -> Rule:
 def digest() -> Rule:
     """The value is 32 hexadecimal digits, or empty."""
     return lambda value: None if _DIGEST.fullmatch(value) else f"must be 32 hexadecimal digits, got {value[:40]!r}"
+
+
+def cluster() -> Rule:
+    """The value is ``auto``, HOST:PORT, or empty."""
+
+    def rule(value: str) -> str | None:
+        host, _, port = value.rpartition(":")
+        fits = value in {"", AUTO} or ("/" not in host and host and port.isdecimal() and 0 < int(port) < 2**16)
+        return None if fits else f"must be auto or HOST:PORT, got {value!r}"
+
+    return rule
 
 
 def columns() -> Rule:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from zofedht.common.terminal.command_line import guarded
 from zofedht.experiments.cli import parser
@@ -32,6 +33,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     return guarded("experiments", lambda: actions[args.command](args))
+
+
+def _workers(args: argparse.Namespace) -> Any:
+    """Return the number of worker processes, or the Ray cluster."""
+    if args.jobs != "ray":
+        return args.jobs
+    from zofedht.experiments.study.cluster import Cluster
+
+    return Cluster()
 
 
 def _table1(args: argparse.Namespace) -> int:
@@ -63,7 +73,12 @@ def _study(args: argparse.Namespace) -> int:
     )
     cells = args.cells.expanduser() if args.cells else None
     left = run_study(
-        grid, args.out.expanduser(), workers=args.jobs, repeat_all=args.repeat_all, cells=cells, minutes=args.minutes
+        grid,
+        args.out.expanduser(),
+        workers=_workers(args),
+        repeat_all=args.repeat_all,
+        cells=cells,
+        minutes=args.minutes,
     )
     source = f"--cells {args.cells}" if cells else f"{args.out}"
     state = f"stopped, {left} cells left; the same command continues" if left else "finished"
@@ -102,7 +117,7 @@ def _auto(args: argparse.Namespace) -> int:
         data_dir=_data_dir(args),
     )
     out = args.out.expanduser()
-    print(write_page(grid, out) if args.tables else run_auto(grid, out, workers=args.jobs))
+    print(write_page(grid, out) if args.tables else run_auto(grid, out, workers=_workers(args)))
     return 0
 
 
@@ -120,7 +135,7 @@ def _family(args: argparse.Namespace) -> int:
         data_dir=_data_dir(args),
     )
     out = args.out.expanduser()
-    print(write_family(grid, out) if args.tables else run_family(grid, out, workers=args.jobs))
+    print(write_family(grid, out) if args.tables else run_family(grid, out, workers=_workers(args)))
     return 0
 
 

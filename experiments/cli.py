@@ -85,7 +85,11 @@ def _study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     study.add_argument("--train-rows", metavar="N", type=_at_least(100), default=0, help="a random subset of the rows")
     study.add_argument(
-        "--jobs", metavar="J", type=_at_least(1), default=1, help="worker processes, one thread each (1)"
+        "--jobs",
+        metavar="J",
+        type=_jobs,
+        default=1,
+        help="worker processes of one thread (1), or ray: a Ray cluster",
     )
     study.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")
     study.add_argument("--seed", metavar="N", type=_at_least(0), default=0, help="seed of the first repeat (0)")
@@ -119,7 +123,7 @@ def _family(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     family.add_argument("--epochs", metavar="E", type=_at_least(1), default=EPOCHS, help="evaluations a row (500)")
     family.add_argument("--seeds", metavar="N", type=_at_least(1), default=3, help="runs of each best step (3)")
-    family.add_argument("--jobs", metavar="J", type=_at_least(1), default=1, help="worker processes (1)")
+    family.add_argument("--jobs", metavar="J", type=_jobs, default=1, help="worker processes (1), or ray")
     family.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")
     family.add_argument("--quick", action="store_true", help="digits alone: minutes")
     family.add_argument("--tables", action="store_true", help="run nothing; write family.md from the finished cells")
@@ -139,11 +143,21 @@ def _auto(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     auto.add_argument("--rounds", metavar="R", type=_at_least(1), default=None, help="rounds of a run (225)")
     auto.add_argument("--train-rows", metavar="N", type=_at_least(1), default=0, help="training rows (most of the set)")
     auto.add_argument("--seeds", metavar="N", type=_at_least(1), default=1, help="runs of a cell (1)")
-    auto.add_argument("--jobs", metavar="J", type=_at_least(1), default=1, help="worker processes (1)")
+    auto.add_argument("--jobs", metavar="J", type=_jobs, default=1, help="worker processes (1), or ray")
     auto.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")
     auto.add_argument("--quick", action="store_true", help="digits and the logistic loss, 60 rounds: minutes")
     auto.add_argument("--tables", action="store_true", help="run nothing; write auto.md from the finished cells")
     auto.add_argument("--out", metavar="DIR", type=Path, required=True, help="one folder a run goes here")
+
+
+def _jobs(text: str) -> int | str:
+    """Read a number of worker processes, or ``ray``."""
+    if text == "ray":
+        return text
+    try:
+        return _at_least(1)(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or ray") from error
 
 
 def _at_least(least: int) -> Callable[[str], int]:

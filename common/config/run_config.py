@@ -47,6 +47,7 @@ FREE_KEYS = frozenset(
         "checkpoint-every",
         "out",
         "round-timeout",
+        "ray-address",
         "max-retries",
         "on-error",
         "data-dir",

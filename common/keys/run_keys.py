@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from zofedht.common.choices import ON_ERROR, RETURNED, UNSAID
 from zofedht.common.keys.declaration import key
-from zofedht.common.rules import at_least, default_or, one_of, positive
+from zofedht.common.rules import at_least, cluster, default_or, one_of, positive
 
 __all__ = ["RunKeys"]
 
@@ -24,6 +24,12 @@ class RunKeys:
     min_replies: int = key(1, "usable replies that a round needs", unit="replies", rule=at_least(1))
     max_retries: int = key(3, "times that a failed round is tried again", unit="times", rule=at_least(0))
     round_timeout: float = key(300.0, "longest wait for the replies of a round", unit="seconds", rule=positive())
+    ray_address: str = key(
+        "",
+        "address of a Ray cluster that the simulation joins, auto or HOST:PORT; empty: a Ray of its own",
+        unit="address",
+        rule=cluster(),
+    )
     evaluate_every: int = key(
         UNSAID,
         "rounds between full evaluations, whose best x is kept; 0: only of the first and the last x; default: 1, for"

@@ -14,9 +14,10 @@ from zofedht.common.choices import AUTO
 from zofedht.common.config.derived_keys import START_WEIGHT
 from zofedht.common.config.run_config import RunConfig
 from zofedht.experiments.auto.tables import AutoResult, page
-from zofedht.experiments.study.cell_run import read_result
+from zofedht.experiments.study.cell_run import Job, read_result
 from zofedht.experiments.study.cells import Cell, Grid, Panel, cell_config, label
-from zofedht.experiments.study.pool import Job, run_missing
+from zofedht.experiments.study.cluster import Cluster
+from zofedht.experiments.study.pool import run_missing
 from zofedht.experiments.study.presets import PRESETS
 from zofedht.server.auto import count_interventions
 from zofedht.server.records.files import make_folder, replace_file
@@ -47,7 +48,7 @@ class AutoGrid:
         return [Panel(d, m, p) for d in self.datasets for p in self.partitions for m in self.models]
 
 
-def run_auto(grid: AutoGrid, out: Path, *, workers: int) -> Path:
+def run_auto(grid: AutoGrid, out: Path, *, workers: int | Cluster) -> Path:
     """Run what is not finished yet and write ``auto.md``; return its path.
 
     Raises ZofedhtError.

@@ -17,9 +17,10 @@ from zofedht.common.shards import train_objective
 from zofedht.experiments.family.methods import METHODS, Method
 from zofedht.experiments.family.optimum import least_loss
 from zofedht.experiments.report.markdown import table
-from zofedht.experiments.study.cell_run import read_result
+from zofedht.experiments.study.cell_run import Job, read_result
 from zofedht.experiments.study.cells import Panel, label
-from zofedht.experiments.study.pool import Job, run_missing
+from zofedht.experiments.study.cluster import Cluster
+from zofedht.experiments.study.pool import run_missing
 from zofedht.experiments.study.presets import COMMON, EPOCHS, PRESETS, TRAIN_ROWS
 from zofedht.server.records.files import make_folder, replace_file
 
@@ -83,7 +84,7 @@ class _Tuned:
         return f"{self.loss:.4f}{spread} at {self.step:g}"
 
 
-def run_family(grid: FamilyGrid, out: Path, *, workers: int) -> Path:
+def run_family(grid: FamilyGrid, out: Path, *, workers: int | Cluster) -> Path:
     """Run what is not finished yet and write ``family.md``; return its path. A killed study continues.
 
     Raises ZofedhtError.

@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,18 @@ from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.files import read_json, replace_file
 from zofedht.server.records.history import HistoryWriter
 
-__all__ = ["HISTORY", "RESULT", "read_result", "run_cell", "same_settings"]
+__all__ = ["HISTORY", "RESULT", "Job", "read_result", "run_cell", "same_settings"]
 
 HISTORY, RESULT = "history.jsonl", "result.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run and the folder that receives it."""
+
+    name: str
+    config: RunConfig
+    folder: Path
 
 
 def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None:

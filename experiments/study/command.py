@@ -17,8 +17,10 @@ import numpy as np
 
 from zofedht.common.errors import DataError
 from zofedht.experiments.study.cell_lines import add_lines, known_cells
+from zofedht.experiments.study.cell_run import Job
 from zofedht.experiments.study.cells import SETTINGS, Cell, Grid, Panel, cell_config
-from zofedht.experiments.study.pool import Job, run_missing
+from zofedht.experiments.study.cluster import Cluster
+from zofedht.experiments.study.pool import run_missing
 from zofedht.experiments.study.results import MANIFEST, Chosen, Outcome, Study, finished_cells, read_manifest
 from zofedht.server.records.files import make_folder, replace_file
 
@@ -26,7 +28,13 @@ __all__ = ["run_study"]
 
 
 def run_study(
-    grid: Grid, out: Path, *, workers: int, repeat_all: bool, cells: Path | None = None, minutes: float = math.inf
+    grid: Grid,
+    out: Path,
+    *,
+    workers: int | Cluster,
+    repeat_all: bool,
+    cells: Path | None = None,
+    minutes: float = math.inf,
 ) -> int:
     """Run what is not finished yet, and return how many cells are left.
 
@@ -51,7 +59,7 @@ class _Parts:
 
     grid: Grid
     out: Path
-    workers: int
+    workers: int | Cluster
     known: Mapping[str, Outcome]  # by name, the cells that are lines
     deadline: float
 

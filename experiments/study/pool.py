@@ -13,9 +13,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError
@@ -23,7 +21,8 @@ from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.mlp import MlpObjective
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.shards import objective_of, train_objective
-from zofedht.experiments.study.cell_run import cell_process, read_result, same_settings
+from zofedht.experiments.study.cell_run import Job, cell_process, read_result, same_settings
+from zofedht.experiments.study.cluster import Cluster
 from zofedht.experiments.study.progress import StudyProgress
 
 __all__ = ["Job", "prepare", "run_missing"]
@@ -32,17 +31,10 @@ _POLL_SECONDS = 0.05
 _FORKS = platform.system() == "Linux"  # elsewhere system libraries are not safe to fork; workers load for themselves
 
 
-@dataclass(frozen=True)
-class Job:
-    """One run and the folder that receives it."""
+def run_missing(title: str, jobs: Sequence[Job], workers: int | Cluster, deadline: float = math.inf) -> int:
+    """Run the jobs without a result, and show the progress; return how many are left.
 
-    name: str
-    config: RunConfig
-    folder: Path
-
-
-def run_missing(title: str, jobs: Sequence[Job], workers: int, deadline: float = math.inf) -> int:
-    """Run the jobs without a result, ``workers`` at a time, and show the progress; return how many are left.
+    They run in ``workers`` processes, or on the machines of a cluster.
 
     After ``deadline``, in seconds of the monotonic clock, no other job begins.
 
@@ -50,7 +42,7 @@ def run_missing(title: str, jobs: Sequence[Job], workers: int, deadline: float =
     stopped, and finished cells stay.
     """
     missing = []
-    with StudyProgress(title, workers) as progress:
+    with StudyProgress(title, workers if isinstance(workers, int) else workers.workers) as progress:
         for job in jobs:
             found = read_result(job.folder)
             if found is None:
@@ -64,7 +56,13 @@ def run_missing(title: str, jobs: Sequence[Job], workers: int, deadline: float =
             else:
                 progress.skipped(job.config, float(found["seconds"]))
         progress.begin()
-        return _run(missing, workers, lambda job, seconds: progress.finished(job.name, job.config, seconds), deadline)
+
+        def finished(job: Job, seconds: float) -> None:
+            progress.finished(job.name, job.config, seconds)
+
+        if isinstance(workers, int):
+            return _run(missing, workers, finished, deadline)
+        return workers.run(missing, finished, deadline)
 
 
 def _run(jobs: Sequence[Job], workers: int, finished: Callable[[Job, float], None], deadline: float) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml, parse_assignments
-from zofedht.common.errors import ObjectiveError, RoundError
+from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
 from zofedht.common.shards import with_standard_columns
 from zofedht.common.terminal.command_line import NOT_BETTER
 from zofedht.server.records.run_folder import RunFolder
@@ -30,6 +30,7 @@ __all__ = [
     "page_of",
     "page_options",
     "read_config",
+    "refuse_ray",
 ]
 
 _log = logging.getLogger(__name__)
@@ -78,6 +79,17 @@ def out_of(args: argparse.Namespace, name: str) -> Path:
 def named_after(config: RunConfig) -> str:
     """Return what a folder is called: the objective, or the data and the model."""
     return config.objective or f"{Path(config.dataset).stem}-{config.model}"
+
+
+def refuse_ray(config: RunConfig, engine: str) -> None:
+    """Raise ConfigError where nothing would read ``ray-address``."""
+    if config.ray_address and engine != "simulation":
+        raise ConfigError(
+            [
+                f"ray-address must be empty unless the engine is simulation, got {config.ray_address!r} with {engine}"
+                " (--set ray-address= for no cluster)"
+            ]
+        )
 
 
 def exit_code(summary: Mapping[str, Any]) -> int:

@@ -11,7 +11,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import parse_assignments
 from zofedht.common.errors import ConfigError
 from zofedht.common.tls import check_plain_text
-from zofedht.server.commands.arguments import out_of, read_config
+from zofedht.server.commands.arguments import out_of, read_config, refuse_ray
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.plan.planning import Plan, plan_here, plan_over
 from zofedht.server.records.plots import plot_runs
@@ -49,7 +49,9 @@ def _compared(args: argparse.Namespace) -> dict[str, RunConfig]:
     if args.seeds < 1:
         raise ConfigError([f"--seeds must be at least 1, got {args.seeds}"])
     found: dict[str, RunConfig] = {}
-    config = read_config(args).to_mapping()
+    common = read_config(args)
+    refuse_ray(common, "in-process")
+    config = common.to_mapping()
     for item in (item.strip() for item in args.algorithms.split(",") if item.strip()):
         algorithm, *assignments = item.split(":")
         own = RunConfig.from_mapping(config | parse_assignments(assignments) | {"algorithm": algorithm})

@@ -20,6 +20,7 @@ from zofedht.server.commands.arguments import (
     out_of,
     page_of,
     read_config,
+    refuse_ray,
 )
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
@@ -34,6 +35,7 @@ _log = logging.getLogger(__name__)
 def run(args: argparse.Namespace) -> int:
     """Run on this machine and return the exit code."""
     config = read_config(args)
+    refuse_ray(config, args.engine)
     out = out_of(args, named_after(config))
     with page_of(args, out), RunFolder(out) as folder, naming_the_way_on(folder, f"zofedht-server resume {out}"):
         folder.begin(config, args.engine)
@@ -50,9 +52,11 @@ def serve_clients(args: argparse.Namespace) -> int:
     check_plain_text(args.address, args.insecure, args.tls_dir)
     if args.resume and args.out is None:
         raise ConfigError(["--resume needs --out, the folder of the run that goes on"])
+    asked = RunConfig.from_mapping(keys_of(args))
+    refuse_ray(asked, "grpc")
     options = ServeOptions(
         address=args.address,
-        out=out_of(args, named_after(RunConfig.from_mapping(keys_of(args)))),
+        out=out_of(args, named_after(asked)),
         min_clients=args.min_clients,
         settle=args.settle,
         tls=read_tls(args.tls_dir, "server") if args.tls_dir else None,
@@ -110,6 +114,7 @@ def _refuse_what_clients_hold(config: RunConfig, folder: RunFolder) -> None:
 
 
 def _conduct(config: RunConfig, folder: RunFolder, engine: str, state: ServerState | None) -> int:
+    refuse_ray(config, engine)
     if engine == "simulation":
         from zofedht.server.flower.simulation import run_simulation
 

@@ -12,6 +12,7 @@ from flwr.server.client_manager import SimpleClientManager
 from flwr.serverapp import ServerApp
 
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.errors import ConfigError
 from zofedht.common.shards import with_standard_columns
 from zofedht.server.conduct import Result
 from zofedht.server.flower.round_loop import FlowerRounds
@@ -30,6 +31,13 @@ def server_fn(context: Context) -> ServerAppComponents:
     Raises ConfigError or DataError.
     """
     config = with_standard_columns(RunConfig.from_mapping(context.run_config))
+    if config.ray_address:
+        raise ConfigError(
+            [
+                f"ray-address must be empty under Flower's own commands, got {config.ray_address!r}: they start Ray before"
+                " they read the run config (`zofedht-server run --engine simulation` joins a cluster)"
+            ]
+        )
     home = Path(os.environ.get("ZOFEDHT_OUT") or Path.home() / "zofedht-runs")
     folder = RunFolder(Path(config.out).expanduser() if config.out else home / str(context.run_id))
     folder.begin(config, "simulation")

@@ -1,8 +1,8 @@
 """Ray's workers under a simulation: a worker that dies or hangs is replaced, and says so in one sentence.
 
 Flower puts a dead worker back into its pool, where every later message meets it, and waits without end for one that
-hangs. Ray tells each death on the terminal, in pages where memory runs out. This module and ``simulation`` alone use
-private names of Flower and Ray.
+hangs. Ray tells each death on the terminal, in pages where memory runs out. This module,
+``simulation`` and ``ray_cluster`` alone use private names of Flower and Ray.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import Any
 
 from flwr.app import Context
 from flwr.compat.server import ServerAppComponents
@@ -18,20 +19,15 @@ from flwr.supercore.telemetry import EventType
 
 from zofedht.client.flower.app import app as client_app
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import MissingExtraError
+from zofedht.common.errors import ConfigError
 from zofedht.server.conduct import Result
 from zofedht.server.core.state import ServerState
 from zofedht.server.flower.app import components
+from zofedht.server.flower.ray_cluster import QUIET_RAY, RayClusterError, import_ray, join_cluster
 from zofedht.server.flower.round_loop import FlowerRounds
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["run_simulation"]
-
-_QUIET = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
 
 
 def run_simulation(
@@ -39,19 +35,16 @@ def run_simulation(
 ) -> Result:
     """Run on simulated nodes, as many as there are cores unless told, and return the result.
 
-    Raises ZofedhtError; MissingExtraError without Ray.
+    The cores are those of this machine, or of the Ray cluster that ``ray-address`` names.
+
+    Raises ZofedhtError; MissingExtraError without Ray, ConfigError where no cluster answers.
     """
-    try:
-        import ray  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(
-            "the simulation engine needs Ray; install it with `pip install 'zofedht[sim]'`"
-        ) from error
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
+    ray = import_ray("the simulation engine")
+    os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
     logging.getLogger("flwr").setLevel(logging.CRITICAL)  # what fails is in the history, each with one sentence
     from zofedht.server.flower.living_pool import living_workers  # needs Ray
 
+    cores = _cores_of(ray, config.ray_address) if config.ray_address else os.cpu_count() or 1
     results: list[Result] = []
 
     def server_fn(context: Context) -> ServerAppComponents:
@@ -60,13 +53,23 @@ def run_simulation(
 
     with living_workers(config.round_timeout):
         _run_simulation(
-            num_supernodes=nodes or min(config.num_clients, os.cpu_count() or 1),
+            num_supernodes=nodes or min(config.num_clients, cores),
             exit_event=EventType.PYTHON_API_RUN_SIMULATION_LEAVE,
             server_app=ServerApp(server_fn=server_fn),
             client_app=client_app,
             backend_config={
                 "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
-                "init_args": {"log_to_driver": False, "logging_level": "ERROR"},
+                "init_args": QUIET_RAY | {"address": "local"},  # not the one that RAY_ADDRESS names
             },
         )
     return results[0]
+
+
+
+def _cores_of(ray: Any, address: str) -> int:
+    """Join a Ray cluster, which Flower then finds, and return its cores. Raises ConfigError."""
+    try:
+        join_cluster(ray, address)
+    except RayClusterError as error:
+        raise ConfigError([f"ray-address must be that of a Ray cluster, got {address!r}: {error}"]) from error
+    return int(ray.cluster_resources().get("CPU", 1))

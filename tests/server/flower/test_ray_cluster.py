@@ -1,0 +1,74 @@
+"""A simulation and a study on a Ray cluster of two machines, of which one may be lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import small
+from tests.ray_cluster import two_raylets
+from tests.waiting import run_to_end, until
+from zofedht.common.config.texts import dump_toml
+from zofedht.server.inprocess import run_in_process
+from zofedht.server.records.history import read_history
+from zofedht.server.records.run_folder import sha256_of_x
+
+pytest.importorskip("ray", reason="the extra `sim` is not installed")
+pytestmark = pytest.mark.slow
+
+CONFIG = small(rounds=4, num_clients=4, step_size=1.0)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[tuple[str, Callable[[], None]]]:
+    """Return the address of the cluster, and what kills one of its machines: the last test does."""
+    with two_raylets() as found:
+        yield found
+
+
+def command(folder: Path, address: str, *keys: str) -> list[str]:
+    (folder / "run.toml").write_text(dump_toml(CONFIG))
+    words = ["run", "--engine", "simulation", "--config", "run.toml", "--out", "run", "--set", f"ray-address={address}"]
+    return [sys.executable, "-m", "zofedht.server", *words, *keys]
+
+
+def test_a_simulation_joins_a_cluster(tmp_path: Path, cluster: tuple[str, Callable[[], None]]):
+    ended = run_to_end(command(tmp_path, cluster[0]), tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["x_sha256"] == sha256_of_x(run_in_process(CONFIG).x)
+
+
+def test_a_study_on_a_cluster_has_the_results_of_worker_processes(
+    tmp_path: Path, cluster: tuple[str, Callable[[], None]]
+):
+    study = ["study", "--preset", "paper", "--dataset", "digits", "--model", "logistic", "--partition", "iid"]
+    study += ["--etas", "1", "--alphas", ".5", "--repeats", "1", "--rounds", "3"]
+    for name, jobs, environment in (("ray", "ray", {"RAY_ADDRESS": cluster[0]}), ("here", "2", {})):
+        words = [sys.executable, "-m", "zofedht.experiments", *study, "--jobs", jobs, "--out", name]
+        ended = run_to_end(words, tmp_path, environment=environment)
+        assert ended.returncode == 0, ended.stderr
+    cells = sorted(path.parent.name for path in (tmp_path / "here").glob("*/result.json"))
+    assert cells
+    for cell in cells:
+        there, here = (json.loads((tmp_path / name / cell / "result.json").read_text()) for name in ("ray", "here"))
+        assert there["final_train_loss"] == here["final_train_loss"]
+
+
+def test_a_lost_machine_costs_slots_and_not_the_run(tmp_path: Path, cluster: tuple[str, Callable[[], None]]):
+    history = tmp_path / "run" / "history.jsonl"
+    address, lose = cluster
+    words = command(tmp_path, address, "rounds=40")
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        until(lambda: history.exists() and history.read_bytes().count(b"\n") >= 2, "two rounds")
+        lose()
+        _, said = running.communicate(timeout=900)
+    assert running.returncode == 0, said
+    rows = read_history(history)
+    assert [row["round"] for row in rows] == list(range(40))
+    assert any(row["failures"] for row in rows)
