@@ -7,7 +7,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+from tests.waiting import PATIENCE
 
 __all__ = ["two_raylets"]
 
@@ -15,8 +17,10 @@ _CLUSTER = """
 import sys
 from ray.cluster_utils import Cluster
 
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-node = cluster.add_node(num_cpus=1)
+head = {"num_cpus": 1, "include_dashboard": False, "wait": False}  # Ray waits for 30 s: too short on a busy machine
+cluster = Cluster(initialize_head=True, head_node_args=head)
+node = cluster.add_node(num_cpus=1, wait=False)
+cluster.wait_for_nodes(float(sys.argv[1]))
 print(cluster.address, flush=True)
 for line in sys.stdin:
     if line.strip() != "lose":
@@ -32,8 +36,9 @@ def two_raylets() -> Iterator[tuple[str, Callable[[], None]]]:
     pipe = subprocess.PIPE
     with (
         tempfile.TemporaryDirectory(prefix="ray") as folder,  # so that no other Ray reads of this cluster after its end
+        tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
-            [sys.executable, "-c", _CLUSTER], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True,
+            [sys.executable, "-c", _CLUSTER, f"{PATIENCE}"], stdin=pipe, stdout=pipe, stderr=errors, text=True,
             env=os.environ | {"RAY_TMPDIR": folder},
         ) as process,
     ):  # fmt: skip
@@ -42,11 +47,15 @@ def two_raylets() -> Iterator[tuple[str, Callable[[], None]]]:
         stdin = process.stdin
 
         def tell(word: str) -> None:
-            stdin.write(f"{word}\n")
-            stdin.flush()
+            with suppress(BrokenPipeError):  # a cluster that did not begin has ended
+                stdin.write(f"{word}\n")
+                stdin.flush()
 
         try:
-            yield process.stdout.readline().strip(), lambda: tell("lose")
+            address = process.stdout.readline().strip()
+            errors.seek(0)
+            assert address, f"the cluster did not begin: {errors.read()}"
+            yield address, lambda: tell("lose")
         finally:
             tell("end")
-            process.wait(300)
+            process.wait(PATIENCE)

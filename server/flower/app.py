@@ -34,8 +34,8 @@ def server_fn(context: Context) -> ServerAppComponents:
     if config.ray_address:
         raise ConfigError(
             [
-                f"ray-address must be empty under Flower's own commands, got {config.ray_address!r}: they start Ray before"
-                " they read the run config (`zofedht-server run --engine simulation` joins a cluster)"
+                f"ray-address must be empty under Flower's own commands, got {config.ray_address!r}: they start Ray"
+                " before they read the run config (`zofedht-server run --engine simulation` joins a cluster)"
             ]
         )
     home = Path(os.environ.get("ZOFEDHT_OUT") or Path.home() / "zofedht-runs")

@@ -1,12 +1,15 @@
 """Ray's workers under a simulation: a worker that dies or hangs is replaced, and says so in one sentence.
 
 Flower puts a dead worker back into its pool, where every later message meets it, and waits without end for one that
-hangs. Ray tells each death on the terminal, in pages where memory runs out. This module,
-``simulation`` and ``ray_cluster`` alone use private names of Flower and Ray.
+hangs. Where a machine of a cluster is lost, there is no place for a new worker: the pool shrinks, and grows when a
+machine joins. Ray tells each death on the terminal, in pages where memory runs out. This module, ``simulation`` and
+``ray_cluster`` alone use private names of Flower and Ray.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,15 +17,36 @@ from unittest.mock import patch
 
 import ray
 from flwr.server.superlink.fleet.vce.backend import raybackend
-from flwr.simulation.ray_transport.ray_actor import BasicActorPool
+from flwr.simulation.ray_transport import ray_actor
 
 __all__ = ["living_workers"]
 
+_LOOK_SECONDS = 0.1  # between looks at workers that start, while none is free
 
-class _LivingPool(BasicActorPool):
-    """Replaces workers."""
+
+class _LivingPool(ray_actor.BasicActorPool):
+    """Replaces workers, as many as the machines that are left can hold."""
 
     longest = 300.0  # seconds of one message
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._changed = threading.Condition()  # guards what follows; Flower calls from several threads
+        self._at_work: dict[Any, Any] = self._future_to_actor
+        self._starting: dict[Any, Any] = {}  # workers by what says that they run: no message may wait for a machine
+
+    def submit(self, actor_fn: Any, job: tuple[Any, Any, str, Any]) -> Any:
+        """Give the job to a worker, once one is free. Raises TimeoutError where none is in time."""
+        deadline = time.monotonic() + self.longest
+        with self._changed:
+            if self._starting:
+                self._renew()
+            while not self.pool:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"no worker was free for {self.longest:g} s")
+                self._changed.wait(_LOOK_SECONDS)
+                self._renew()
+            return super().submit(actor_fn, job)
 
     def fetch_result_and_return_actor_to_pool(self, future: Any) -> tuple[Any, Any]:
         """Return the answer. Raises what the worker raised, or Ray's error where it died or hangs."""
@@ -31,14 +55,36 @@ class _LivingPool(BasicActorPool):
         except ray.exceptions.RayTaskError:
             raise  # of the app: the worker lives
         except (ray.exceptions.RayError, ray.exceptions.GetTimeoutError):
-            # Whoever called puts the worker of this message back: a new one in its place.
-            dead: Any = self._future_to_actor[future]
-            make: Any = self.create_actor_fn
-            ray.kill(dead)
-            self._future_to_actor[future] = make()
+            with self._changed:
+                ray.kill(self._at_work.pop(future))
+                self._renew()
             raise
         self.add_actor_back_to_pool(future)
         return answer, context
+
+    def add_actor_back_to_pool(self, future: Any) -> None:
+        """Put the worker of a message back, unless it is gone: Flower asks for this after every failure."""
+        with self._changed:
+            if future in self._at_work:
+                super().add_actor_back_to_pool(future)
+            self._changed.notify()
+
+    def _renew(self) -> None:
+        """Take in the workers that have started, and start or stop some, so that all fit on the machines."""
+        begun, _ = ray.wait(list(self._starting), num_returns=len(self._starting), timeout=0)
+        for sign in begun:
+            self.pool.append(self._starting.pop(sign))
+        try:
+            place = ray_actor.pool_size_from_resources(self.client_resources)
+        except ValueError:  # of Flower: no place for any
+            place = 0
+        missing = place - len(self.pool) - len(self._at_work) - len(self._starting)
+        make: Any = self.create_actor_fn
+        for _ in range(missing):
+            worker = make()
+            self._starting[worker.__ray_ready__.remote()] = worker
+        for _ in range(min(-missing, len(self._starting))):
+            ray.kill(self._starting.popitem()[1])
 
 
 @contextmanager

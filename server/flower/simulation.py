@@ -65,7 +65,6 @@ def run_simulation(
     return results[0]
 
 
-
 def _cores_of(ray: Any, address: str) -> int:
     """Join a Ray cluster, which Flower then finds, and return its cores. Raises ConfigError."""
     try:

@@ -1,7 +1,10 @@
-"""A worker of a simulation that dies or hangs is replaced; one whose app raises lives on."""
+"""A worker of a simulation that dies or hangs is replaced where there is place; one whose app raises lives on."""
 
 from __future__ import annotations
 
+import threading
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +12,11 @@ import pytest
 ray = pytest.importorskip("ray", reason="the extra `sim` is not installed")
 
 from flwr.server.superlink.fleet.vce.backend import raybackend  # noqa: E402
+from flwr.simulation.ray_transport import ray_actor  # noqa: E402
 
 from zofedht.server.flower.living_pool import living_workers  # noqa: E402
+
+JOB = ("app", "message", "0", "context")
 
 
 class _Raised(ray.exceptions.RayTaskError):
@@ -18,50 +24,127 @@ class _Raised(ray.exceptions.RayTaskError):
         """What a worker's app raised; Ray makes it of a traceback that we do not need."""
 
 
-def _pool(monkeypatch: pytest.MonkeyPatch, fails: Exception | None, killed: list[str]) -> Any:
-    """Return a pool at work on a message, whose answer is the failure."""
+@dataclass(frozen=True)
+class _Worker:
+    number: int
 
-    def get(future: str, timeout: float) -> Any:
+    @property
+    def __ray_ready__(self) -> Any:  # Ray's name
+        return SimpleNamespace(remote=lambda: self.number)
+
+
+class _Machines:
+    """A pool of workers, on machines that come and go, and what became of the workers."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, place: int) -> None:
+        self.place = place  # for so many workers, as Ray knows
+        self.begin = True  # whether new workers find a machine
+        self.made, self.killed = 0, list[_Worker]()
+        self.fails: Exception | None = None
+        patch.setattr(ray, "get", self._get)
+        patch.setattr(ray, "wait", lambda signs, **_: (signs if self.begin else [], []))
+        patch.setattr(ray, "kill", self.killed.append)
+        patch.setattr(ray_actor, "pool_size_from_resources", self._places)
+        with living_workers(7.0):
+            kind = raybackend.BasicActorPool
+        worker: Any = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=self._make))
+        self.pool: Any = kind(worker, {"num_cpus": 1}, {})
+        self.pool.add_actors_to_pool(place)
+
+    @property
+    def free(self) -> list[int]:
+        return [worker.number for worker in self.pool.pool]
+
+    def _get(self, future: Any, timeout: float) -> Any:
         assert timeout == 7.0
-        if fails is not None:
-            raise fails
+        if self.fails is not None:
+            raise self.fails
         return "id", "answer", "context"
 
-    monkeypatch.setattr(ray, "get", get)
-    monkeypatch.setattr(ray, "kill", killed.append)
-    with living_workers(7.0):
-        pool: Any = object.__new__(raybackend.BasicActorPool)
-    pool.pool, pool._future_to_actor, pool.create_actor_fn = [], {"future": "worker"}, lambda: "new worker"
-    return pool
+    def _make(self) -> _Worker:
+        self.made += 1
+        return _Worker(self.made)
+
+    def _places(self, _: Any) -> int:
+        if not self.place:
+            raise ValueError("ActorPool is empty")
+        return self.place
+
+    def message(self, fails: Exception | None = None) -> Any:
+        """Do as Flower does with a message."""
+        self.fails = fails
+        future = self.pool.submit(lambda actor, *_: f"future of {actor}", JOB)
+        try:
+            return self.pool.fetch_result_and_return_actor_to_pool(future)
+        except Exception as error:
+            self.pool.add_actor_back_to_pool(future)
+            return error
 
 
-def _answered(pool: Any) -> Any:
-    """Do as Flower does with a message."""
-    try:
-        return pool.fetch_result_and_return_actor_to_pool("future")
-    except Exception as error:
-        pool.add_actor_back_to_pool("future")
-        return error
+@pytest.mark.parametrize("fails", [None, _Raised()])
+def test_a_worker_that_answers_or_raises_lives_on(monkeypatch: pytest.MonkeyPatch, fails: Exception | None):
+    machines = _Machines(monkeypatch, place=1)
+    assert machines.message(fails) == (fails or ("answer", "context"))
+    assert machines.free == [1]
+    assert not machines.killed
 
 
 @pytest.mark.parametrize(
-    ("fails", "workers"),
-    [
-        (None, ["worker"]),
-        (_Raised(), ["worker"]),
-        (ray.exceptions.GetTimeoutError(), ["new worker"]),
-        (ray.exceptions.ActorDiedError(), ["new worker"]),
-        (ray.exceptions.OutOfMemoryError("memory"), ["new worker"]),
-    ],
+    "fails",
+    [ray.exceptions.GetTimeoutError(), ray.exceptions.ActorDiedError(), ray.exceptions.OutOfMemoryError("memory")],
 )
-def test_a_worker_that_cannot_answer_is_replaced(
-    monkeypatch: pytest.MonkeyPatch, fails: Exception | None, workers: list[str]
-):
-    killed: list[str] = []
-    pool = _pool(monkeypatch, fails, killed)
-    assert _answered(pool) == (fails or ("answer", "context"))
-    assert pool.pool == workers
-    assert killed == (["worker"] if workers == ["new worker"] else [])
+def test_a_worker_that_dies_or_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch, fails: Exception):
+    machines = _Machines(monkeypatch, place=1)
+    assert machines.message(fails) is fails
+    assert machines.killed == [_Worker(1)]
+    assert machines.message() == ("answer", "context")
+    assert machines.free == [2]
+
+
+def test_a_lost_machine_gets_no_worker_and_a_new_one_does(monkeypatch: pytest.MonkeyPatch):
+    machines = _Machines(monkeypatch, place=2)
+    machines.place = 1
+    machines.message(ray.exceptions.ActorDiedError())
+    assert machines.message() == ("answer", "context")
+    assert (machines.free, machines.made) == ([1], 2)
+    machines.place = 0
+    machines.message(ray.exceptions.ActorDiedError())
+    assert machines.free == []
+    machines.place = 1
+    assert machines.message() == ("answer", "context")
+    assert machines.free == [3]
+
+
+def test_no_message_waits_for_a_worker_without_a_machine(monkeypatch: pytest.MonkeyPatch):
+    """Ray may tell of a lost worker before it knows that the machine is lost: the next one then begins never."""
+    machines = _Machines(monkeypatch, place=2)
+    machines.begin = False
+    machines.message(ray.exceptions.ActorDiedError())
+    assert [machines.message() for _ in range(3)] == [("answer", "context")] * 3
+    assert machines.free == [1]
+    machines.place = 1  # now Ray knows
+    machines.message()
+    assert machines.killed == [_Worker(2), _Worker(3)]
+
+
+def test_a_message_waits_for_a_free_worker(monkeypatch: pytest.MonkeyPatch):
+    machines = _Machines(monkeypatch, place=1)
+    first = machines.pool.submit(lambda actor, *_: actor, JOB)
+    second: list[Any] = []
+    waiting = threading.Thread(target=lambda: second.append(machines.message()))
+    waiting.start()
+    machines.pool.add_actor_back_to_pool(first)
+    waiting.join()
+    assert second == [("answer", "context")]
+    assert machines.made == 1
+
+
+def test_without_a_worker_a_message_fails_in_time(monkeypatch: pytest.MonkeyPatch):
+    machines = _Machines(monkeypatch, place=1)
+    machines.pool.longest, machines.place = 0.0, 0
+    machines.pool.pool.clear()
+    with pytest.raises(TimeoutError, match="no worker was free for 0 s"):
+        machines.message()
 
 
 def test_flowers_own_pool_is_back_afterwards():

@@ -26,7 +26,7 @@ def dead_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     address = f"127.0.0.1:{free_port()}"
     (tmp_path / "ray_current_cluster").write_text(address)
     monkeypatch.setattr("ray._private.utils.get_ray_address_file", lambda _: str(tmp_path / "ray_current_cluster"))
-    monkeypatch.setattr("ray._private.services.find_gcs_addresses", lambda: set())
+    monkeypatch.setattr("ray._private.services.find_gcs_addresses", set)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.chdir(tmp_path)
     return address
@@ -44,7 +44,7 @@ def test_a_dead_cluster_is_told_at_once(dead_cluster: str, named: str, capsys: p
 
 @pytest.mark.usefixtures("dead_cluster")
 def test_a_study_says_that_no_cluster_answers():
-    with pytest.raises(ConfigError, match="--jobs ray needs a cluster, .*nothing answers at "):
+    with pytest.raises(ConfigError, match=r"--jobs ray needs a cluster, .*nothing answers at "):
         Cluster()
 
 

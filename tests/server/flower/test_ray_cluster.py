@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.helpers import small
 from tests.ray_cluster import two_raylets
-from tests.waiting import run_to_end, until
+from tests.waiting import nothing_left, run_to_end, until
 from zofedht.common.config.texts import dump_toml
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
@@ -63,12 +65,27 @@ def test_a_study_on_a_cluster_has_the_results_of_worker_processes(
 def test_a_lost_machine_costs_slots_and_not_the_run(tmp_path: Path, cluster: tuple[str, Callable[[], None]]):
     history = tmp_path / "run" / "history.jsonl"
     address, lose = cluster
-    words = command(tmp_path, address, "rounds=40")
-    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
-        until(lambda: history.exists() and history.read_bytes().count(b"\n") >= 2, "two rounds")
+
+    def rows() -> list[dict[str, Any]]:
+        return list(read_history(history)) if history.exists() else []
+
+    with (
+        nothing_left() as mark,
+        (tmp_path / "said").open("w+") as said,
+        subprocess.Popen(
+            command(tmp_path, address, "rounds=100000"), cwd=tmp_path, stderr=said, env=os.environ | mark
+        ) as running,
+    ):
+
+        def ended() -> bool:
+            assert running.poll() is None, (tmp_path / "said").read_text()
+            return False
+
+        until(lambda: ended() or len(rows()) >= 2, "two rounds")
         lose()
-        _, said = running.communicate(timeout=900)
-    assert running.returncode == 0, said
-    rows = read_history(history)
-    assert [row["round"] for row in rows] == list(range(40))
-    assert any(row["failures"] for row in rows)
+        until(lambda: ended() or any(row["failures"] for row in rows()), "a lost slot")
+        failed = len(rows())
+        until(lambda: ended() or len(rows()) >= failed + 10, "ten rounds more")
+        running.kill()
+    assert [row["round"] for row in rows()] == list(range(len(rows())))
+    assert not any(row["failures"] for row in rows()[-5:])
