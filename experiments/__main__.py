@@ -145,7 +145,7 @@ def _liars(args: argparse.Namespace) -> int:
     panel = Panel(
         args.dataset, args.partition, args.step_size, args.rounds, _data_dir(args), args.algorithm, args.uplink
     )
-    print(liars_table(panel, args.seeds), end="")
+    print(liars_table(panel, args.seeds, args.liars, report=lambda row: print(row, file=sys.stderr)), end="")
     return 0
 
 

@@ -50,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
     liars.add_argument("--step-size", metavar="ETA", type=_positive, default=3.0)
     liars.add_argument("--rounds", metavar="R", type=_at_least(1), default=100)
     liars.add_argument("--seeds", metavar="N", type=_at_least(1), default=3, help="runs of a cell (3)")
+    liars.add_argument("--liars", metavar="N", type=_at_least(1), nargs="+", default=[1, 2, 3], help="liars of ten")
     liars.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the large sets (the user's cache)")
 
     theory = commands.add_parser("theory", help="Theorem 1 and Lemmas 1-3 on a quadratic")

@@ -58,12 +58,44 @@ class Encoded(NamedTuple):
 def encode(message: Any) -> Encoded:
     """Return the arrays and the scalars of a message; what equals its default is left out."""
     encoded = Encoded([], {})
-    for field, value, dtype in _sent(message):
-        if field.layout == "array":
-            encoded.arrays.append(value.astype(dtype, copy=False))
-        else:
-            encoded.scalars[field.key] = packed(value, dtype) if field.layout == "packed" else value
+    _encode(message, encoded)
     return encoded
+
+
+def _encode(message: Any, encoded: Encoded) -> None:
+    values = message.__dict__
+    kind: Any = type(message)
+    for field in fields_of(kind):
+        value = values[field.name]
+        if value is field.constant and not field.required:
+            continue
+        if field.layout == "scalar":
+            if field.required or value != field.default():
+                encoded.scalars[field.key] = value
+        elif field.layout == "nested":
+            # All slots of a round have one spec: it is read once.
+            latest, scalars = _LATEST[0]
+            if latest is not value:
+                nested = Encoded([], {})
+                _encode(value, nested)
+                scalars = nested.scalars
+                if len(scalars) > _FEW:
+                    _LATEST[0] = value, scalars
+            encoded.scalars.update(scalars)
+        else:
+            _add_array(field, value, field.dtype or values.get("dtype", "float64"), encoded)
+
+
+def _add_array(field: Field, value: Any, dtype: str, encoded: Encoded) -> None:
+    if field.layout == "array" and value is not None and value.size:
+        encoded.arrays.append(value.astype(dtype, copy=False))
+    elif field.layout == "packed" and value is not None:
+        encoded.scalars[field.key] = packed(value if isinstance(value, np.ndarray) else _rows(value), dtype)
+
+
+_FEW = 4  # scalars of an address
+_LATEST: list[tuple[Any, Config]] = [(None, {})]
+"""The latest spec that was encoded, and its scalars; one assignment, so that threads see both or neither."""
 
 
 def packed(array: Matrix | Vector, dtype: str = "float64") -> bytes:
@@ -138,26 +170,26 @@ def decode(kind: type[_Message], scalars: Mapping[str, Any], arrays: Sequence[An
 def _read(kind: Any, scalars: Mapping[str, Any], arrays: Sequence[Any], apart: Mapping[str, Any]) -> Any:
     values: dict[str, Any] = {}
     for field in fields_of(kind):
-        dtype = field.dtype or values.get("dtype", "float64")
-        value: Any
-        match field.layout:
-            case "nested":
-                value = _read(field.kind, scalars, (), {})
-            case "apart":
-                value = apart[field.name]
-            case "array":
-                value = _vector(arrays, field, dtype) if arrays else field.default()
-            case _ if field.key not in scalars:
+        name, layout = field.name, field.layout
+        if layout == "scalar" or layout == "packed":
+            if field.key not in scalars:
                 if field.required:
                     raise MessageError(
                         f"the message has no {field.key!r}; server and client may be of different versions"
                     )
-                value = field.default()
-            case "packed":
-                value = _unpacked(scalars[field.key], field, values, dtype)
-            case _:
-                value = _checked(scalars[field.key], field)
-        values[field.name] = value
+                values[name] = field.default()
+            elif layout == "scalar":
+                values[name] = _checked(scalars[field.key], field)
+            else:
+                dtype = field.dtype or values.get("dtype", "float64")
+                values[name] = _unpacked(scalars[field.key], field, values, dtype)
+        elif layout == "nested":
+            values[name] = _read(field.kind, scalars, (), {})
+        elif layout == "apart":
+            values[name] = apart[name]
+        else:
+            dtype = field.dtype or values.get("dtype", "float64")
+            values[name] = _vector(arrays, field, dtype) if arrays else field.default()
     return kind(**values)
 
 

@@ -107,10 +107,19 @@ def final_loss(config: RunConfig, liars: int, lie: str) -> float:
         return float("inf")
 
 
-def liars_table(panel: Panel, seeds: int = 3) -> str:
-    """Return the table as Markdown: mean over seeds of the loss, over that of honest clients under the mean."""
+def liars_table(
+    panel: Panel,
+    seeds: int = 3,
+    counts: Sequence[int] = (1, 2, 3),
+    *,
+    report: Callable[[str], None] = lambda text: None,
+) -> str:
+    """Return the table as Markdown: mean over seeds of the loss, over that of honest clients under the mean.
+
+    ``counts`` are the numbers of liars; ``report`` gets each row when it is measured.
+    """
     base = fmean(final_loss(panel.config("mean", seed), 0, "sign flipped") for seed in range(seeds))
-    columns = [("honest", 0, "sign flipped"), *((f"{lie}, {n}", n, lie) for lie in LIES for n in (1, 2, 3))]
+    columns = [("honest", 0, "sign flipped"), *((f"{lie}, {n}", n, lie) for lie in LIES for n in counts)]
     about = (
         f"{panel.dataset}, {panel.partition}, {panel.algorithm}, uplink {panel.uplink}: loss over {base:.4f},"
         f" the loss of honest clients under the mean; {seeds} seeds"
@@ -122,4 +131,5 @@ def liars_table(panel: Panel, seeds: int = 3) -> str:
             for _, count, lie in columns
         ]
         rows.append([rule, *(f"{loss / base:.3g}" for loss in losses)])
+        report(" ".join(rows[-1]))
     return f"{about}\n\n{table(['rule', *(name for name, *_ in columns)], rows)}"

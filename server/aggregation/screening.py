@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from zofedht.common.errors import EVALUATION_FAILED, Cause
 from zofedht.common.replay import SKETCH_SUMS
 from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.fields import changed
 from zofedht.common.wire.messages import Broadcast, Update
 
 __all__ = ["Failure", "Skipped", "diverged", "screen", "skipped_steps"]
@@ -60,7 +61,7 @@ def screen(updates: Sequence[Update], asked: Mapping[int, Broadcast]) -> tuple[l
         if complaint is None and update.slot in usable:
             complaint = "stale", "a second reply for the same slot"
         if complaint is None:
-            usable[update.slot] = replace(update, loss=_bounded(update.loss), start_loss=_bounded(update.start_loss))
+            usable[update.slot] = changed(update, loss=_bounded(update.loss), start_loss=_bounded(update.start_loss))
         else:
             step = update.step if complaint[0] == update.cause else None
             failures.append(Failure(update.round, update.slot, update.client, *complaint, step))

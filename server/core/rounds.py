@@ -16,6 +16,7 @@ from zofedht.common.errors import ZofedhtError
 from zofedht.common.random.streams import Address
 from zofedht.common.replay import landed
 from zofedht.common.typing import Vector
+from zofedht.common.wire.fields import changed
 from zofedht.common.wire.messages import (
     NO_BASIS,
     OWN_ROWS,
@@ -101,7 +102,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
     )
 
     def of(slot: int) -> Broadcast:
-        return replace(common, address=replace(common.address, slot=slot))
+        return changed(common, address=changed(common.address, slot=slot))
 
     own = corrections(state.controls, config, state.x.shape[0])
     return [given_to(of(slot), member, own, config) for slot, member in enumerate(chosen)]  # line 9
@@ -111,10 +112,11 @@ def given_to(
     broadcast: Broadcast, member: Member, correction_of: Callable[[str], Vector | None], config: RunConfig
 ) -> Broadcast:
     """Return a slot's broadcast for this client, without the basis; ``correction_of`` is that of ``corrections``."""
-    spec = replace(broadcast.spec, uplink="move" if member.moves_only else config.uplink)
+    spec, uplink = broadcast.spec, "move" if member.moves_only else config.uplink
+    spec = spec if spec.uplink == uplink else changed(spec, uplink=uplink)  # one for all slots: it is encoded once
     own = correction_of(member.name)
-    given = replace(broadcast, client=member.name, shard_index=member.shard_index, basis=None, spec=spec)
-    return given if own is None else replace(given, control=own)
+    given = changed(broadcast, client=member.name, shard_index=member.shard_index, basis=None, spec=spec)
+    return given if own is None else changed(given, control=own)
 
 
 def tell(

@@ -5,11 +5,10 @@ It is not in the checkpoint: after a resumed run each host gets Q and x in full 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.fields import changed
 from zofedht.common.wire.messages import MISSING, Broadcast, Member, Update, vector_digest
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.delivery.fallbacks import Fallbacks
@@ -57,21 +56,21 @@ class Holdings:
         derives = False
         follows = self._sends_slopes and host not in self._forgetful and host not in self.fallbacks
         if broadcast.sums is not None and not follows:
-            broadcast = replace(broadcast, sums=None, origin_digest="")
+            broadcast = changed(broadcast, sums=None, origin_digest="")
         elif broadcast.sums is not None and origin is not None:
-            broadcast = replace(broadcast, x_digest=vector_digest(broadcast.x), x=origin)
+            broadcast = changed(broadcast, x_digest=vector_digest(broadcast.x), x=origin)
             if self._origins.get(host) == broadcast.origin_digest:
-                broadcast = replace(broadcast, x=np.empty(0), size=broadcast.dimension)
+                broadcast = changed(broadcast, x=np.empty(0), size=broadcast.dimension)
         elif follows:
-            broadcast = replace(broadcast, x_digest=self._trail.digest(broadcast.x))
-            broadcast = replace(broadcast, memory=self._memory, refresh=self._refresh)
+            broadcast = changed(broadcast, x_digest=self._trail.digest(broadcast.x))
+            broadcast = changed(broadcast, memory=self._memory, refresh=self._refresh)
             steps = self._trail.steps_for(host, broadcast)
             if steps is not None:
                 derives = self._trail.derives_basis(host, broadcast)
-                broadcast = replace(broadcast, trail=steps, x=np.empty(0), size=broadcast.dimension)
+                broadcast = changed(broadcast, trail=steps, x=np.empty(0), size=broadcast.dimension)
         holds = derives or self._bases.get(host) == broadcast.basis_digest
         if broadcast.needs_basis and (with_basis or not holds):
-            broadcast = replace(broadcast, basis=basis)
+            broadcast = changed(broadcast, basis=basis)
         return broadcast
 
     def confirm(self, update: Update, sent: Broadcast, host: str) -> None:

@@ -24,6 +24,7 @@ from zofedht.common.plain_text import printable
 from zofedht.common.typing import Vector
 from zofedht.common.wire.bundle import bundled, decode_updates
 from zofedht.common.wire.codec import Encoded, encode, packed
+from zofedht.common.wire.fields import changed
 from zofedht.common.wire.messages import Broadcast, Member, Question, Update
 from zofedht.common.wire.npy import decode_vectors
 from zofedht.server.aggregation.screening import Failure
@@ -91,7 +92,7 @@ class ZofedhtStrategy(Strategy):
         return FitIns(self._x[2] if arrays and self._x else _NOTHING, config)
 
     def _encoded(self, broadcast: Broadcast) -> Encoded:
-        arrays, config = encode(replace(broadcast, basis=None))
+        arrays, config = encode(broadcast if broadcast.basis is None else changed(broadcast, basis=None))
         if arrays and (self._x is None or self._x[0] is not broadcast.x):
             self._x = (broadcast.x, arrays[0], pack(arrays))
         if broadcast.basis is not None:
@@ -218,7 +219,7 @@ def client_replies(result: FitRes, slots: int = 1) -> list[Update]:
     """
     arrays = decode_vectors(result.parameters.tensors, "the move", most=slots, dtypes=WIRE_DTYPES)
     updates = decode_updates(result.metrics, arrays, result.num_examples, slots)
-    return [replace(update, reason=printable(update.reason)) for update in updates]
+    return [changed(update, reason=printable(update.reason)) if update.reason else update for update in updates]
 
 
 def lost(broadcast: Broadcast, error: BaseException) -> Failure:
