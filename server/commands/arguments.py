@@ -6,7 +6,7 @@ import argparse
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,13 +97,15 @@ def exit_code(summary: Mapping[str, Any]) -> int:
     return NOT_BETTER if summary["success"] is False else 0
 
 
-def page_of(args: argparse.Namespace, folder: Path) -> AbstractContextManager[int]:
-    """Return what shows the page of --page while its block runs."""
+def page_of(
+    args: argparse.Namespace, folder: Path, refuses: Callable[[str, str], bool] = lambda name, serial: False
+) -> AbstractContextManager[int]:
+    """Return what shows the page of --page while its block runs; ``refuses`` is that of ``show_page``."""
     if not args.page:
         return nullcontext(0)
     from zofedht.server.page.serving import show_page
 
-    return show_page(folder, page_options(args), _log.info)
+    return show_page(folder, page_options(args), _log.info, refuses)
 
 
 def page_options(args: argparse.Namespace) -> PageOptions:

@@ -68,7 +68,8 @@ def serve_clients(args: argparse.Namespace) -> int:
         data_changed=args.data_changed,
     )
     command = f"zofedht-server serve --resume --out {options.out}` and the options of before, `--address {args.address}"
-    with page_of(args, options.out), naming_the_way_on(RunFolder(options.out), command):
+    page = page_of(args, options.out, options.revoked.refuses)
+    with page, naming_the_way_on(RunFolder(options.out), command):
         summary = serve(
             options,
             keys_of(args),

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from zofedht.common.errors import BudgetError
+from zofedht.common.errors import BudgetError, FleetError
 from zofedht.common.objective.base import Bounds
 from zofedht.common.space.kinds import Parameter, Setting
 from zofedht.server.fleet.campaign import Campaign, Rules
@@ -58,6 +58,8 @@ class Fleet(SiteFunction):
         Told to the sites' factories in their ``Shard``.
     health_address : str
         Loopback HOST:PORT of a health service for containers.
+    refuse : sequence of str, or path
+        Names of sites, or serial numbers of certificates, that may not join; or a file of them, one a line.
     report : callable, optional
         Hears who joins and leaves; standard error unless given.
 
@@ -97,13 +99,16 @@ class Fleet(SiteFunction):
         rejoin: float = 30.0,
         seed: int = 0,
         health_address: str = "",
+        refuse: Sequence[str] | str | Path = (),
         report: Callable[[str], None] | None = None,
     ) -> None:
         # Flower and gRPC are loaded by fleets on a network alone.
         from zofedht.server.fleet.network import Listening, NetworkSites
 
         certificates = None if tls_dir is None else Path(tls_dir).expanduser()
-        listening = Listening(address, certificates, insecure, min_clients, timeout, rejoin, seed, health_address)
+        listening = Listening(
+            address, certificates, insecure, min_clients, timeout, rejoin, seed, health_address, refuse
+        )
         self._campaign = Campaign(
             lambda about: NetworkSites(listening, about, report), folder, Rules(budget, on_error, max_retries)
         )
@@ -150,6 +155,18 @@ class Fleet(SiteFunction):
         fleet = cls.__new__(cls)
         fleet._campaign = Campaign(make, folder, Rules(budget, on_error, max_retries))
         return fleet
+
+    def refuse(self, *entries: str) -> None:
+        """Refuse sites from now on, by name or by their certificate's serial number, and end their connections.
+
+        A file that ``Fleet`` was given is read again, so a call without entries takes up its changes. Raises FleetError
+        for a fleet in this process, and DataError where the file cannot be read.
+        """
+        from zofedht.server.fleet.network import NetworkSites
+
+        if not isinstance(self._campaign.sites, NetworkSites):
+            raise FleetError("a fleet in this process has no connections that could be refused; leave the site out")
+        self._campaign.sites.refuse(entries)
 
     def close(self, *, over: bool = True) -> None:
         """Give the folder back and send the sites home; unless it is ``over`` they try to come back."""

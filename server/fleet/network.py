@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from flwr.common import Code, EvaluateIns, GetPropertiesIns
+from flwr.common import Code, EvaluateIns, EvaluateRes, GetPropertiesIns
 from flwr.common import Parameters as NoArrays
 from flwr.common.typing import Scalar
 
@@ -27,7 +28,7 @@ from zofedht.common.terminal.logs import shown
 from zofedht.common.tls import is_loopback, read_tls
 from zofedht.common.typing import Matrix
 from zofedht.common.wire.codec import check_metrics, encode
-from zofedht.common.wire.messages import OWN_ROWS, Question
+from zofedht.common.wire.messages import OWN_ROWS, Hello, Question
 from zofedht.common.wire.points import (
     MOST_POINTS,
     decode_answers,
@@ -41,8 +42,10 @@ from zofedht.server.fleet.sites import Heard
 from zofedht.server.grpc.admission import Expected
 from zofedht.server.grpc.conversation import LostClient
 from zofedht.server.grpc.health import serve_health
+from zofedht.server.grpc.revoked import Revoked
 from zofedht.server.grpc.roster import ResidentProxy, Roster
 from zofedht.server.grpc.transport import JoinService, start_grpc_server
+from zofedht.server.grpc.votes import Votes
 
 __all__ = ["Listening", "NetworkSites"]
 
@@ -51,7 +54,8 @@ _log = logging.getLogger(__name__)
 _MOST_BYTES = 4 * 2**20  # of an answer: reasons of MOST_POINTS points take 0.5 MB, parameters 24 bytes and a row each
 _FAREWELL_SECONDS = 2.0
 _REMINDER_SECONDS = 30.0
-_POLL = 0.05
+_POLL = 0.05  # seconds between looks for sites that are not there
+_LOOK_UP = 0.5  # seconds between looks whether the fleet was closed
 _MOST_TOLD, _MOST_NAME, _MOST_REASON = 100, 64, 500
 _NOTHING = NoArrays([], "numpy.ndarray")
 
@@ -68,6 +72,13 @@ class Listening:
     rejoin: float = 30.0
     seed: int = 0
     health_address: str = ""
+    refuse: Sequence[str] | Path = ()
+
+    def revoked(self) -> Revoked:
+        """Return the sites that may not join. Raises DataError where their file cannot be read."""
+        if isinstance(self.refuse, str):
+            return Revoked([self.refuse])
+        return Revoked((), self.refuse) if isinstance(self.refuse, Path) else Revoked(self.refuse)
 
     def check(self) -> None:
         """Raise ConfigError or FleetError unless a fleet can listen so."""
@@ -99,6 +110,31 @@ def _to_stderr(text: str) -> None:
         _log.info(text)
 
 
+@dataclass
+class _Asked:
+    """What one site is asked: the points, how many of them are answered, and how many go at once."""
+
+    points: Matrix
+    done: int = 0
+    at_once: int = MOST_POINTS
+
+    @property
+    def left(self) -> int:
+        return len(self.points) - self.done
+
+    @property
+    def next(self) -> Matrix:
+        return self.points[self.done : self.done + self.at_once]
+
+
+def _metrics(result: EvaluateRes) -> dict[str, Scalar]:
+    """Return what a site has told. Raises MessageError or ObjectiveError where it could not answer."""
+    if result.status.code != Code.OK:
+        raise MessageError(printable(result.status.message) or "the site answered with an error")
+    check_metrics(result.metrics)
+    return dict(result.metrics)
+
+
 class NetworkSites:
     """Listens, lets in who may join, and asks them."""
 
@@ -113,10 +149,17 @@ class NetworkSites:
         self._refused: set[tuple[str, str]] = set()
         self._gone: dict[str, float] = {}  # since when a site has been known not to be there
         self._roster = Roster(self._report)
-        door = JoinService(self._roster, self._hello, self._expected, lambda: _MOST_BYTES, refused=self._tell_refused)
+        self._votes, self._revoked = Votes(), listening.revoked()
+        door = JoinService(
+            self._roster,
+            self._hello,
+            self._expected,
+            lambda: _MOST_BYTES,
+            refused=self._tell_refused,
+            outvotes=self._outvotes,
+        )
         self._health = serve_health(listening.health_address) if listening.health_address else None
         self._server, self.port = start_grpc_server(listening.address, door, tls=tls)
-        self._pool: ThreadPoolExecutor | None = None
         self._report(f"listening on port {self.port}")
 
     @property
@@ -129,11 +172,32 @@ class NetworkSites:
 
     def ask(self, points: Mapping[str, Matrix], heard: Heard) -> None:
         self._meet()
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(len(self.samples), thread_name_prefix="site")
-        jobs = [self._pool.submit(self._ask_one, name, rows, heard) for name, rows in points.items()]
-        for job in jobs:
-            job.result()
+        waiting = {name: _Asked(rows) for name, rows in points.items()}
+        busy: dict[Future[EvaluateRes], str] = {}
+        asked: dict[str, _Asked] = dict(waiting)
+        arrived: queue.SimpleQueue[Future[EvaluateRes]] = queue.SimpleQueue()
+        while (waiting or busy) and not self._closing.is_set():
+            for name in list(waiting):
+                proxy, missing = self._present(name)
+                if proxy is not None:
+                    future = self._begin(proxy, encode_points(waiting.pop(name).next), self._units)
+                    busy[future] = name
+                    future.add_done_callback(arrived.put)
+                elif missing is not None:
+                    heard(name, [missing] * waiting.pop(name).left)
+            try:
+                future = arrived.get(timeout=_POLL if waiting else _LOOK_UP)
+            except queue.Empty:
+                continue
+            name = busy.pop(future)
+            answers = self._answers(future, asked[name])
+            if self._closing.is_set():  # what is lost by that is no answer
+                break
+            if answers:
+                heard(name, answers)
+            asked[name].done += len(answers)
+            if asked[name].left:
+                waiting[name] = asked[name]
         if self._closing.is_set():
             raise FleetError("the fleet was closed while it waited for answers")
 
@@ -143,8 +207,6 @@ class NetworkSites:
             if over:
                 self._roster.dismiss()
         finally:
-            if self._pool is not None:
-                self._pool.shutdown(wait=False, cancel_futures=True)
             self._roster.hang_up()
             self._server.stop(_FAREWELL_SECONDS)
             if self._health is not None:
@@ -155,9 +217,10 @@ class NetworkSites:
         if self._about is None:
             self._wait(self._listening.min_clients)
             present = self._roster.connected()
-            with ThreadPoolExecutor(len(present)) as pool:
-                told = {name: pool.submit(self._parameters_of, name, proxy) for name, proxy in present.items()}
-                parameters = {name: future.result() for name, future in told.items()}
+            told = {name: self._begin(proxy, parameters_question(), "") for name, proxy in present.items()}
+            parameters = {
+                name: self._parameters_of(name, future, present[name].hello.dimension) for name, future in told.items()
+            }
             samples = {name: proxy.hello.examples for name, proxy in present.items()}
             self._about, self._met = About(samples, agreed_parameters(parameters)), True
         return self._about
@@ -176,65 +239,46 @@ class NetworkSites:
                 self._report(f"waiting for sites: {present} of {clients} connected")
             time.sleep(_POLL)
 
-    def _ask_one(self, name: str, rows: Matrix, heard: Heard) -> None:
-        done, at_once = 0, MOST_POINTS
-        while done < len(rows):
-            part = rows[done : done + at_once]
-            proxy, missing = self._present(name)
-            if self._closing.is_set():
-                return
-            if proxy is None:
-                heard(name, [missing] * (len(rows) - done))
-                return
-            try:
-                answers = self._answers(proxy, part)
-            except LostClient as error:
-                if len(part) > 1:  # one of them may be what ends the site: that one alone is lost
-                    at_once = 1
-                    continue
-                answers = [Answer.lost("no-answer", str(error))]
-            except ZofedhtError as error:
-                answers = [Answer.lost("refused", str(error))] * len(part)
-            except Exception as error:  # Flower's reader raises what it meets
-                answers = [Answer.lost("refused", f"the answer cannot be read: {type(error).__name__}")] * len(part)
-            if self._closing.is_set():  # what is lost by that is no answer
-                return
-            heard(name, answers)
-            done += len(answers)
+    def _present(self, name: str) -> tuple[ResidentProxy | None, Answer | None]:
+        """Return the site; while it is not there, what is to be noted once it was waited for long enough."""
+        proxy, now = self._roster.connected().get(name), time.monotonic()
+        if proxy is not None and proxy.conversation.ready:
+            self._gone.pop(name, None)
+            return proxy, None
+        if now - self._gone.setdefault(name, now) <= self._listening.rejoin:
+            return None, None
+        why = "it is not connected" if proxy is None else "it is still at work on an earlier question"
+        return None, Answer.lost("absent", f"{why} within {self._listening.rejoin:g} seconds")
 
-    def _present(self, name: str) -> tuple[ResidentProxy | None, Answer]:
-        """Return the site, waiting for one that has left lately; None and what is to be noted where it is not there."""
-        while not self._closing.is_set():
-            proxy = self._roster.connected().get(name)
-            now = time.monotonic()
-            if proxy is not None and proxy.conversation.ready:
-                self._gone.pop(name, None)
-                return proxy, Answer.lost("absent", "")
-            if now - self._gone.setdefault(name, now) > self._listening.rejoin:
-                why = "it is not connected" if proxy is None else "it is still at work on an earlier question"
-                return None, Answer.lost("absent", f"{why} within {self._listening.rejoin:g} seconds")
-            time.sleep(_POLL)
-        return None, Answer.lost("absent", "the fleet is closed")
-
-    def _answers(self, proxy: ResidentProxy, points: Matrix) -> list[Answer]:
-        told = self._ask(proxy, encode_points(points), units_digest(self.parameters.units, self.parameters.space))
-        return decode_answers(told, len(points))
-
-    def _parameters_of(self, name: str, proxy: ResidentProxy) -> Parameters:
+    def _answers(self, future: Future[EvaluateRes], asked: _Asked) -> list[Answer]:
+        """Return what a site has answered to its next points; nothing where they are to be asked one by one."""
+        count = len(asked.next)
         try:
-            told = self._ask(proxy, parameters_question(), "")
-            return decode_parameters(told, proxy.hello.dimension)
+            return decode_answers(_metrics(future.result()), count)
+        except LostClient as error:
+            if count > 1:  # one of them may be what ends the site: that one alone is lost
+                asked.at_once = 1
+                return []
+            return [Answer.lost("no-answer", str(error))]
+        except ZofedhtError as error:
+            return [Answer.lost("refused", str(error))] * count
+        except Exception as error:  # Flower's reader raises what it meets
+            return [Answer.lost("refused", f"the answer cannot be read: {type(error).__name__}")] * count
+
+    @property
+    def _units(self) -> str:
+        return units_digest(self.parameters.units, self.parameters.space)
+
+    def _parameters_of(self, name: str, asked: Future[EvaluateRes], dimension: int) -> Parameters:
+        try:
+            return decode_parameters(_metrics(asked.result()), dimension)
         except (ZofedhtError, LostClient) as error:
             raise FleetError(f"site {name} could not say what its parameters are: {error}") from error
 
-    def _ask(self, proxy: ResidentProxy, question: dict[str, Scalar], units: str) -> dict[str, Scalar]:
+    def _begin(self, proxy: ResidentProxy, question: dict[str, Scalar], units: str) -> Future[EvaluateRes]:
         address = Question(proxy.hello.name, OWN_ROWS, self._listening.seed, self._task, proxy.hello.dimension, units)
         ins = EvaluateIns(_NOTHING, encode(address).scalars | question)
-        result = proxy.evaluate(ins, self._listening.timeout, None)
-        if result.status.code != Code.OK:
-            raise MessageError(printable(result.status.message) or "the site answered with an error")
-        check_metrics(result.metrics)
-        return result.metrics
+        return proxy.evaluate_later(ins, self._listening.timeout)
 
     def _hello(self) -> GetPropertiesIns:
         dimension = 0 if self._about is None else self._about.parameters.dim
@@ -244,7 +288,7 @@ class NetworkSites:
 
     def _expected(self) -> Expected:
         """Return what a client must bring: what the fleet has, or the first site that has joined."""
-        rule = {"shard_count": 0, "clients_hold_data": True, "black_box": True}
+        rule = {"shard_count": 0, "clients_hold_data": True, "black_box": True, "revoked": self._revoked.refuses}
         if self._about is not None:
             mine, samples = self._about.parameters, self._about.samples
             units, names = units_as_bytes(mine.units, MOST_UNITS_BYTES), names_as_text(mine.names)
@@ -253,6 +297,16 @@ class NetworkSites:
             hello = proxy.hello
             return Expected(hello.dimension, units=hello.units, names=hello.names, first=name, **rule)  # type: ignore[arg-type]
         return Expected(0, **rule)  # type: ignore[arg-type]
+
+    def _outvotes(self, hello: Hello) -> bool:
+        if self._about is not None:
+            return False
+        return self._roster.outvoted(self._votes.outvoted(hello, self._roster.connected()))
+
+    def refuse(self, entries: Sequence[str]) -> None:
+        """Refuse more names or certificates, read the file again, and end the streams of those that are named."""
+        self._revoked.add(entries)
+        self._roster.dismiss_revoked(self._revoked.refuses)
 
     def _tell_refused(self, name: str, reason: str) -> None:
         if (name, reason) not in self._refused and len(self._refused) < _MOST_TOLD:

@@ -42,6 +42,11 @@ class Revoked:
         """Read the file again. Raises DataError when it cannot be read; the entries are then those of before."""
         self._entries = self._read()
 
+    def add(self, entries: Sequence[str]) -> None:
+        """Refuse more, and read the file again. Raises DataError as ``read_again``."""
+        self._listed |= frozenset(entries)
+        self.read_again()
+
     def _read(self) -> frozenset[str]:
         if self.file is None:
             return self._listed

@@ -258,6 +258,13 @@ class Roster(SimpleClientManager):
             if refuses(name, proxy.serial):
                 proxy.conversation.close("the server's operator refuses it")
 
+    def outvoted(self, proxies: Sequence[ResidentProxy]) -> bool:
+        """End the streams of clients that more others contradict; return whether there are any."""
+        for proxy in proxies:
+            proxy.conversation.complaint = "more clients say otherwise about the run than say what it says"
+            proxy.conversation.close(proxy.conversation.complaint)
+        return bool(proxies)
+
     def hang_up(self) -> None:
         """End all streams without a last message: the clients will try to come back."""
         for proxy in self.connected().values():

@@ -36,6 +36,7 @@ from zofedht.server.grpc.revoked import Revoked
 from zofedht.server.grpc.roster import Roster
 from zofedht.server.grpc.settled_rules import labels_of, settle_rules
 from zofedht.server.grpc.transport import JoinService, start_grpc_server
+from zofedht.server.grpc.votes import Votes
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["ServeOptions", "serve"]
@@ -114,7 +115,14 @@ def serve(
         service.keep_visits(folder)
         if state is not None and not options.data_changed:
             service.know_sources(folder.sources())
-        join = JoinService(service.roster, service.hello, service.expected, service.most_bytes, refused=service.refused)
+        join = JoinService(
+            service.roster,
+            service.hello,
+            service.expected,
+            service.most_bytes,
+            refused=service.refused,
+            outvotes=service.outvotes,
+        )
         server, port = start_grpc_server(options.address, join, tls=options.tls)
         listening(port)
         try:
@@ -189,6 +197,7 @@ class _Service:
         self._labels: frozenset[int] | None = None
         self._sources: dict[str, str] = {}
         self._told: set[tuple[str, str]] = set()  # who was refused, and why
+        self._votes = Votes()
 
     def revoke(self, revoked: Revoked) -> None:
         """Refuse these clients, and read their file again when the process is sent SIGHUP."""
@@ -254,6 +263,12 @@ class _Service:
         except ZofedhtError as error:
             return str(error)
         return ""
+
+    def outvotes(self, hello: Hello) -> bool:
+        """Let joined clients go that contradict this one and are fewer than those that say what it says."""
+        if self._begun:
+            return False
+        return self.roster.outvoted(self._votes.outvoted(hello, self.roster.connected()))
 
     def refused(self, name: str, reason: str) -> None:
         """Report each refused client once with the reason."""

@@ -55,6 +55,7 @@ class JoinService:
         most_strangers: int = _MOST_STRANGERS,
         hello_seconds: float = _HELLO_SECONDS,
         refused: Callable[[str, str], None] = lambda name, reason: None,
+        outvotes: Callable[[Hello], bool] = lambda hello: False,
     ) -> None:
         """Take what the service depends on.
 
@@ -72,6 +73,8 @@ class JoinService:
             How many clients may introduce themselves at once, and how long one may take.
         refused : callable
             Gets name and reason of each refused client.
+        outvotes : callable
+            Gets a client that says otherwise than those that have joined, and returns whether these are gone now.
         """
         self._roster = roster
         self._hello = hello
@@ -79,6 +82,7 @@ class JoinService:
         self._most_bytes = most_bytes
         self._hello_seconds = hello_seconds
         self._refused = refused
+        self._outvotes = outvotes
         self._places = Places(most_strangers)
         self._encoder = FitEncoder()
 
@@ -114,6 +118,8 @@ class JoinService:
         conversation.accept(self._most_bytes)
         # One client at a time, since all this is one thread: the first may decide what is expected of the next.
         refused = refusal(hello, self._expected(), certified, proxy.serial)
+        if refused is not None and not refused.final and self._outvotes(hello):
+            refused = refusal(hello, self._expected(), certified, proxy.serial)
         taken = None if refused else self._roster.admit(proxy)
         if refused is not None:
             self._refused(hello.name, refused.reason)

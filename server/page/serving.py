@@ -16,7 +16,7 @@ from zofedht.common.errors import ConfigError, DataError
 from zofedht.common.tls import read_tls
 from zofedht.server.page.access import PageOptions, access_to
 from zofedht.server.page.app import page_app
-from zofedht.server.page.careful_http import CarefulHttp
+from zofedht.server.page.careful_http import Refuses, careful_http
 from zofedht.server.page.view import RunView
 from zofedht.server.records.run_folder import RunFolder
 
@@ -26,7 +26,12 @@ _FAREWELL_SECONDS = 3  # for the last news to browsers
 
 
 @contextlib.contextmanager
-def show_page(path: Path, options: PageOptions, report: Callable[[str], None]) -> Iterator[int]:
+def show_page(
+    path: Path,
+    options: PageOptions,
+    report: Callable[[str], None],
+    refuses: Refuses = lambda name, serial: False,
+) -> Iterator[int]:
     """Serve the page of a result folder during the block, and yield its port.
 
     Parameters
@@ -36,6 +41,8 @@ def show_page(path: Path, options: PageOptions, report: Callable[[str], None]) -
     options : PageOptions
     report : callable
         Gets a line with the page's address.
+    refuses : callable
+        Whether a certificate of this name and this serial number may not see the page; asked again and again.
 
     Raises
     ------
@@ -53,7 +60,7 @@ def show_page(path: Path, options: PageOptions, report: Callable[[str], None]) -
         access = access_to(options, port)
         stopping = threading.Event()
         app = page_app(RunView(path), access, stopping.is_set)
-        server = uvicorn.Server(_config(app, options))
+        server = uvicorn.Server(_config(app, options, refuses))
         thread = threading.Thread(target=server.run, args=([listener],), name="page", daemon=True)
         thread.start()
         report(
@@ -76,10 +83,10 @@ def watch(path: Path, options: PageOptions, report: Callable[[str], None]) -> No
         threading.Event().wait()
 
 
-def _config(app: object, options: PageOptions) -> uvicorn.Config:
+def _config(app: object, options: PageOptions, refuses: Refuses) -> uvicorn.Config:
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]
-        http=CarefulHttp,
+        http=careful_http(refuses),
         ws="none",
         lifespan="off",
         interface="asgi3",

@@ -13,7 +13,7 @@ import numpy as np
 
 from zofedht import Choice, Integer, Objective, Real, Shard
 
-__all__ = ["ByName", "Crashing", "Hanging", "Misnamed", "Paced", "Pump", "Quitting", "Shut"]
+__all__ = ["ByName", "Crashing", "Hanging", "Misnamed", "Paced", "Pump", "Quitting", "Shut", "Wide"]
 
 
 class Pump(Objective):
@@ -34,6 +34,18 @@ class Pump(Objective):
 
     def value(self, x: np.ndarray, batch: object) -> float:
         return self.site + float(np.sum(np.square((x - self.optimum) / np.array(self.scale))))
+
+
+class Wide(Pump):
+    """Has a parameter more than the others."""
+
+    dim = 3
+    names = ("valve", "pause", "teeth")
+    bounds = (*Pump.bounds, (0.0, 1.0))
+    scale = (*Pump.scale, 1.0)
+
+    def initial(self, rng: np.random.Generator) -> list[float]:
+        return [0.7, 3.3, 0.5]
 
 
 class Paced(Pump):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.server.fleet.pump import ByName, Pump
 from tests.server.grpc.processes import Process, Site
 from tests.waiting import PATIENCE, until
 from zofedht import BudgetError, Fleet, FleetError, ObjectiveError, Shard
+from zofedht.server.grpc.roster import ResidentProxy
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULE = "tests.server.fleet.pump"
@@ -73,6 +75,49 @@ def test_sites_tell_their_named_parameters(site: Site):
         np.testing.assert_array_equal(mine.x, theirs.x)
         assert mine.settings == theirs.settings
         assert (mine.settings["teeth"], mine.settings["mode"]) == (30, "b")
+
+
+def test_a_refused_site_does_not_join_and_leaves(secure_site: Site):
+    file = secure_site.folder / "refused"
+    file.write_text("c2  # stolen\n")
+    fleet = listening(secure_site, folder=None, min_clients=2, refuse=file, rejoin=0.0)
+    clients = [join(secure_site, f"c{index}") for index in range(3)]
+    assert clients[2].ends() == 2
+    assert "the server's operator refuses this client" in clients[2].text
+    with fleet:
+        assert fleet.sites == ("c0", "c1")
+        fleet.refuse("c1")
+        assert clients[1].ends() == 2
+        assert np.isnan(fleet.table([[0.7, 3.3]])).tolist() == [[False], [True]]
+
+
+def test_a_fleet_holds_no_thread_a_site(site: Site):
+    fleet = listening(site, min_clients=3)
+    [join(site, f"c{index}") for index in range(3)]
+    seen: list[str] = []
+    with fleet:
+        begin = ResidentProxy.evaluate_later
+
+        def watched(*args: Any) -> Any:
+            seen.extend(thread.name for thread in threading.enumerate())
+            return begin(*args)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ResidentProxy, "evaluate_later", watched)
+            fleet.table([[0.7, 3.3], FAR])
+    assert seen
+    assert not [name for name in seen if name.startswith(("site", "slot", "ThreadPool"))]
+
+
+def test_a_false_first_site_keeps_nobody_out(site: Site):
+    fleet = listening(site, min_clients=2)
+    liar = join(site, "c9", "Wide")
+    until(lambda: any("joined: c9" in text for text in fleet.said), "the liar")  # type: ignore[attr-defined]
+    [join(site, f"c{index}") for index in range(2)]
+    with fleet:
+        assert fleet.sites == ("c0", "c1")
+    assert "more clients say otherwise" in "".join(fleet.said)  # type: ignore[attr-defined]
+    liar.kill()
 
 
 def test_a_site_s_code_that_ends_the_program_loses_its_answer(site: Site):

@@ -221,7 +221,7 @@ def test_a_claim_beyond_bounds_is_refused():
 
 
 def test_a_false_first_client_harms_nobody(site: Site):
-    """Of num-clients: too many to deal to is refused; a false count that fits holds until its client has left."""
+    """Of num-clients: too many to deal to is refused; a false count that fits gives way to more that say otherwise."""
     server = site.server("--min-clients", 3, num_clients=None, dataset="digits", rounds=3)
     for deed, sentence in (
         ("many-shares", r"--partition 0/1000000: num-clients must be between 1 and .* training rows"),
@@ -233,11 +233,12 @@ def test_a_false_first_client_harms_nobody(site: Site):
         assert liar.ends() == 2
     liar = site.evil("other-count", "liar", "0/3")
     server.says("joined: liar")
-    clients = site.clients()
-    for client in clients:
-        client.says(r"not admitted yet by .*N of --partition I/N must be num-clients = 7, got 3.*; trying again")
-    liar.kill()
+    first = site.client("c0", "--partition", "0/3")
+    first.says(r"not admitted yet by .*N of --partition I/N must be num-clients = 7, got 3.*; trying again")
+    clients = [first, *(site.client(f"c{index}", "--partition", f"{index}/3") for index in (1, 2))]
+    server.says(r"left: liar \(more clients say otherwise")
     assert server.ends() == 0, server.text
+    liar.says("not admitted yet by .*num-clients = 3, got 7")
     assert [client.ends() for client in clients] == [0, 0, 0]
     assert site.summary()["config"]["num-clients"] == 3
 

@@ -18,6 +18,7 @@ from tests.server.page.runs import begin, record, write
 from tests.waiting import PATIENCE, free_port, until
 from zofedht.common.errors import ConfigError, DataError
 from zofedht.server.certificates import make_certificates
+from zofedht.server.grpc.revoked import serial_of
 from zofedht.server.page.access import PageOptions
 from zofedht.server.page.serving import show_page, watch
 from zofedht.server.records.run_folder import RunFolder
@@ -256,6 +257,35 @@ def test_with_certificates_a_browser_shows_one(tmp_path: Path):
             _secure_status(page.port, context)
         context.load_cert_chain(tmp_path / "clients" / "a" / "client.crt", tmp_path / "clients" / "a" / "client.key")
         assert _secure_status(page.port, context) == 200
+
+
+def test_a_refused_certificate_sees_nothing(tmp_path: Path):
+    """Not even on a connection that it has held since before it was refused."""
+    make_certificates(tmp_path, ["127.0.0.1"], ["a", "b"], 10.0)
+    refused: set[str] = set()
+    contexts = {}
+    for name in ("a", "b"):
+        contexts[name] = ssl.create_default_context(cafile=tmp_path / "server" / "ca.crt")
+        contexts[name].load_cert_chain(*(tmp_path / "clients" / name / f"client.{kind}" for kind in ("crt", "key")))
+    serial = serial_of((tmp_path / "clients" / "b" / "client.crt").read_bytes())
+    options = PageOptions(EVERYWHERE, tls_dir=tmp_path / "server")
+    folder, said = begin(tmp_path / "run"), list[str]()
+    with show_page(folder.path, options, said.append, lambda *holder: bool(refused & set(holder))) as port:
+        held = socket.create_connection(("127.0.0.1", port))
+        with contexts["b"].wrap_socket(held, server_hostname="127.0.0.1") as open_line:
+            open_line.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert open_line.recv(12).startswith(b"HTTP/1.1")
+            for entry in ("b", serial):
+                refused.add(entry)
+                with pytest.raises(OSError):  # noqa: PT011
+                    _secure_status(port, contexts["b"])
+                assert _secure_status(port, contexts["a"]) == 200
+                if entry == "b":
+                    open_line.settimeout(PATIENCE)
+                    with suppress(ConnectionError):
+                        while open_line.recv(65536):
+                            pass
+                refused.clear()
 
 
 def _secure_status(port: int, context: ssl.SSLContext) -> int:
