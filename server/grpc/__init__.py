@@ -2,8 +2,9 @@
 
 Others use ``serve`` (serve, ServeOptions), ``transport`` (the gRPC service, which demands a client's certificate and
 reads its name), ``admission`` (who may join, by introduction and certified name), ``revoked`` (who may no longer),
-``roster`` (who is there), ``places`` (for those who introduce themselves), ``descriptors`` (how many connections there
-may be), ``event_loop`` (the thread of all clients), ``conversation`` (messages to a client) and ``health``.
+``votes`` (whose word counts), ``roster`` (who is there), ``places`` (for those who introduce themselves),
+``descriptors`` (how many connections there may be), ``event_loop`` (the thread of all clients), ``conversation``
+(messages to a client) and ``health``.
 """
 
 import os
