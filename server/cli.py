@@ -80,6 +80,13 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("folder", metavar="DIR", type=Path, help="result folder of the run")
     export.add_argument("--out", metavar="FILE", type=Path, required=True, help="file to write: .npz, .csv or .json")
     export.add_argument("--last", action="store_true", help="the x of the last round instead of the best x")
+    export.add_argument(
+        "--objective",
+        default="",
+        metavar="MODULE:FACTORY",
+        help="of a run in place: it holds its start",
+    )
+    export.add_argument("--data", default="", metavar="FILE", help="data file of the Shard that --objective is given")
 
     keys = commands.add_parser("keys", help="list the keys of the run config")
     keys.add_argument("pattern", nargs="?", default="", help="only keys whose name or meaning has this text")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+from pathlib import Path
 
 from zofedht.common.config.reference import json_schema, key_rows
 from zofedht.common.errors import ConfigError
@@ -13,6 +14,7 @@ from zofedht.server.cli import parser
 from zofedht.server.commands.arguments import page_options
 from zofedht.server.records.finished_run import export, load_run
 from zofedht.server.records.plots import plot_runs
+from zofedht.server.records.rebuild import export_parameters
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.report.write import write_report
 
@@ -45,8 +47,14 @@ def report(args: argparse.Namespace) -> int:
 def export_x(args: argparse.Namespace) -> int:
     """Write x as numbers or settings."""
     run = load_run(args.folder)
-    export(run, args.out.expanduser(), last=args.last)
     which = "the last x" if args.last else "x"
+    if run.tensors is not None:
+        data = str(Path(args.data).expanduser().resolve()) if args.data else ""
+        asked = {"objective": args.objective, "data": data, "last": args.last}
+        count = export_parameters(run, args.out.expanduser(), **asked)
+        print(f"{which}: {args.out} ({count:,} parameters)")
+        return 0
+    export(run, args.out.expanduser(), last=args.last)
     print(f"{which}: {args.out} ({run.x.shape[0]} numbers)")
     return 0
 

@@ -13,7 +13,16 @@ from typing import Any
 
 from zofedht.common.errors import DataError
 
-__all__ = ["cannot_write", "is_path", "make_folder", "read_json", "remove_parts", "replace_file", "undisturbed"]
+__all__ = [
+    "cannot_write",
+    "is_path",
+    "make_folder",
+    "read_json",
+    "remove_parts",
+    "replace_file",
+    "replaced_by",
+    "undisturbed",
+]
 
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -34,6 +43,23 @@ def replace_file(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def replaced_by(path: Path) -> Iterator[Path]:
+    """Give the block a file beside ``path`` to write, and put that in place in one step.
+
+    Raises DataError when the file cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield beside
         beside.replace(path)
     except OSError as error:
         raise cannot_write(path, error) from error

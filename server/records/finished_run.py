@@ -17,6 +17,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import DataError
 from zofedht.common.space.kinds import Settings
+from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.typing import Vector
 from zofedht.server.records.checkpoint import load_newest
 from zofedht.server.records.files import replace_file
@@ -25,6 +26,8 @@ from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from zofedht.common.tensors.objective import InPlaceObjective
 
 __all__ = ["EXPORTS", "FinishedRun", "export", "load_run"]
 
@@ -48,6 +51,8 @@ class FinishedRun:
         Those at the last x.
     summary : dict
         summary.json; empty for an interrupted run.
+
+    Of a run in place, x is the trail: ``rebuild`` leads an objective along it.
     """
 
     path: Path
@@ -57,11 +62,21 @@ class FinishedRun:
     settings: Settings
     last_settings: Settings
     summary: dict[str, Any]
+    tensors: Tensors | None = None  # of a run in place, whose x is the trail that leads to the parameters
 
     @functools.cached_property
     def history(self) -> list[dict[str, Any]]:
         """The record of each round, as in history.jsonl. Raises DataError when the file cannot be read."""
         return read_history(RunFolder(self.path).history_file)
+
+    def rebuild(self, objective: InPlaceObjective, *, last: bool = False) -> None:
+        """Lead an objective that holds the start to the x of this run in place, or to its last x, bit for bit.
+
+        Raises DataError where the run was not in place, or the objective does not hold its start.
+        """
+        from zofedht.server.records.rebuild import rebuild
+
+        rebuild(self, objective, last=last)
 
     def plot(self, *, against: str = "evaluations", ax: Any = None) -> Axes:
         """Draw the losses, as ``zofedht.plot`` does."""
@@ -107,7 +122,8 @@ def load_run(path: str | Path) -> FinishedRun:
         x, last = _vector(folder.vector_file), folder.last_file
         last_x = _vector(last) if last.exists() else x
         settings = [summary.get(which) or {} for which in ("settings", "last_settings")]
-        return FinishedRun(folder.path, config, x, last_x, settings[0], settings[1], summary)
+        tensors = Tensors(**summary["tensors"]) if summary.get("tensors") else None
+        return FinishedRun(folder.path, config, x, last_x, settings[0], settings[1], summary, tensors)
     state = load_newest(folder.checkpoints, config)
     done = summary.get("rounds") == state.round  # else the run was resumed and interrupted
     kept = {"start": state.start, "best": state.best}.get(summary["x_is"] if done else "best")
@@ -120,6 +136,7 @@ def load_run(path: str | Path) -> FinishedRun:
         settings=state.settings_at(x),
         last_settings=state.settings,
         summary=summary if done else {},
+        tensors=state.tensors,
     )
 
 

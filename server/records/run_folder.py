@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -260,6 +261,7 @@ class RunFolder:
             "privacy": Account(config).about(state.exposure),
             "settings": state.settings_at(verdict.chosen.x),
             "last_settings": state.settings,
+            "tensors": None if state.tensors is None else asdict(state.tensors),
             "x_sha256": sha256_of_x(x),
             "last_x_sha256": sha256_of_x(state.user_x),
             "engine": self._engine(),

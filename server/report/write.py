@@ -52,6 +52,8 @@ def write_report(folder: RunFolder) -> Path:
 
 
 def _values(state: ServerState, x: Vector) -> dict[str, Any]:
+    if state.tensors is not None:
+        return {}
     if named := state.settings_at(x):
         return named
     return {"x": state.in_user_units(x).tolist()} if x.size <= MOST_NUMBERS else {}

@@ -36,7 +36,8 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         *_bounds(summary["at_bounds"]),
         *_privacy(summary["privacy"]),
         *_masks(summary["slope_rounding"]),
-        f"x               sha256 {summary['x_sha256']}",
+        *_parameters(summary["tensors"]),
+        f"{'x' if summary['tensors'] is None else 'trail':15} sha256 {summary['x_sha256']}",
         f"summary: {folder.summary_file}",
         f"history: {folder.history_file}",
         picture,
@@ -149,6 +150,14 @@ def _privacy(about: Mapping[str, Any]) -> list[str]:
     against = "the server" if about["privacy"] == "local" else "readers of x"
     spent = f"epsilon {about['epsilon']:.3g}{of} at delta {about['delta']:g}"
     return [f"privacy         {spent}, of {about['protects']} against {against}"]
+
+
+def _parameters(tensors: Mapping[str, Any] | None) -> list[str]:
+    """Return how many parameters the clients hold, and their digest, which export compares."""
+    if tensors is None:
+        return []
+    known = f", digest {tensors['present']} after round {tensors['present_round']}" if tensors["present"] else ""
+    return [f"parameters      {tensors['dimension']:,} in place at the clients{known}"]
 
 
 def _masks(rounding: float) -> list[str]:
