@@ -120,6 +120,15 @@ def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     command.add_argument(
         "--ledger", type=Path, metavar="FILE", help="file that receives every message in plain numbers before it leaves"
     )
+    command.add_argument(
+        "--copies",
+        choices=("auto", "memory", "disk"),
+        default="auto",
+        help="where copies of parameters in place lie; no number depends on it (auto: memory where there is plenty)",
+    )
+    command.add_argument(
+        "--save", type=Path, metavar="FILE", help="after a run in place, write the parameters to this .npz"
+    )
     command.add_argument("--data-dir", default="", metavar="DIR", help="folder of the large sets on this machine")
     command.add_argument("--tls-dir", type=Path, metavar="DIR", help="folder with ca.crt, client.crt and client.key")
     command.add_argument(

@@ -5,6 +5,8 @@ A simulation makes a new NumPyClient for each message, in any process. So the pr
 
 from __future__ import annotations
 
+import functools
+
 from flwr.app import Context
 from flwr.client import Client
 from flwr.clientapp import ClientApp
@@ -12,9 +14,10 @@ from flwr.clientapp import ClientApp
 from zofedht.client.flower.numpy_client import ZofedhtClient
 from zofedht.client.steps.secret_file import secret_of_environment
 from zofedht.client.steps.worker import BasisStore, no_secret
+from zofedht.client.tensors.worker import PlaceWorker
 from zofedht.common.objective.base import Objective
 from zofedht.common.privacy.private_draws import simulated_secret
-from zofedht.common.shards import config_of_task, objective_of
+from zofedht.common.shards import config_of_task, in_place_maker, objective_of
 from zofedht.common.wire.messages import Broadcast, Question
 
 __all__ = ["app", "client_fn"]
@@ -28,7 +31,17 @@ def client_fn(context: Context) -> Client:
     def objective(question: Question) -> Objective:
         return objective_of(question.task, question.shard_index)
 
-    return ZofedhtClient(objective, _BASES, secret_of=_secret_of).to_client()
+    return ZofedhtClient(objective, _BASES, secret_of=_secret_of, place_of=_place_of).to_client()
+
+
+@functools.lru_cache(maxsize=1)
+def _place_of(task: str) -> PlaceWorker | None:
+    """Return what works on parameters in place, which this process keeps; None where the run has none."""
+    config = config_of_task(task)
+    if not config.in_place:
+        return None
+    make = in_place_maker(config)
+    return PlaceWorker(lambda question: make(question.shard_index))
 
 
 def _secret_of(broadcast: Broadcast) -> bytes:

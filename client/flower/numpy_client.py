@@ -11,6 +11,7 @@ from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
 from zofedht.client.steps.worker import BasisStore, Worker, no_secret
+from zofedht.client.tensors.worker import PlaceWorker
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import DataError, ZofedhtError
 from zofedht.common.machine.memory import lacking
@@ -22,7 +23,7 @@ from zofedht.common.objective.parameters import parameters_of
 from zofedht.common.objective.points import evaluate_points
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.wire.bundle import bundled, encode_updates, unbundled
-from zofedht.common.wire.codec import Config, Encoded, decode, encode_no_metrics
+from zofedht.common.wire.codec import STATE_DIGEST, Config, Encoded, decode, encode_no_metrics
 from zofedht.common.wire.messages import Broadcast, Question, Update
 from zofedht.common.wire.points import (
     asks_for_parameters,
@@ -31,7 +32,7 @@ from zofedht.common.wire.points import (
     encode_answers,
     encode_parameters,
 )
-from zofedht.common.wire.start import Beginning, encode_start
+from zofedht.common.wire.start import Beginning, encode_start, encode_tensors
 
 __all__ = ["ZofedhtClient"]
 
@@ -52,9 +53,12 @@ class ZofedhtClient(NumPyClient):
         error_text: Callable[[ZofedhtError], str] = str,
         permit: Callable[[StepSpec, int], None] = lambda spec, shard: None,
         secret_of: Callable[[Broadcast], bytes] = no_secret,
+        place_of: Callable[[str], PlaceWorker | None] = lambda task: None,
     ) -> None:
-        """``error_text`` makes the text for the server: ``str`` unless the server belongs to somebody else."""
-        self._objective_of = objective_of
+        """``place_of`` returns what works on parameters in place, of the task of a run; None where there are none.
+
+        ``error_text`` makes the text for the server: ``str`` unless the server belongs to somebody else."""
+        self._objective_of, self._place_of = objective_of, place_of
         self._error_text = error_text
         self._worker = Worker(
             lambda broadcast: objective_of(_question(broadcast)),
@@ -70,6 +74,8 @@ class ZofedhtClient(NumPyClient):
         Scale and both bounds follow where it has units, and the bytes of its space where parameters have names.
         """
         question = decode(Question, config)
+        if place := self._place_of(question.task):
+            return encode_tensors(place.held(question).tensors)
         objective = self._objective_of(question)
         own = starting_point(objective, question.seed)
         units = units_of(objective)
@@ -85,7 +91,9 @@ class ZofedhtClient(NumPyClient):
         ):
             raise DataError.public(f"{text}; ask for fewer slots at once")
         for asked in asked_for:
-            updates.append(self._worker.work(decode(Broadcast, asked.scalars, asked.arrays)))
+            broadcast = decode(Broadcast, asked.scalars, asked.arrays)
+            worker = self._place_of(broadcast.task) if broadcast.spec.in_place else self._worker
+            updates.append((worker or self._worker).work(broadcast))
             self._worked(updates[-1])
         arrays, metrics = encode_updates(updates)
         return cast(NDArrays, arrays), sum(update.examples for update in updates), metrics
@@ -116,6 +124,9 @@ class ZofedhtClient(NumPyClient):
             return math.nan, 0, self._fleet_answer(question, config)
         try:
             self._permit_losses(1)
+            if place := self._place_of(question.task):
+                looked = place.evaluate(question, parameters[0])
+                return looked.metrics["loss"], looked.samples, {**looked.metrics, STATE_DIGEST: looked.digest}
             objective = self._objective_of(question)
             check_fits(objective, parameters[0].shape[0], question.units)
             metrics = full_evaluation(objective, parameters[0])

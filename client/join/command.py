@@ -45,6 +45,7 @@ def join(args: argparse.Namespace) -> int:
         label_column=args.label_column,
         csv_header=args.csv_header,
         data_dir=args.data_dir,
+        copies=args.copies,
         privacy_key=_own_key(args.privacy_key, args.name, args.least_noise),
         bounds=OwnBounds(args.least_batch, args.most_steps, args.least_noise, args.only_sums),
     )
@@ -74,6 +75,8 @@ def join(args: argparse.Namespace) -> int:
     except _StoppedError:
         return 0
     _log.info("the run is over")
+    if args.save is not None:
+        client.save(args.save.expanduser())
     return 0
 
 

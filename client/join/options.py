@@ -32,6 +32,7 @@ class JoinOptions:
     label_column: str = AUTO  # of its own file
     csv_header: str = AUTO  # of its own file
     data_dir: str = ""  # folder of the large sets on this machine
+    copies: str = "auto"  # where copies of parameters in place lie: memory, disk or auto
     privacy_key: str = ""  # file of the secret that noise is drawn from
     bounds: OwnBounds = field(default_factory=OwnBounds)  # what its owner allows a server to ask
 

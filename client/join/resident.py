@@ -18,6 +18,8 @@ from zofedht.client.join.options import JoinOptions, on_this_machine, own_parame
 from zofedht.client.steps.secret_file import secret_of_file
 from zofedht.client.steps.warm_up import warm_up
 from zofedht.client.steps.worker import BasisStore, no_secret
+from zofedht.client.tensors.held import Households
+from zofedht.client.tensors.worker import PlaceWorker
 from zofedht.common.choices import AUTO, parse_transforms
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.about import about_rows, telling_columns, uneven_columns
@@ -36,6 +38,8 @@ from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.replay import draw_digest
 from zofedht.common.shards import config_of_task, lone_objective, own_objective, own_rows, rules_of
 from zofedht.common.source_digest import digest_of
+from zofedht.common.tensors.loading import load_in_place
+from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import decode, encode
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Broadcast, Hello, Question, Update
@@ -63,11 +67,15 @@ class ResidentClient(ZofedhtClient):
 
     def __init__(self, options: JoinOptions, report: Callable[[str], None]) -> None:
         secret = self._secret_of if options.privacy_key else no_secret
-        super().__init__(self._objective, BasisStore(), self._told, options.bounds.check_slot, secret)
+        super().__init__(self._objective, BasisStore(), self._told, options.bounds.check_slot, secret, self._place)
         self._options = options
         self._report = report
         self._asked: tuple[str, int] | None = None  # task and shard of the latest question
         self._made: tuple[str, Objective] | None = None
+        self._held: InPlaceObjective | None = None
+        self._worker_in_place = PlaceWorker(
+            self._in_place, Households(options.copies), self._told, options.bounds.check_slot
+        )
         self._rows: tuple[tuple[FileRules, int], RawRows] | None = None
         self._seen = _Seen()
         self._about: tuple[str, ...] = ()  # the latest lines about the rows
@@ -83,6 +91,8 @@ class ResidentClient(ZofedhtClient):
         """
         question = decode(Question, config)
         mine = self._options
+        if place := self._place(question.task):
+            return self._introduced_in_place(question, place)
         known = mine.source != "partition" or mine.shard_index != OWN_ROWS
         objective = self._objective(replace(question, shard_index=mine.shard_index), settled=False) if known else None
         self._warm_up(question.task, objective)
@@ -106,6 +116,24 @@ class ResidentClient(ZofedhtClient):
             source_digest=self._source_digest(objective),
             least_index=-1 if self._seen.indices is None else self._seen.indices[0],
             most_index=-1 if self._seen.indices is None else self._seen.indices[1],
+        )
+        return encode(hello).scalars
+
+    def _introduced_in_place(self, question: Question, place: PlaceWorker) -> dict[str, Scalar]:
+        mine, tensors = self._options, place.held(question).tensors
+        hello = Hello(
+            name=mine.name,
+            instance=mine.instance,
+            source=mine.source,
+            shard_index=mine.shard_index,
+            shard_count=mine.shard_count,
+            examples=len(self._in_place(question)),
+            dimension=tensors.dimension,
+            protocol=PROTOCOL,
+            version=version_of("zofedht"),
+            draw_digest=draw_digest(),
+            source_digest=self._source_digest(None),
+            tensors=tensors.text(),
         )
         return encode(hello).scalars
 
@@ -165,6 +193,31 @@ class ResidentClient(ZofedhtClient):
                 self._made = (name, made)
             self._asked = asked
         return self._made[1]
+
+    def _place(self, task: str) -> PlaceWorker | None:
+        return self._worker_in_place if config_of_task(task).in_place else None
+
+    def _in_place(self, question: Question) -> InPlaceObjective:
+        """Return the objective that this client brings to a run in place, made once: it holds the parameters."""
+        mine = self._options
+        if mine.source != "objective":
+            raise DataError.public("the server's run is in place; join with --objective module:factory")
+        if self._held is None:
+            index, count = max(mine.shard_index, 0), max(mine.shard_count, 1)
+            shard = Shard(mine.name, index, count, mine.data, question.seed)
+            self._held = load_in_place(mine.objective, shard)
+            self._options.bounds.check_shard(len(self._held))
+        return self._held
+
+    def save(self, path: Path) -> None:
+        """Write the parameters in place of the last round that this client has seen, as an .npz.
+
+        Raises DataError where there are none, or the file cannot be written.
+        """
+        if self._held is None:
+            raise DataError(f"{path} is not written: the run was not in place, and this client holds no parameters")
+        self._worker_in_place.save(self._held, path)
+        self._report(f"the parameters are in {path}")
 
     def _name(self, question: Question) -> str:
         """Return what the objective depends on: num-clients, say, may be settled only after this client has joined."""

@@ -58,6 +58,11 @@ class Held:
         if not begins(trail, self.known):
             self.known = trail
 
+    def go_to_end(self) -> None:
+        """Lead the parameters to the end of the longest trail that was followed."""
+        if self._law is not None:
+            self.go_to(self.known, self._law)
+
     @contextmanager
     def changed(self) -> Iterator[None]:
         """Let the block change the parameters; whatever happens in it, they are put back bit for bit."""

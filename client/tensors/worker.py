@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from zofedht.client.tensors.held import Held, Households
 from zofedht.client.tensors.place_steps import place_steps
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.law import law_of
-from zofedht.common.errors import Cause, ObjectiveError, ZofedhtError
+from zofedht.common.errors import Cause, DataError, ObjectiveError, ZofedhtError
 from zofedht.common.shards import config_of_task
 from zofedht.common.tensors.loading import metrics_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
@@ -94,6 +95,14 @@ class PlaceWorker:
             reason="" if told is None else self._error_text(told),
             skipped=result.skipped,
         )
+
+    def save(self, objective: InPlaceObjective, path: Path) -> None:
+        """Write the parameters at the end of the longest trail that was followed. Raises DataError."""
+        self._homes.of(objective).go_to_end()
+        try:
+            objective.save(path)
+        except OSError as error:
+            raise DataError(f"{path} cannot be written ({error.strerror})") from error
 
     def lead(self, question: Question, trail: Vector) -> InPlaceObjective:
         """Lead a client's parameters to where a trail ends, and return its objective. Raises ZofedhtError."""

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from zofedht.common.errors import MessageError
 from zofedht.common.plain_text import printable
 
-__all__ = ["Tensors", "tensors_mismatch"]
+__all__ = ["MOST_BLOCKS_TEXT", "Tensors", "tensors_mismatch"]
 
-_MOST_TEXT = 2**20
+MOST_BLOCKS_TEXT = 2**20
 _SHOWN = 120  # characters of a block's line
 
 
@@ -48,7 +48,7 @@ class Tensors:
     def of_text(cls, text: str) -> Tensors:
         """Read it back. Raises MessageError for another text."""
         try:
-            made = cls(**dict(json.loads(text[:_MOST_TEXT])))
+            made = cls(**dict(json.loads(text[:MOST_BLOCKS_TEXT])))
         except (ValueError, TypeError, RecursionError) as error:
             raise MessageError(f"a client's blocks cannot be read ({error})") from error
         texts = (made.blocks, made.start, made.draws)

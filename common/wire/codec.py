@@ -23,12 +23,14 @@ from zofedht.common.wire.messages import Broadcast, Hello, Update
 
 __all__ = [
     "MOST_METRICS",
+    "STATE_DIGEST",
     "Config",
     "Encoded",
     "broadcast_bytes",
     "check_metrics",
     "decode",
     "decode_metrics",
+    "decode_state_digest",
     "encode",
     "encode_no_metrics",
     "packed",
@@ -44,6 +46,9 @@ _WANTED = {bool: "true or false", int: "a whole number", float: "a number", str:
 _MOST_BITS = 64
 MOST_METRICS = 32
 """Metrics of an evaluation."""
+
+STATE_DIGEST = "state-digest"
+"""Under this name the metrics hold the digest of parameters in place."""
 
 _MOST_SHOWN = 80  # characters of a value
 
@@ -248,6 +253,14 @@ def _item(row: Vector, kind: Any) -> Any:
     return kind(*(_checked(*pair) for pair in zip(numbers, fields, strict=False)), row[len(numbers) :])
 
 
+def decode_state_digest(metrics: Mapping[str, Any]) -> str:
+    """Read the digest of parameters in place that came with the metrics, or an empty text."""
+    told = metrics.get(STATE_DIGEST, "")
+    if not isinstance(told, str) or len(told) > _MOST_BITS:
+        raise MessageError(f"{STATE_DIGEST} must be a digest, got {_shown(told)}")
+    return told
+
+
 def encode_no_metrics(cause: Cause, reason: str) -> Config:
     """Return what is sent in the place of metrics by a client that has none."""
     return {"cause": cause, "reason": reason}
@@ -269,6 +282,7 @@ def decode_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
     names are few and plain.
     """
     check_metrics(metrics)
+    metrics = {name: value for name, value in metrics.items() if name != STATE_DIGEST}
     if len(metrics) > MOST_METRICS:
         raise MessageError(f"there must be at most {MOST_METRICS} metrics, got {len(metrics)}")
     if odd := [key for key in metrics if printable(key) != key]:

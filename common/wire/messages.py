@@ -17,6 +17,7 @@ from zofedht.common.objective.stiff import MOST_STIFF
 from zofedht.common.privacy.masking import STAGES
 from zofedht.common.random.streams import Address
 from zofedht.common.rules import MOST_DRAWN, at_least, between, digest, labels_seen, one_of
+from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.fields import wired
 
@@ -274,6 +275,8 @@ class Hello:
         """Raise MessageError unless the share is one of so many, and the units are those of so many parameters."""
         if self.shard_index >= self.shard_count if self.shard_index != OWN_ROWS else self.shard_count:
             raise MessageError(f"a partition must be I of N > I, or none, got {self.shard_index} of {self.shard_count}")
+        if self.tensors and Tensors.of_text(self.tensors).dimension != self.dimension:
+            raise MessageError(f"the tensors of a client must have its {self.dimension} parameters")
         if len(self.units) not in (0, DIGEST_BYTES, 24 * self.dimension):
             raise MessageError(
                 f"units must hold scale and both bounds of {self.dimension} parameters, or a digest, got"

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from zofedht.common.errors import MessageError
 from zofedht.common.objective.scaling import Units
 from zofedht.common.space.space import MOST_SPACE_TEXT, Space
+from zofedht.common.tensors.agreement import MOST_BLOCKS_TEXT, Tensors
 from zofedht.common.typing import Vector
 from zofedht.common.wire.npy import decode_vector, decode_vectors
 
-__all__ = ["Beginning", "decode_start", "encode_start"]
+__all__ = ["Beginning", "decode_start", "decode_tensors", "encode_start", "encode_tensors"]
 
 _WITH_UNITS = 4
 
@@ -63,11 +64,23 @@ def decode_start(tensors: Sequence[bytes], dimension: int = 0) -> Beginning:
     return Beginning(start, Units(*vectors[1:]) if len(vectors) > 1 else None, space)
 
 
-def _text(data: bytes) -> str:
-    array = decode_vector(data, "the space of its parameters", ("uint8",))
-    if array.size > MOST_SPACE_TEXT:
-        raise MessageError(f"the space of its parameters must have at most {MOST_SPACE_TEXT} bytes, got {array.size}")
+def encode_tensors(tensors: Tensors) -> list[NDArray[Any]]:
+    """Return what is told of parameters in place, in the place of a start: one array of bytes."""
+    return [np.frombuffer(tensors.text().encode(), dtype=np.uint8)]
+
+
+def decode_tensors(tensors: Sequence[bytes]) -> Tensors:
+    """Read it back. Raises MessageError when it is something else."""
+    if len(tensors) != 1:
+        raise MessageError(f"parameters in place must be told as one array, got {len(tensors)}")
+    return Tensors.of_text(_text(tensors[0], "the blocks of its parameters", MOST_BLOCKS_TEXT))
+
+
+def _text(data: bytes, what: str = "the space of its parameters", most: int = MOST_SPACE_TEXT) -> str:
+    array = decode_vector(data, what, ("uint8",))
+    if array.size > most:
+        raise MessageError(f"{what} must have at most {most} bytes, got {array.size}")
     try:
         return array.tobytes().decode()
     except UnicodeDecodeError as error:
-        raise MessageError(f"the space of its parameters must be UTF-8 ({error})") from error
+        raise MessageError(f"{what} must be UTF-8 ({error})") from error

@@ -238,7 +238,7 @@ class Coordinator:
 
     def _known(self, member: Member) -> Member:
         """Return the member with what is known of its directions; private slots have no move to fall back to."""
-        if self.config.privacy != "none":
+        if self.config.privacy != "none" or self.config.in_place:
             return replace(member, moves_only="")
         return self._holdings.fallbacks.known(member)
 

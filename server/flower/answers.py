@@ -10,15 +10,15 @@ from flwr.common import Code, EvaluateRes, FitRes, GetParametersRes, Scalar, Sta
 from zofedht.common.errors import MessageError, RoundError, ZofedhtError
 from zofedht.common.plain_text import printable
 from zofedht.common.wire.bundle import unbundled
-from zofedht.common.wire.codec import decode_metrics
+from zofedht.common.wire.codec import decode_metrics, decode_state_digest
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.common.wire.start import decode_start
+from zofedht.common.wire.start import decode_start, decode_tensors
 from zofedht.server.evaluation.evaluate import Answer, Answered
 from zofedht.server.evaluation.start import Start
 from zofedht.server.flower.proxies import plainly
 from zofedht.server.flower.strategy import client_replies
 
-__all__ = ["answers_of", "start_of", "updates_of"]
+__all__ = ["answers_of", "place_of", "start_of", "updates_of"]
 
 
 def updates_of(broadcasts: Sequence[Broadcast], result: FitRes) -> list[Update]:
@@ -60,6 +60,13 @@ def start_of(result: GetParametersRes) -> Start:
     return Start(told.start.shape[0], told.start, told.units, told.space)
 
 
+def place_of(result: GetParametersRes) -> Start:
+    """Return a client's start in place. Raises RoundError for an error, MessageError for something else."""
+    _check(result.status)
+    tensors = decode_tensors(result.parameters.tensors)
+    return Start(tensors.dimension, tensors=tensors)
+
+
 def _check(status: Status) -> None:
     if status.code != Code.OK:
         raise RoundError(printable(status.message) or "the client answered with an error", cause="refused")
@@ -67,6 +74,6 @@ def _check(status: Status) -> None:
 
 def _metrics(told: Mapping[str, Scalar], samples: Iterator[int]) -> Answer:
     try:
-        return Answered(decode_metrics(told), next(samples, 0))
+        return Answered(decode_metrics(told), next(samples, 0), decode_state_digest(told))
     except ZofedhtError as error:
         return error

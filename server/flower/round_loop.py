@@ -39,7 +39,7 @@ from zofedht.server.delivery.traffic import Traffic
 from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evaluate_clients
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
-from zofedht.server.flower.answers import answers_of, start_of, updates_of
+from zofedht.server.flower.answers import answers_of, place_of, start_of, updates_of
 from zofedht.server.flower.proxies import evaluate_later, fit_later, plainly
 from zofedht.server.flower.strategy import (
     Asked,
@@ -266,7 +266,8 @@ class FlowerRounds(Server):
 
     def _start_of(self, proxy: ClientProxy, member: Member) -> Start:
         ins = GetParametersIns(config=question(self._config, member, self._dimension))
-        return start_of(proxy.get_parameters(ins, timeout=self._config.round_timeout, group_id=0))
+        result = proxy.get_parameters(ins, timeout=self._config.round_timeout, group_id=0)
+        return place_of(result) if self._config.in_place else start_of(result)
 
     def _everybody_over_nodes(self) -> dict[Member, ClientProxy]:
         return over_nodes(members_of(self._config), self._client_manager.all())

@@ -10,6 +10,7 @@ from zofedht.common.objective.agreement import units_mismatch
 from zofedht.common.objective.names import names_mismatch
 from zofedht.common.replay import draw_digest
 from zofedht.common.rules import MOST
+from zofedht.common.tensors.agreement import Tensors, tensors_mismatch
 from zofedht.common.wire.messages import PROTOCOL, Hello
 from zofedht.server.delivery.fallbacks import OTHER_NUMBERS
 from zofedht.server.grpc.settled_rules import columns_mismatch, unknown_labels
@@ -36,6 +37,8 @@ class Expected:
     columns_of: str = ""  # a joined client with these columns
     labels: frozenset[int] | None = None  # from which the positive labels were settled; None where they were given
     sources: Mapping[str, str] = field(default_factory=dict)  # by name, what a resumed run's clients were made from
+    in_place: bool = False  # whether clients hold the parameters
+    tensors: Tensors | None = None  # what they agree on; None while unknown
     roll: Mapping[str, int] | None = None  # all allowed clients and their numbers of samples; None for any
 
 
@@ -99,6 +102,9 @@ def _breaks_a_rule(hello: Hello, expected: Expected, certified_name: str | None)
                 f"N of --partition I/N must be num-clients = {count}, this client was started with {told};"
                 f" join with --partition I/{count}, or start the server with num-clients={hello.shard_count}"
             )
+    if expected.in_place != bool(hello.tensors):
+        ours, theirs = ("in place", "not") if expected.in_place else ("not in place", "is")
+        return f"the run is {ours}, and this client's objective {theirs}; in-place is for InPlaceObjectives alone"
     dimension = max(hello.dimension, hello.most_index)  # the columns of a sparse file are so many at least
     if not expected.dimension and dimension > expected.most_dimension:
         return (
@@ -124,6 +130,10 @@ def _differs(hello: Hello, expected: Expected) -> str:
             return complaint
         if complaint := unknown_labels(hello, expected.labels):
             return complaint
+    if hello.tensors and expected.tensors is not None:
+        who = f"client {hello.name}"
+        if unlike := tensors_mismatch(Tensors.of_text(hello.tensors), expected.tensors, who, "the run"):
+            return unlike
     if expected.dimension and hello.dimension and hello.dimension != expected.dimension:
         way_out = "check model, preprocess and the number of columns"
         if hello.source == "objective":

@@ -17,11 +17,13 @@ from flwr.common import GetPropertiesIns
 from zofedht.common.choices import AUTO
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
-from zofedht.common.errors import DataError, ZofedhtError
+from zofedht.common.errors import ConfigError, DataError, ZofedhtError
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.objective.names import names_as_text
 from zofedht.common.plain_text import printable
+from zofedht.common.rules import MOST
 from zofedht.common.shards import check_count, shard_sizes, source_digest, with_standard_columns
+from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Question
@@ -106,6 +108,8 @@ def serve(
         else:
             folder.claim()
             config = with_standard_columns(config)
+            if config.in_place and not config.objective:
+                raise ConfigError(["in-place needs objective = module:factory, the name of what clients bring"])
             if options.resume:
                 report(f"{folder.path} holds no run to continue; a new one begins there")
         count = config.num_clients if state is not None or "num-clients" in keys else 0
@@ -164,6 +168,7 @@ class _Settled(NamedTuple):
     units: bytes | None = None
     names: str | None = None  # of the parameters
     by: str = ""  # a joined client with these properties
+    tensors: Tensors | None = None  # of parameters in place
 
 
 class _Service:
@@ -192,7 +197,10 @@ class _Service:
             self._settled = _Settled(central.dim)
         elif state is not None:
             names = None if state.space is None else names_as_text(state.space.labels)
-            self._settled = _Settled(state.x.shape[0], units_as_bytes(state.units, MOST_UNITS_BYTES), names)
+            held = state.tensors
+            dimension = state.x.shape[0] if held is None else held.dimension
+            units = units_as_bytes(state.units, MOST_UNITS_BYTES)
+            self._settled = _Settled(dimension, units, names, tensors=held)
         self._begun = state is not None
         self._labels: frozenset[int] | None = None
         self._sources: dict[str, str] = {}
@@ -217,6 +225,8 @@ class _Service:
 
     def most_bytes(self) -> int:
         """Return the longest accepted reply: room for x and some text, or the limit until n is known."""
+        if self._config.in_place:
+            return min(self._limit, 8 * self._config.step_spec(step_size=0.0).slopes + _ROOM_FOR_TEXT)
         needed = 8 * self._vectors * self._settled.dimension + _ROOM_FOR_TEXT
         return min(self._limit, needed) if self._settled.dimension else self._limit
 
@@ -231,7 +241,13 @@ class _Service:
         hellos = [proxy.hello for proxy in self.roster.connected().values()]
         named = next((hello for hello in hellos if hello.source == "data" and hello.names), None)
         told = (
-            _Settled(hello.dimension, hello.units, hello.names if self._config.objective else None, hello.name)
+            _Settled(
+                hello.dimension,
+                hello.units,
+                hello.names if self._config.objective else None,
+                hello.name,
+                Tensors.of_text(hello.tensors) if hello.tensors else None,
+            )
             for hello in hellos
             if hello.dimension
         )
@@ -248,7 +264,9 @@ class _Service:
             names=settled.names,
             first=settled.by,
             revoked=self._revoked.refuses,
-            most_dimension=max(0, self._limit - _HEADERS) // (8 * self._vectors),
+            in_place=self._config.in_place,
+            tensors=settled.tensors,
+            most_dimension=MOST if self._config.in_place else max(0, self._limit - _HEADERS) // (8 * self._vectors),
             miscounts=self._miscounts,
             columns="" if self._begun or named is None else named.names,  # later the run's features name them
             columns_of="" if named is None else named.name,
@@ -312,7 +330,7 @@ class _Service:
             self._count = self._count or max(expected.shard_count, present, 1)
         else:
             self._count = expected.shard_count or max(present, 1)
-        self._settled = _Settled(expected.dimension, expected.units, expected.names, expected.first)
+        self._settled = _Settled(expected.dimension, expected.units, expected.names, expected.first, expected.tensors)
         self._begun = True
         self._config = self._config.replace(num_clients=self._count)
         self._settle([proxy.hello for proxy in self.roster.connected().values()])
