@@ -46,3 +46,15 @@ def make(shard: Shard) -> Rows:
 def vector(shard: Shard) -> FunctionObjective:
     """A factory of an objective that is not in place."""
     return FunctionObjective(lambda x: float(x @ x), [1.0, 2.0])
+
+
+def doubles(shard: Shard) -> Rows:
+    """A factory of float64 tensors."""
+    return Rows(shard.index, "float64")
+
+
+def moved(shard: Shard) -> Rows:
+    """A factory of other weights."""
+    rows = Rows(shard.index)
+    rows.arrays["bias"][1] = 0.25
+    return rows

@@ -28,9 +28,9 @@ from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 from flwr.server.client_manager import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
-from zofedht.common.errors import DataError
+from zofedht.common.errors import DataError, MessageError
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Member
-from zofedht.common.wire.start import decode_start
+from zofedht.common.wire.start import decode_start, decode_tensors
 from zofedht.server.core.selection import as_people_sort
 from zofedht.server.delivery.traffic import Meter, Traffic
 from zofedht.server.flower.proxies import PromptProxy
@@ -75,7 +75,11 @@ class ResidentProxy(PromptProxy):
 
     def get_parameters(self, ins: GetParametersIns, timeout: float | None, group_id: int | None) -> GetParametersRes:
         result: GetParametersRes = self._ask("get_parameters", ins, timeout)
-        decode_start(result.parameters.tensors, self.hello.dimension)
+        if self.hello.tensors:
+            if decode_tensors(result.parameters.tensors).text() != self.hello.tensors:
+                raise MessageError("its parameters in place must be those of its introduction")
+        else:
+            decode_start(result.parameters.tensors, self.hello.dimension)
         return result
 
     def get_properties(self, ins: GetPropertiesIns, timeout: float | None, group_id: int | None) -> GetPropertiesRes:

@@ -1,0 +1,113 @@
+"""Parameters in place over real processes: the bits of a run in process, newcomers, kills, and who is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.place import Rows
+from tests.server.grpc.processes import SMALL, Process, Site
+from tests.waiting import until
+from zofedht.common.config.run_config import RunConfig
+from zofedht.server.inprocess import run_in_process
+
+KEYS: dict[str, Any] = {
+    "objective": "tests.place:make", "in_place": True, "step_size": 0.05, "probe": "rademacher", "memory": None,
+    "radius": 1e-3,
+}  # fmt: skip
+
+
+def in_process(**keys: Any) -> dict[str, Any]:
+    """Return what the summary of the same run says of its parameters."""
+    given = {key.replace("_", "-"): value for key, value in (SMALL | KEYS | keys).items() if value is not None}
+    given.pop("memory", None)
+    state = run_in_process(RunConfig.from_mapping(given)).state
+    assert state.tensors is not None
+    return dict(vars(state.tensors))
+
+
+def joined(site: Site, name: str, *options: Any, factory: str = "make", share: str = "") -> Process:
+    place = ["--objective", f"tests.place:{factory}", "--partition", share or f"{name[1:]}/3"]
+    return site.client(name, *place, "--max-wait", "30", *options)
+
+
+def saved(site: Site, name: str) -> str:
+    """Return the digest of the parameters that a client has saved."""
+    rows = Rows(0)
+    rows.load(site.folder / f"{name}.npz")
+    return rows.state_digest()
+
+
+@pytest.mark.parametrize("copies", ["memory", "disk"])
+def test_a_run_equals_that_in_process_bit_for_bit(site: Site, copies: str):
+    server = site.server(**KEYS)
+    save = {f"c{index}": site.folder / f"c{index}.npz" for index in range(3)}
+    clients = [joined(site, name, "--copies", copies, "--save", path) for name, path in save.items()]
+    assert server.ends() == 0, server.text
+    for client in clients:
+        assert client.ends() == 0, client.text
+    told = site.summary()
+    assert told["tensors"] == in_process()
+    assert site.failures() == []
+    assert {saved(site, name) for name in save} == {told["tensors"]["present"]}
+    assert told["bytes_down"] / told["rounds"] < 10_000  # 24 parameters here, and no more for any number of them
+
+
+def test_a_killed_server_goes_on_to_the_same_bits(site: Site):
+    keys = KEYS | {"rounds": 40, "checkpoint_every": 7}
+    server = site.server(**keys)
+    clients = [joined(site, f"c{index}") for index in range(3)]
+    until(lambda: len(site.history()) > 10, "ten rounds")
+    server.kill()
+    server = site.server(**keys, resume=True, port=site.port)
+    assert server.ends() == 0, server.text
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    assert site.summary()["tensors"] == in_process(**keys)
+
+
+def test_a_newcomer_follows_the_trail_from_the_start(site: Site):
+    keys = KEYS | {"rounds": 60, "sampling": "with-replacement", "clients_per_round": 2}
+    server = site.server("--min-clients", 2, **keys)
+    clients = [joined(site, f"c{index}") for index in range(2)]
+    until(lambda: len(site.history()) > 5, "five rounds")
+    clients.append(joined(site, "c2", "--save", site.folder / "c2.npz"))
+    assert server.ends() == 0, server.text
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    told = site.summary()
+    assert told["evaluated_clients"]["last"] == 3
+    assert saved(site, "c2") == told["tensors"]["present"]
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [
+        ("doubles", "has a block 'weight float64 7x3' where the run has 'weight float32 7x3'"),
+        ("moved", "begins with other parameters than the run"),
+        ("vector", "must be an InPlaceObjective where in-place is true, got FunctionObjective"),
+    ],
+)
+def test_a_client_that_differs_is_refused_at_the_door(site: Site, factory: str, reason: str):
+    server = site.server("--min-clients", 3, **KEYS)
+    first = joined(site, "c0")
+    server.says("c0")
+    other = joined(site, "c1", "--max-wait", "1", factory=factory)
+    other.says(reason.replace("(", ".").replace(")", "."))
+    assert other.ends() != 0
+    first.kill()
+
+
+def test_a_run_that_is_not_in_place_refuses_an_objective_that_is(site: Site):
+    site.server(**(KEYS | {"in_place": False, "probe": "gaussian"}))
+    client = joined(site, "c0", "--max-wait", "1")
+    client.says("returns an InPlaceObjective, which holds its parameters: set in-place = true")
+    assert client.ends() != 0
+
+
+def test_the_trail_is_what_x_of_the_run_is(site: Site):
+    server = site.server(**KEYS)
+    clients = [joined(site, f"c{index}") for index in range(3)]
+    assert server.ends() == 0, server.text
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    assert np.load(site.out / "x.npy").shape == (12 * 5,)
