@@ -65,7 +65,7 @@ ARROWS = {
         "data": "choices errors files machine random source_digest typing",
         "models": "data errors machine objective typing",
         "directions": "choices machine config objective random typing",
-        "wire": "choices privacy config errors objective plain_text random rules space typing",
+        "wire": "choices config errors objective plain_text privacy random rules space tensors typing",
         "checks": "algorithms config errors objective random shards space typing",
         "privacy": "errors typing",
         "replay": "directions objective random typing wire",
