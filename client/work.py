@@ -26,7 +26,8 @@ def work(task: Task, objective: Objective | Callable[..., float], *, secret: byt
     ----------
     task : Task
     objective : Objective or function
-        The client's own. A function f(x) takes bounds and scale from the task; an Objective must declare the same.
+        The client's own. A function takes bounds and scale, or named parameters by keyword, as the task says; an
+        Objective must declare the same.
     secret : bytes
         What a client draws its noise from under local privacy, 32 bytes that nobody else knows.
 
@@ -56,6 +57,8 @@ def work(task: Task, objective: Objective | Callable[..., float], *, secret: byt
 
 def _of_function(task: Task, function: Callable[..., float]) -> Objective:
     x, units = task.broadcast.x, task.units
+    if task.space is not None:
+        return FunctionObjective(function, parameters=dict(task.space.parameters))
     if units is None:
         return FunctionObjective(function, x)
     bounds = [

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from zofedht.common.errors import EVALUATION_FAILED, MessageError
+from zofedht.common.errors import EVALUATION_FAILED, MessageError, ObjectiveError
 from zofedht.common.objective.scaling import Units
+from zofedht.common.space.kinds import Settings
+from zofedht.common.space.space import Space
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.codec import decode, encode
 from zofedht.common.wire.messages import Broadcast, Update
@@ -34,10 +36,13 @@ class Task:
     points : (points, n) or None
         Where F is to be evaluated, in the user's units, by algorithms that search (cma-es, lbfgs, auto). The values may
         then be told by ``reply``. None for algorithms that take local steps.
+    settings : list of dict or None
+        The same points as values of named parameters; empty where parameters have no names.
     """
 
     broadcast: Broadcast
     units: Units | None = None
+    named: str = ""  # the text of the space, where parameters have names
 
     @property
     def client(self) -> str:
@@ -56,6 +61,17 @@ class Task:
             return None
         points = np.tile(self.broadcast.points, (self.broadcast.repeats, 1))
         return points if self.units is None else np.asarray(self.units.to_user(points))
+
+    @property
+    def space(self) -> Space | None:
+        """The named parameters."""
+        return Space.of_text(self.named) if self.named else None
+
+    @property
+    def settings(self) -> list[Settings] | None:
+        """The points as values of named parameters."""
+        points, space = self.points, self.space
+        return None if points is None else [] if space is None else [space.settings(point) for point in points]
 
     def reply(self, values: Sequence[float | None] | Vector) -> Reply:
         """Return the reply with F at each of the points; NaN or None where the evaluation failed.
@@ -87,7 +103,7 @@ class Task:
     def to_bytes(self) -> bytes:
         """Return the task for a transport."""
         units = b"" if self.units is None else self.units.as_bytes
-        return _to_bytes(self.broadcast, units=units)
+        return _to_bytes(self.broadcast, units=units, named=self.named)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Task:
@@ -97,7 +113,17 @@ class Task:
         units = more.get("units") or b""
         if not isinstance(units, bytes) or len(units) not in (0, 24 * broadcast.dimension):
             raise MessageError(f"units must be those of {broadcast.dimension} parameters")
-        return cls(broadcast, Units(*np.frombuffer(units, dtype="<f8").reshape(3, -1)) if units else None)
+        named = more.get("named", "")
+        if not isinstance(named, str):
+            raise MessageError(f"named must be a text, got {named!r}")
+        task = cls(broadcast, Units(*np.frombuffer(units, dtype="<f8").reshape(3, -1)) if units else None, named)
+        try:
+            space = task.space
+        except ObjectiveError as error:
+            raise MessageError(f"named must be the text of named parameters: {error}") from error
+        if space is not None and space.dim != broadcast.dimension:
+            raise MessageError(f"named must be {broadcast.dimension} coordinates, got {space.dim}")
+        return task
 
 
 @dataclass(frozen=True)

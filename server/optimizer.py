@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +15,10 @@ from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError, MessageError
 from zofedht.common.objective.base import Bounds
 from zofedht.common.objective.function import FunctionObjective
+from zofedht.common.objective.loading import checked_objective
+from zofedht.common.objective.named import space_of
 from zofedht.common.objective.scaling import given_start, units_of
+from zofedht.common.space.kinds import Parameter, Settings
 from zofedht.common.tasks import Reply, Task
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Member, Update
@@ -37,12 +40,14 @@ class Optimizer:
     ----------
     config : RunConfig, optional
         The run config under ``options``.
-    x0 : (n,)
-        The starting point, in the user's units.
+    x0 : (n,) or mapping
+        The starting point, in the user's units; of ``parameters`` their values by name, the middle where there is none.
     clients : int or sequence of str
         How many clients there are, called 0, 1 and so on, or their names.
     bounds, scale : optional
         As those of Objective; the clients' objectives must declare the same.
+    parameters : mapping, optional
+        Names with Real, Integer or Choice, in place of bounds and scale. ``task.settings`` are then the user's values.
     **options
         Run config keys with underscores. What is not given is as for ``run``: at most 50 parameters are searched by
         evaluations, unless a key of local steps is given.
@@ -71,16 +76,21 @@ class Optimizer:
         clients: int | Sequence[str] = 1,
         bounds: Bounds | None = None,
         scale: Any = None,
+        parameters: Mapping[str, Parameter] | None = None,
         **options: Any,
     ) -> None:
-        if x0 is None:
+        if config is not None and not isinstance(config, RunConfig):
+            raise ConfigError([f"config must be a RunConfig, got {config!r}"])
+        if x0 is None and parameters is None:
             raise ConfigError(["x0 must be a point to start from, got None"])
-        declared = FunctionObjective(_nothing, x0, bounds=bounds, scale=scale)
-        units = units_of(declared)
+        function = FunctionObjective(_nothing, x0, bounds=bounds, scale=scale, parameters=parameters)
+        declared = checked_objective(function, "Optimizer")
+        units, space = units_of(declared), space_of(declared)
         names = _names(clients)
         chosen = _config(config, {dashed(name): plain(value) for name, value in options.items()}, names, declared.dim)
-        fitted = chosen.fitted(declared.dim)
-        self._begin(fitted, initial_state(fitted, given_start(x0, declared.dim, units), units), names)
+        fitted = chosen.fitted(declared.dim, space)
+        start = given_start({} if x0 is None else x0, declared.dim, units, space)
+        self._begin(fitted, initial_state(fitted, start, units, space), names)
 
     def _begin(self, config: RunConfig, state: ServerState, names: Sequence[str]) -> None:
         if config.secure_aggregation:
@@ -107,6 +117,11 @@ class Optimizer:
         return self.state.user_x
 
     @property
+    def settings(self) -> Settings:
+        """The values of named parameters at x; empty where they have no names."""
+        return self.state.settings
+
+    @property
     def round(self) -> int:
         """How many rounds are done."""
         return self.state.round
@@ -129,7 +144,7 @@ class Optimizer:
             self._asked += 1
             self._heard = []
             self._open = {broadcast.slot: broadcast for broadcast in self._coordinator.ask(hosts)}
-        return [Task(broadcast, self.state.units) for broadcast in self._open.values()]
+        return [Task(broadcast, self.state.units, self.state.named) for broadcast in self._open.values()]
 
     def tell(self, replies: Sequence[Reply], *, lost: Sequence[str] = ()) -> None:
         """Take replies; the round ends with the last one.
@@ -191,7 +206,7 @@ class Optimizer:
         return optimizer
 
 
-def _nothing(x: Vector) -> float:
+def _nothing(*x: Vector, **settings: Any) -> float:
     return 0.0
 
 

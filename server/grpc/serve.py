@@ -106,6 +106,13 @@ def serve(
             report(f"continuing {folder.path} after round {state.round}")
             folder.check_source(source_digest(config) if config.server_has_rows else "", changed=options.data_changed)
         else:
+            if options.resume and not keys:
+                raise ConfigError(
+                    [
+                        f"{folder.path} holds no run to continue, and neither --config nor --set says which run should"
+                        " begin there; give one of them, or the folder of a run as --out"
+                    ]
+                )
             folder.claim()
             config = with_standard_columns(config)
             if config.in_place and not config.objective:

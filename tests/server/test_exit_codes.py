@@ -71,3 +71,11 @@ def test_results_have_a_folder_of_their_own(capsys: pytest.CaptureFixture[str]):
 def test_resumed_serving_needs_its_folder(capsys: pytest.CaptureFixture[str]):
     assert main(["serve", "--address", "127.0.0.1:0", "--insecure", "--resume"]) == 2
     assert "--resume needs --out" in capsys.readouterr().err
+
+
+def test_an_empty_folder_holds_nothing_to_resume(capsys: pytest.CaptureFixture[str]):
+    """Without a config nobody has asked for a run; with one, it begins: a service unit may always say --resume."""
+    assert main(["serve", "--address", "127.0.0.1:0", "--insecure", "--resume", "--out", "nothing"]) == 2
+    sentence = capsys.readouterr().err
+    assert "nothing holds no run to continue, and neither --config nor --set says which run should begin" in sentence
+    assert not list(Path("nothing").glob("*"))

@@ -11,14 +11,18 @@ import pytest
 from tests.helpers import quadratics, searches, small
 from zofedht import (
     CheckpointError,
+    Choice,
     ConfigError,
+    Integer,
     MessageError,
     ObjectiveError,
     Optimizer,
+    Real,
     Reply,
     RoundError,
     RunConfig,
     Task,
+    run,
     work,
 )
 from zofedht.common.algorithms import ALGORITHMS
@@ -202,3 +206,63 @@ def test_a_replys_bytes_hold_no_text_of_an_exception():
     assert "hunter2 in /vault/rows.csv" in reply.update.reason
     assert b"hunter2" not in reply.to_bytes()
     assert "the objective raised ValueError (test_optimizer.py" in Reply.from_bytes(reply.to_bytes()).update.reason
+
+
+PARAMETERS = {"valve": Real(0, 1), "pause": Real(1e-3, 10, log=True), "teeth": Integer(8, 40), "mode": Choice("a", "b")}
+
+
+def machine(valve: float, pause: float, teeth: int, mode: str) -> float:
+    return (valve - 0.3) ** 2 + np.log10(pause / 0.02) ** 2 + 0.01 * (teeth - 13) ** 2 + 0.3 * (mode == "a")
+
+
+def test_named_parameters_are_asked_as_values_by_name(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {"algorithm": "cma-es", "budget": 1200, "seed": 5}
+    optimizer = Optimizer(clients=["one"], parameters=PARAMETERS, **keys)
+    assert optimizer.settings["teeth"] == 24
+    while tasks := optimizer.ask():
+        there = Task.from_bytes(tasks[0].to_bytes())
+        assert there.settings is not None
+        optimizer.tell([there.reply([machine(**one) for one in there.settings])])
+        if optimizer.round == 3:
+            optimizer.save(tmp_path / "state")
+            optimizer = Optimizer.load(tmp_path / "state", clients=["one"])
+    found = optimizer.settings
+    assert (found["teeth"], found["mode"]) == (13, "b")
+    assert found["pause"] == pytest.approx(0.02, rel=1e-3)
+    assert run(machine, parameters=PARAMETERS, evaluate_every=0, **keys).last.tobytes() == optimizer.x.tobytes()
+
+
+def test_named_parameters_take_local_steps_too() -> None:
+    space = {"valve": Real(0, 1), "pause": Real(1e-3, 10, log=True)}
+    start = {"valve": 0.9, "pause": 1.0}
+    keys: dict[str, Any] = {"algorithm": "zofedavg-sgd", "rounds": 5, "step_size": 0.05, "seed": 5}
+
+    def site(valve: float, pause: float) -> float:
+        return (valve - 0.3) ** 2 + np.log10(pause / 0.02) ** 2
+
+    optimizer = Optimizer(None, start, clients=2, parameters=space, **keys)
+    assert optimizer.settings == pytest.approx(start)
+    play(optimizer, objectives=[site, site])
+    assert optimizer.x.tobytes() == run([site] * 2, start, parameters=space, **keys).last.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"parameters": {"a": 3}}, "parameters must map names to Real, Integer or Choice"),
+        ({"parameters": PARAMETERS, "bounds": (0, 1)}, "bounds and parameters exclude each other"),
+        ({"parameters": PARAMETERS, "x0": {"valv": 0.2}}, "valv"),
+        ({"parameters": PARAMETERS, "algorithm": "lbfgs"}, "algorithm must not be lbfgs"),
+        ({"config": "run.toml", "x0": [1.0]}, "config must be a RunConfig, got 'run.toml'"),
+    ],
+)
+def test_wrong_parameters_are_refused_in_a_sentence(keys: dict[str, Any], reason: str) -> None:
+    with pytest.raises((ConfigError, ObjectiveError), match=reason):
+        Optimizer(**keys)
+
+
+def test_a_task_refuses_the_names_of_another_problem() -> None:
+    task = Optimizer(x0=[0.0, 0.0]).ask()[0]
+    other = Task(task.broadcast, task.units, '{"valve": {"kind": "real"}}').to_bytes()
+    with pytest.raises(MessageError, match="named must be"):
+        Task.from_bytes(other)
