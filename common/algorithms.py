@@ -7,13 +7,19 @@ recipe.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from zofedht.common.choices import UPLINKS
 
-__all__ = ["ALGORITHMS", "Algorithm"]
+__all__ = ["ALGORITHMS", "Algorithm", "first_population"]
+
+
+def first_population(dimension: int) -> int:
+    """Return lambda of CMA-ES, the candidates of a generation: 4 + floor(3 ln n), Hansen 2016, eq. 48."""
+    return 4 + math.floor(3.0 * math.log(dimension))
 
 
 @dataclass(frozen=True)

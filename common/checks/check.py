@@ -253,8 +253,9 @@ def _time(case: Case, plan: PlannedRun, warm_up: float) -> Iterator[Finding]:
     began = time.perf_counter()
     case.objective.pair(case.x, case.v, case.radius, case.fresh_batch())
     step = time.perf_counter() - began
-    slot = plan.steps * step
-    text = f"{step / 2.0:.2g} s for one evaluation, {clock_text(slot)} for a slot of {plan.steps} steps"
+    slot = plan.points * step / 2.0 if plan.points else plan.steps * step
+    work = f"{plan.points} points" if plan.points else f"{plan.steps} steps"
+    text = f"{step / 2.0:.2g} s for one evaluation, {clock_text(slot)} for a slot of {work}"
     if warm_up > 10.0 * step and warm_up > 1.0:
         text += f", {clock_text(warm_up)} for the very first"
     if plan.rounds:
@@ -265,9 +266,9 @@ def _time(case: Case, plan: PlannedRun, warm_up: float) -> Iterator[Finding]:
         )
     level = "ok" if slot < 60.0 else "warning"
     if slot > plan.round_timeout:
-        text += (
-            f"; no slot would be done within round-timeout = {plan.round_timeout:g} s: raise it, or lower local-steps"
-        )
+        way_out = "" if plan.points else ", or lower local-steps"
+        text += f"; no slot would be done within round-timeout = {plan.round_timeout:g} s: raise it{way_out}"
     elif level == "warning":
-        text += "; lower local-steps, or let evaluations run at once (concurrency)"
+        way_out = "" if plan.points else "lower local-steps, or "
+        text += f"; {way_out}let evaluations run at once (concurrency)"
     yield Finding("time", level, text)

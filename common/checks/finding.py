@@ -45,6 +45,8 @@ class PlannedRun:
     ----------
     steps, slots : int
         Local steps of a slot, and slots of a round.
+    points : int
+        The points at which a slot of a search evaluates F, in place of local steps; 0 for algorithms that take steps.
     rounds : int
         0 where the number of rounds is unknown.
     round_timeout : float
@@ -55,6 +57,7 @@ class PlannedRun:
     rounds: int = 0
     slots: int = 1
     round_timeout: float = float("inf")
+    points: int = 0
 
 
 @dataclass(frozen=True)

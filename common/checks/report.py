@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zofedht.common.algorithms import ALGORITHMS
+from zofedht.common.algorithms import first_population
 from zofedht.common.checks.check import check_objective, failed
 from zofedht.common.checks.finding import Finding, PlannedRun
+from zofedht.common.config.own_objective import with_algorithm
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError, ObjectiveError
 from zofedht.common.objective.base import Bounds, Objective, Shard
@@ -114,9 +115,8 @@ def check(
         raise ConfigError([f"objective must be a function, an Objective or 'module:factory', got {target!r}"])
     else:
         name = getattr(objective, "__name__", type(objective).__name__)
-        row = ALGORITHMS.get(str(given.get("algorithm")))
-        slots = {} if row is not None and row.asks_points else {"clients-per-round": 1}
-        given = {"num-clients": 1} | slots | given
+        given, steps = with_algorithm(config or RunConfig(), {"num-clients": 1} | given, _parameters_of(target))
+        given = ({"clients-per-round": 1} if steps else {}) | given
     chosen = RunConfig.from_mapping((config or RunConfig()).to_mapping() | given)
     return CheckReport(name, tuple(_findings(target, x0, shard, chosen)))
 
@@ -150,13 +150,11 @@ def _findings(target: Objective | str, x0: Any, shard: Shard | None, config: Run
         target = checked_objective(target, type(target).__name__)
     except ObjectiveError as error:
         return [failed("size", error)]
-    slot = config.step_spec(step_size=0.0).evaluations(len(target))
-    rounds = config.rounds or math.ceil(config.budget / (slot * config.clients_per_round))
-    plan = PlannedRun(config.local_steps, rounds, config.clients_per_round, config.round_timeout)
     try:
         fitted = config.fitted(target.dim, space_of(target))
     except ConfigError as error:
         return [Finding("radius", "error", str(error))]
+    plan = _planned(fitted, target.dim, len(target))
     found = check_objective(target, radius=fitted.radius, batch_size=config.batch, seed=config.seed, plan=plan, x0=x0)
     if fitted.radius != config.radius:
         text = f"the run takes radius = {fitted.radius:.4g}: slopes within a step of an integer or a choice are 0"
@@ -165,3 +163,21 @@ def _findings(target: Objective | str, x0: Any, shard: Shard | None, config: Run
         text = f"with {target.dim} parameters the run takes memory = {fitted.memory} instead of {config.memory}"
         found.append(Finding("memory", "ok", text))
     return found
+
+
+def _parameters_of(target: Objective) -> int:
+    """Return n; 0 where the target is malformed, which is a finding later."""
+    try:
+        return checked_objective(target, type(target).__name__).dim
+    except ObjectiveError:
+        return 0
+
+
+def _planned(config: RunConfig, dimension: int, samples: int) -> PlannedRun:
+    """Return the length of a run; a search asks at most all clients about a generation, or about a gradient."""
+    spec, points = config.step_spec(step_size=0.0), 0
+    if config.asks_points:
+        points = dimension + 1 if config.algorithm == "lbfgs" else first_population(dimension)
+    slot = points * spec.samples_of_points(samples) if points else spec.evaluations(samples)
+    rounds = config.rounds or math.ceil(config.budget / (slot * config.most_slots))
+    return PlannedRun(config.local_steps, rounds, config.most_slots, config.round_timeout, points)

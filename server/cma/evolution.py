@@ -13,7 +13,7 @@ import numpy as np
 
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["Constants", "Distribution", "constants", "first_population", "fresh", "moved", "points_of"]
+__all__ = ["Constants", "Distribution", "constants", "fresh", "moved", "points_of"]
 
 _LEAST_EIGENVALUE = 1e-30  # of C relative to the largest: rounding must not make it negative
 
@@ -49,11 +49,6 @@ class Constants:
     rank_one: float  # c_1
     rank_mu: float  # c_mu
     normal_length: float  # E |N(0, I)|
-
-
-def first_population(dimension: int) -> int:
-    """Return lambda, eq. 48: 4 + floor(3 ln n)."""
-    return 4 + math.floor(3.0 * math.log(dimension))
 
 
 @functools.lru_cache(maxsize=64)

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from zofedht.common.algorithms import first_population
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Indices, Matrix, Vector
 from zofedht.server.cma.bounds import Box
 from zofedht.server.cma.cells import Cells
-from zofedht.server.cma.evolution import Distribution, first_population, fresh, moved, points_of
+from zofedht.server.cma.evolution import Distribution, fresh, moved, points_of
 from zofedht.server.cma.learning_rates import Rates, braked
 from zofedht.server.cma.sites import LEAST, Turns, Watch
 from zofedht.server.cma.tables import read

@@ -80,6 +80,20 @@ def test_options_describe_the_run() -> None:
     assert told["memory"] == "with 3 parameters the run takes memory = 3 instead of 9"
 
 
+@pytest.mark.parametrize(("options", "points"), [({}, 7), ({"algorithm": "cma-es"}, 7), ({"algorithm": "lbfgs"}, 4)])
+def test_a_search_is_planned_by_its_points(options: dict[str, Any], points: int) -> None:
+    """A search takes no local steps, whether it is named or is what few parameters get."""
+    told = _texts(check(bowl, x0=np.zeros(3), budget=700, **options))["time"]
+    assert f"for a slot of {points} points; a run of {700 // points} rounds takes " in told
+    assert "steps" not in told
+
+
+def test_a_search_over_sites_is_planned_for_all_of_them() -> None:
+    told = _texts(check(bowl, x0=np.zeros(3), budget=700, num_clients=5, algorithm="cma-es"))["time"]
+    assert "a run of 20 rounds takes " in told
+    assert "if all 5 slots of a round are done here" in told
+
+
 def test_the_report_is_what_the_command_prints(
     write_module: Callable[[str, str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from zofedht.common.random.streams import stream
 from zofedht.server.cma import evolution
-from zofedht.server.cma.evolution import constants, first_population, fresh, moved, points_of
+from zofedht.common.algorithms import first_population
+from zofedht.server.cma.evolution import constants, fresh, moved, points_of
 from zofedht.server.cma.learning_rates import Rates, braked
 
 
