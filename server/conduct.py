@@ -93,6 +93,7 @@ def conduct(
     observers: Sequence[Observer] = (),
     show_progress: bool = False,
     enough: Callable[[], bool] = lambda: False,
+    sign: float = 1.0,
 ) -> Result:
     """Run to the end and write the files of the run. An interrupted run is checkpointed first.
 
@@ -110,6 +111,8 @@ def conduct(
         Whether to show the progress on standard error.
     enough : callable
         Asked after each round; True ends the run as if its rounds were done.
+    sign : float
+        What turns a loss into the value that the progress shows: -1 where the run maximises.
 
     Raises
     ------
@@ -146,7 +149,8 @@ def conduct(
             notes.append((logging.WARNING, text))
         with progress(fitted, state, notes=notes) if show_progress else nullcontext() as shown:
             if shown is not None:
-                coordinator.observers.append(shown)
+                show = shown
+                coordinator.observers.append(lambda state, record: show(state, record.signed(sign)))
             try:
                 while not (coordinator.finished or enough()):
                     engine.carry_round()

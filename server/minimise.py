@@ -31,7 +31,7 @@ from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.typing import Vector
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.points import search_about
-from zofedht.server.core.round_record import RoundRecord
+from zofedht.server.core.round_record import RoundRecord, signed
 from zofedht.server.core.state import ServerState, first_state, initial_state
 from zofedht.server.evaluation.compare import Comparison
 from zofedht.server.evaluation.full_evaluation import evaluation_notes
@@ -40,7 +40,7 @@ from zofedht.server.inprocess import InProcessEngine
 from zofedht.server.records.files import is_path
 from zofedht.server.records.lost import count_lost, worth_skipping
 from zofedht.server.records.run_folder import RunFolder
-from zofedht.server.results import ShortResult, asks_to_stop, plain_rows, signed
+from zofedht.server.results import ShortResult, asks_to_stop, plain_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,7 +119,7 @@ def run(
         More arguments of a function: f(x, *args).
     maximize : bool
         Whether the largest value is sought, of functions and Objectives. All values of the result, of its history and
-        its message are the user's own; the files in ``out`` have the negative, which is minimised.
+        its message are the user's own, and so are those of the files in ``out``.
     config : RunConfig, optional
         The run config under ``options``.
     out : str or Path, optional
@@ -199,9 +199,14 @@ def run(
     with nullcontext() if out is None else RunFolder(Path(out).expanduser()) as folder:
         if folder:
             lives_here = objectives is not None or are_rows(options.get("dataset"))
-            folder.begin(chosen, "python" if lives_here else "in-process")
+            folder.begin(chosen, "python" if lives_here else "in-process", maximize=sign < 0.0)
         try:
-            watching: dict[str, Any] = {"observers": [watch], "show_progress": show_progress, "enough": lambda: stopped}
+            watching: dict[str, Any] = {
+                "observers": [watch],
+                "show_progress": show_progress,
+                "enough": lambda: stopped,
+                "sign": sign,
+            }
             done = conduct(chosen, engine, folder=folder, state=state, **watching)
         except (RoundError, ObjectiveError) as error:
             if not engine.begun:

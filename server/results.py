@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-__all__ = ["ShortResult", "asks_to_stop", "plain_rows", "signed"]
+__all__ = ["ShortResult", "asks_to_stop", "plain_rows"]
 
 _MOST_SHOWN = 8  # numbers or settings of a line
-_LOSSES = ("train_loss", "start_loss")
 
 
 class ShortResult(OptimizeResult):  # type: ignore[misc]  # SciPy has no types
@@ -61,12 +60,6 @@ def _lost(lost: Mapping[str, Any]) -> str:
     of = {"slots": "slots", "steps": lost["of"]}
     counts = [f"{lost[key]:,} of {lost[f'of_{key}']:,} {what}" for key, what in of.items() if lost[key]]
     return f"{' and '.join(counts)}; most often: {lost['reason']}" if counts else "nothing"
-
-
-def signed(fields: Mapping[str, Any], sign: float) -> dict[str, Any]:
-    """Return the fields with their losses in the user's sign: the only place where it is turned on the way out."""
-    losses = {name: sign * fields[name] for name in _LOSSES if fields.get(name) is not None and sign != 1.0}
-    return {**fields, **losses}
 
 
 def plain_rows(records: Iterable[Mapping[str, Any]]) -> list[dict[str, str | int | float]]:

@@ -70,7 +70,7 @@ ARROWS = {
         "privacy": "errors typing",
         "replay": "directions objective random typing wire",
         "shards": "choices config data errors files models objective source_digest tensors typing wire",
-        "tasks": "errors objective typing wire",
+        "tasks": "errors objective space typing wire",
         "tensors": "config errors objective plain_text random typing",
         "tls": "errors",
         "plain_text": "",

@@ -13,7 +13,7 @@ from zofedht.server.core.outcome import Outcome
 from zofedht.server.core.state import ServerState, Totals
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
 
-__all__ = ["ClientWork", "Observer", "RoundRecord", "record_round"]
+__all__ = ["ClientWork", "Observer", "RoundRecord", "record_round", "signed"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,21 @@ class RoundRecord:
         fields = asdict(replace(self, clients={}))
         del fields["clients"]
         return fields
+
+    def signed(self, sign: float) -> RoundRecord:
+        """Return the record with its losses in the user's sign."""
+        if sign == 1.0:
+            return self
+        return replace(self, train_loss=sign * self.train_loss, start_loss=sign * self.start_loss)
+
+
+_LOSSES = ("train_loss", "start_loss")
+
+
+def signed(fields: Mapping[str, Any], sign: float) -> dict[str, Any]:
+    """Return the fields with their losses in the user's sign: the only place where it is turned on the way out."""
+    losses = {name: sign * fields[name] for name in _LOSSES if fields.get(name) is not None and sign != 1.0}
+    return {**fields, **losses}
 
 
 Observer = Callable[[ServerState, RoundRecord], None]

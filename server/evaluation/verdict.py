@@ -70,8 +70,8 @@ class Verdict:
         found = self.comparison
         return found is not None and len(found.sites) > len(found.lost)
 
-    def about(self) -> dict[str, Any]:
-        """Return what summary.json tells of it."""
+    def about(self, sign: float = 1.0) -> dict[str, Any]:
+        """Return what summary.json tells of it, with values times ``sign``; a gain is positive where x is better."""
         told: dict[str, Any] = {"success": self.success, "x_is": self.which, "x_round": self.chosen.round}
         if self.comparison is None or self.means is None:
             return told | {"comparison": None}
@@ -79,7 +79,7 @@ class Verdict:
         columns = {"start": self.means["start"], "x": self.means[self.which], "last": self.means["last"]}
         rows = [
             {"site": site or "all rows"}
-            | {name: float(column[index]) for name, column in columns.items()}
+            | {name: sign * float(column[index]) for name, column in columns.items()}
             | {"gain": gains[site], "reach": self.comparison.reach}
             for index, site in enumerate(self.sites)
             if site in gains

@@ -73,7 +73,7 @@ def _of_run(view: RunView) -> Iterator[Metric]:
     yield gauge("progress_ratio", "Part of the run that is done.", status["share"])
     yield gauge("left_seconds", "Time until the end, by the pace of the latest rounds.", status["seconds_left"])
     yield gauge("train_loss", "Training loss after the latest round.", status["loss"])
-    yield gauge("best_train_loss", "The least training loss of a round.", status["best"])
+    yield gauge("best_train_loss", "The best training loss of a round.", status["best"])
     yield gauge("initial_train_loss", "Training loss of the start.", status["initial"])
     yield gauge("step_size", "eta of the latest round.", last.get("step_size"))
     yield gauge("subspace_weight", "alpha of the latest round.", last.get("subspace_weight"))

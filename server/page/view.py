@@ -57,6 +57,7 @@ class RunView:
         self.engine = ""
         self._stamp: tuple[int, ...] = ()
         self._initial: float | None = None
+        self._maximizes = False
         self._summary: dict[str, Any] = {}
 
     def _forget(self) -> None:
@@ -69,7 +70,7 @@ class RunView:
         self.failed = self.intervened = 0  # how many there were
         self.causes: dict[str, int] = {}
         self.last: dict[str, Any] = {}
-        self._best: dict[bool, float] = {}  # the least loss, of full evaluations and of probes
+        self._ends: dict[bool, tuple[float, float]] = {}  # least and largest loss, of full evaluations and of probes
 
     def look(self, seconds: float = math.inf) -> None:
         """Read what is new, for about so many seconds; ``behind`` tells whether there is more.
@@ -109,6 +110,7 @@ class RunView:
     def status(self) -> dict[str, Any]:
         """Return where the run is, in numbers."""
         config, last = self.config, self.last
+        ends = self._ends.get(True, self._ends.get(False))
         done = int(last.get("round", -1)) + 1
         return {
             "name": self.folder.path.resolve().name,
@@ -121,7 +123,7 @@ class RunView:
             "seconds_left": self._seconds_left(),
             "initial": self._initial,
             "loss": last.get("train_loss"),
-            "best": self._best.get(True, self._best.get(False)),
+            "best": ends[self._maximizes] if ends else None,
             "evaluations": last.get("evaluations", 0),
             "bytes_up": last.get("bytes_up", 0),
             "bytes_down": last.get("bytes_down", 0),
@@ -165,7 +167,8 @@ class RunView:
         self.interventions.extend({"round": point.round, **change} for change in changes)
         self.intervened += len(changes)
         if point.loss is not None:
-            self._best[point.full] = min(point.loss, self._best.get(point.full, math.inf))
+            least, most = self._ends.get(point.full, (point.loss, point.loss))
+            self._ends[point.full] = min(least, point.loss), max(most, point.loss)
         self.last = dict(row)
         if len(self.points) > _MOST_POINTS:
             marks = dict(zip(self.points, self.marks, strict=True))
@@ -184,6 +187,7 @@ class RunView:
             self.config = None
         about, self._summary = (_object(path) for path in files[1:])
         self.engine = str(about.get("engine", ""))
+        self._maximizes = about.get("maximize") is True
         initial = about.get("initial")
         self._initial = initial.get("train_loss") if isinstance(initial, dict) else None
 

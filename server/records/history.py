@@ -20,15 +20,15 @@ _SHOWN = 5  # rounds
 
 
 class HistoryWriter:
-    """An observer that appends each round's record as a line."""
+    """An observer that appends each round's record as a line, its losses times ``sign``."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, sign: float = 1.0) -> None:
+        self._path, self._sign = path, sign
 
     def __call__(self, state: ServerState, record: RoundRecord) -> None:
         try:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(_line(record.line))
+                file.write(_line(record.signed(self._sign).line))
         except OSError as error:
             raise cannot_write(self._path, error) from error
 

@@ -24,7 +24,7 @@ from zofedht.common.typing import Vector
 from zofedht.server.aggregation.combine import summed_outliers
 from zofedht.server.auto import count_interventions
 from zofedht.server.core.points import search_about
-from zofedht.server.core.round_record import Observer
+from zofedht.server.core.round_record import Observer, signed
 from zofedht.server.core.state import ServerState
 from zofedht.server.delivery.fallbacks import count_fallbacks
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, evaluation_summary
@@ -107,12 +107,18 @@ class RunFolder:
                 " (`serve --resume` for joined clients) or choose another --out"
             )
 
-    def begin(self, config: RunConfig, engine: str) -> None:
+    @property
+    def sign(self) -> float:
+        """What turns a minimised loss into the user's value: -1 where the run maximises."""
+        return -1.0 if self._about().get("maximize") else 1.0
+
+    def begin(self, config: RunConfig, engine: str, *, maximize: bool = False) -> None:
         """Claim the folder and write the config. Raises DataError as ``claim`` does."""
         self.claim()
         replace_file(self.config_file, dump_toml(config).encode())
         about = {
             "engine": engine,
+            "maximize": maximize,
             "zofedht": version_of("zofedht"),
             "flwr": version_of("flwr"),
             "numpy": np.__version__,
@@ -218,8 +224,8 @@ class RunFolder:
         self._lock.take()
         if state.round == 0:
             write_checkpoint(self.checkpoints, state, config)
-            self._add_about(initial=initial.metrics, initial_evaluation=initial.about())
-        return [self.clients, HistoryWriter(self.history_file), CheckpointWriter(self.checkpoints, config)]
+            self._add_about(initial=signed(initial.metrics, self.sign), initial_evaluation=initial.about())
+        return [self.clients, HistoryWriter(self.history_file, self.sign), CheckpointWriter(self.checkpoints, config)]
 
     def save(self, config: RunConfig, state: ServerState) -> None:
         """Write a checkpoint now."""
@@ -234,16 +240,18 @@ class RunFolder:
             np.save(content, vector, allow_pickle=False)
             replace_file(path, content.getvalue())
         rows = read_history(self.history_file) if self.history_file.exists() else []
-        about, metrics = self._about(), verdict.evaluation.metrics
+        about, sign = self._about(), self.sign
+        metrics = signed(verdict.evaluation.metrics, sign)
         initial = FullEvaluation.kept(about.get("initial", {}), about.get("initial_evaluation", {}))
         summary = {
             "initial_train_loss": initial.metrics.get("train_loss"),
             "final_train_loss": metrics.get("train_loss"),
-            "last_train_loss": last.metrics.get("train_loss"),
+            "last_train_loss": signed(last.metrics, sign).get("train_loss"),
             "final_train_accuracy": metrics.get("train_accuracy"),
             "test_accuracy": metrics.get("test_accuracy"),
             "final_metrics": dict(metrics),
-            **verdict.about(),
+            "maximize": sign < 0.0,
+            **verdict.about(sign),
             **evaluation_summary(initial, last),
             "rounds": state.round,
             "evaluations": state.totals.evaluations,

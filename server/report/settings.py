@@ -19,12 +19,13 @@ MOST_NUMBERS = 1_000
 
 def settings_text(summary: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Return the file: facts about the run, then a table of the values ``after`` and one of those ``before``."""
+    what = "value" if summary["maximize"] else "loss"
     facts = {
         "success": summary["success"],
         "x-is": summary["x_is"],
         "round": summary["x_round"],
-        "loss-before": summary["initial_train_loss"],
-        "loss-after": summary["final_train_loss"],
+        f"{what}-before": summary["initial_train_loss"],
+        f"{what}-after": summary["final_train_loss"],
         "x-sha256": summary["x_sha256"],
     }
     lines = [f"# {toml_value(verdict_text(summary))[1:-1]}"]

@@ -19,8 +19,9 @@ _CLIENTS_SHOWN = 5
 def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
     """Draw the picture and return the summary as text, with the paths of all files."""
     picture = folder.draw()
+    what = "value" if summary["maximize"] else "training loss"
     lines = [
-        f"training loss   {number(summary['initial_train_loss'])} -> {number(summary['final_train_loss'])}",
+        f"{what:15} {number(summary['initial_train_loss'])} -> {number(summary['final_train_loss'])}",
         *[f"{'':16}{note}" for note in summary["evaluation_notes"]],
         *_advice(summary),
         *_metrics(summary),
@@ -80,9 +81,11 @@ def _advice(summary: Mapping[str, Any]) -> list[str]:
     before, after = summary["initial_train_loss"], summary["last_train_loss"]
     if summary["evaluation_notes"]:  # means over different clients do not compare
         return []
-    if before is None or (after is not None and after <= before):  # JSON has no NaN: it is None
+    sign = -1.0 if summary["maximize"] else 1.0
+    if before is None or (after is not None and sign * after <= sign * before):  # JSON has no NaN: it is None
         return []
-    last, config = f"{'':16}it rose to {number(after)} in the end", RunConfig.from_mapping(summary["config"])
+    went = "fell" if summary["maximize"] else "rose"
+    last, config = f"{'':16}it {went} to {number(after)} in the end", RunConfig.from_mapping(summary["config"])
     if summary["search"]:
         return [f"{last}: no candidate was better; more rounds, or a larger batch-size, may help"]
     if config.step_is_auto:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,11 @@ import pytest
 from scipy.optimize import Bounds, OptimizeResult
 
 from zofedht import Choice, ConfigError, Fleet, FleetError, Integer, Objective, ObjectiveError, Real, load_run, run
+from zofedht.server.page.view import RunView
+from zofedht.server.records.history import read_history
+from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.results import ShortResult, plain_rows
+from zofedht.server.terminal.summary import summary_text
 
 TARGET = np.array([3.0, -1.0, 0.5])
 
@@ -122,6 +129,45 @@ def test_a_fallen_value_is_told_in_the_user_s_sign() -> None:
         result = run(hill, x0=np.zeros(3), maximize=True, rounds=2, step_size=30.0, step_schedule="constant")
     assert not result.success
     assert result.message.startswith(f"the value went from {hill(np.zeros(3)):.4g} to -")
+
+
+def test_files_are_in_the_user_s_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The history, the summary, both reports, the page and the progress say what the result says."""
+    caught: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: caught.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("zofedht").addHandler(handler)
+    options: dict[str, Any] = {"algorithm": "cma-es", "rounds": 40, "evaluate_every": 5}
+    try:
+        most = run([hill, hill], np.zeros(3), maximize=True, out=tmp_path / "up", show_progress=True, **options)
+    finally:
+        logging.getLogger("zofedht").removeHandler(handler)
+    least = run([lambda x: -hill(x)] * 2, np.zeros(3), out=tmp_path / "down", **options)
+    up, down = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("up", "down"))
+    assert (up["maximize"], down["maximize"]) == (True, False)
+    for name in ("initial_train_loss", "final_train_loss", "last_train_loss"):
+        assert up[name] == -down[name]
+    assert up["final_train_loss"] == most.fun == -least.fun
+    assert up["comparison"]["gain"] == down["comparison"]["gain"] > 0.0
+    for above, below in zip(up["comparison"]["sites"], down["comparison"]["sites"], strict=True):
+        assert (above["x"], above["start"], above["gain"]) == (-below["x"], -below["start"], below["gain"])
+    rows = read_history(tmp_path / "up" / "history.jsonl")
+    assert [row["train_loss"] for row in rows] == [row["train_loss"] for row in most.history]
+    view = RunView(tmp_path / "up")
+    view.look()
+    status = view.status()
+    assert (status["initial"], status["best"]) == (
+        hill(np.zeros(3)),
+        pytest.approx(max(row["train_loss"] for row in rows)),
+    )
+    report = (tmp_path / "up" / "report.html").read_text()
+    assert f"Mean value {hill(np.zeros(3)):.4g} at the start, {most.fun:.4g} at the returned x" in report
+    settings = tomllib.loads((tmp_path / "up" / "settings.toml").read_text())
+    assert settings["value-after"] == most.fun
+    told = summary_text(up, RunFolder(tmp_path / "up"))
+    assert told.startswith(f"value           {hill(np.zeros(3)):.4g} -> {most.fun:.4g}\n")
+    assert "rose" not in told
+    assert any(f"loss {rows[-1]['train_loss']:.4g}" in line for line in caught)
 
 
 def test_a_fleet_maximizes_too() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from zofedht.common.algorithms import first_population
 from zofedht.common.random.streams import stream
 from zofedht.server.cma import evolution
-from zofedht.common.algorithms import first_population
 from zofedht.server.cma.evolution import constants, fresh, moved, points_of
 from zofedht.server.cma.learning_rates import Rates, braked
 
