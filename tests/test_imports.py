@@ -66,7 +66,7 @@ ARROWS = {
         "models": "data errors machine objective typing",
         "directions": "choices machine config objective random typing",
         "wire": "choices config errors objective plain_text privacy random rules space tensors typing",
-        "checks": "algorithms config errors objective random shards space typing",
+        "checks": "algorithms choices config errors machine objective random shards space tensors typing",
         "privacy": "errors typing",
         "replay": "directions objective random typing wire",
         "shards": "choices config data errors files models objective source_digest tensors typing wire",

@@ -11,6 +11,8 @@ from typing import Any
 from zofedht.common.algorithms import first_population
 from zofedht.common.checks.check import check_objective, failed
 from zofedht.common.checks.finding import Finding, PlannedRun
+from zofedht.common.checks.in_place import check_in_place
+from zofedht.common.choices import UNSAID
 from zofedht.common.config.own_objective import with_algorithm
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError, ObjectiveError
@@ -20,6 +22,8 @@ from zofedht.common.objective.loading import checked_objective, load_objective
 from zofedht.common.objective.named import space_of
 from zofedht.common.shards import lone_objective, own_objective, own_rows
 from zofedht.common.space.kinds import Parameter
+from zofedht.common.tensors.loading import load_in_place
+from zofedht.common.tensors.objective import InPlaceObjective
 
 __all__ = ["CheckReport", "check", "check_config"]
 
@@ -55,7 +59,7 @@ class CheckReport:
 
 
 def check(
-    objective: Objective | Callable[..., float] | str,
+    objective: Objective | InPlaceObjective | Callable[..., float] | str,
     x0: Any = None,
     *,
     samples: int | None = None,
@@ -70,7 +74,7 @@ def check(
 
     Parameters
     ----------
-    objective : Objective, function or "module:factory"
+    objective : Objective, InPlaceObjective, function or "module:factory"
         What ``run`` would minimise.
     x0 : array_like, shape (n,), or mapping, optional
         The point of the checks. A function without ``parameters`` needs it; other objectives have a starting point of
@@ -108,6 +112,13 @@ def check(
     given = {dashed(name): value for name, value in options.items()}
     if isinstance(objective, str) and parameters is not None:
         given["parameters"], parameters = parameters, None
+    if isinstance(objective, InPlaceObjective):
+        keys = (
+            (config or RunConfig()).to_mapping() | {"num-clients": 1, "clients-per-round": 1, "in-place": True} | given
+        )
+        if keys["step-size"] == UNSAID:
+            keys["step-size"] = 1.0  # no step is taken
+        return _in_place(objective, RunConfig.from_mapping(keys))
     target = as_objective(objective, x0, samples, bounds, scale, parameters=parameters)
     if isinstance(target, str):
         name = given["objective"] = target
@@ -118,7 +129,21 @@ def check(
         given, steps = with_algorithm(config or RunConfig(), {"num-clients": 1} | given, _parameters_of(target))
         given = ({"clients-per-round": 1} if steps else {}) | given
     chosen = RunConfig.from_mapping((config or RunConfig()).to_mapping() | given)
+    if chosen.in_place and isinstance(target, str):
+        try:
+            return _in_place(load_in_place(target, shard), chosen, name)
+        except ObjectiveError as error:
+            if error.__cause__ is None or isinstance(error.__cause__, ModuleNotFoundError):
+                raise
+            return CheckReport(name, (failed("factory", error),))
     return CheckReport(name, tuple(_findings(target, x0, shard, chosen)))
+
+
+def _in_place(objective: InPlaceObjective, config: RunConfig, name: str = "") -> CheckReport:
+    plan = PlannedRun(config.local_steps, config.rounds, config.clients_per_round, config.round_timeout)
+    keys: dict[str, Any] = {"radius": config.radius, "probe": config.probe, "batch_size": config.batch}
+    findings = check_in_place(objective, **keys, seed=config.seed, plan=plan)
+    return CheckReport(name or type(objective).__name__, tuple(findings))
 
 
 def check_config(config: RunConfig, shard: Shard) -> CheckReport:
