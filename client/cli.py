@@ -129,6 +129,17 @@ def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     command.add_argument(
         "--save", type=Path, metavar="FILE", help="after a run in place, write the parameters to this .npz"
     )
+    command.add_argument(
+        "--lifetime-epsilon",
+        type=float,
+        default=0.0,
+        metavar="E",
+        help="tell nothing but noisy slopes, and those only while all runs together spend at most E of a row's privacy;"
+        " kept beside --ledger; 0: no bound (0)",
+    )
+    command.add_argument(
+        "--lifetime-delta", type=float, default=1e-5, metavar="D", help="delta of --lifetime-epsilon (1e-5)"
+    )
     command.add_argument("--data-dir", default="", metavar="DIR", help="folder of the large sets on this machine")
     command.add_argument("--tls-dir", type=Path, metavar="DIR", help="folder with ca.crt, client.crt and client.key")
     command.add_argument(

@@ -53,6 +53,7 @@ class ZofedhtClient(NumPyClient):
         error_text: Callable[[ZofedhtError], str] = str,
         permit: Callable[[StepSpec, int], None] = lambda spec, shard: None,
         secret_of: Callable[[Broadcast], bytes] = no_secret,
+        spend: Callable[[StepSpec, Objective], None] = lambda spec, objective: None,
         place_of: Callable[[str], PlaceWorker | None] = lambda task: None,
     ) -> None:
         """``place_of`` returns what works on parameters in place, of the task of a run; None where there are none.
@@ -66,6 +67,7 @@ class ZofedhtClient(NumPyClient):
             error_text=error_text,
             permit=permit,
             secret_of=secret_of,
+            spend=spend,
         )
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:

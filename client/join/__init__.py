@@ -1,8 +1,8 @@
 """The resident client of a gRPC server: it joins, keeps its objective, and comes back when the connection is lost.
 
 Others use ``command`` (join: what the command does) and ``ledger`` (ledger_text: what a device has sent and got).
-``options`` is what the command line brings, ``resident`` answers the server, ``bounds`` are the owner's limits on what
-is answered, ``transport`` is the connection.
+``options`` is what the command line brings, ``resident`` answers the server, ``bounds`` and
+``lifetime`` are the owner's limits on what is answered, ``transport`` is the connection.
 """
 
 import os

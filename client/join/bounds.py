@@ -24,6 +24,8 @@ class OwnBounds:
     least_noise : float
         Smallest noise-multiplier of slopes that may leave the device, and then nothing but such slopes may; 0 allows
         slopes without noise, and losses.
+    only_noise : bool
+        Whether nothing but slopes with noise may leave the device, whatever the noise: what is spent is counted.
     only_sums : bool
         Whether slopes leave the device under the masks of secure aggregation alone, and losses not at all.
 
@@ -37,6 +39,7 @@ class OwnBounds:
     most_steps: int = 0
     least_noise: float = 0.0
     only_sums: bool = False
+    only_noise: bool = False
 
     def __post_init__(self) -> None:
         if self.least_batch < 1:
@@ -68,6 +71,10 @@ class OwnBounds:
             )
         if self.only_sums and not spec.secure_aggregation:
             raise DataError.public("the client's own --only-sums does not allow slopes without secure-aggregation")
+        if self.only_noise and spec.privacy != "local":
+            raise DataError.public(
+                "the client's own --lifetime-epsilon does not allow slopes without noise; privacy = local does"
+            )
         noise = spec.noise_multiplier if spec.privacy == "local" else 0.0
         if noise < self.least_noise:
             raise DataError.public(
@@ -77,7 +84,8 @@ class OwnBounds:
 
     def check_column_sums(self) -> None:
         """Raise DataError where sums of columns are asked for, which have no noise and no mask."""
-        option = "--only-sums" if self.only_sums else f"--least-noise {self.least_noise:g}" if self.least_noise else ""
+        option = "--only-sums" if self.only_sums else "--lifetime-epsilon" if self.only_noise else ""
+        option = option or (f"--least-noise {self.least_noise:g}" if self.least_noise else "")
         if option:
             raise DataError.public(
                 f"the client's own {option} allows no sums of its columns, which have no noise and no mask, to be told;"
@@ -88,6 +96,10 @@ class OwnBounds:
         """Raise DataError where so many losses in one answer are too many, or losses without noise are not allowed."""
         if self.only_sums:
             raise DataError.public("the client's own --only-sums allows no losses, which are its own, to be told")
+        if self.only_noise:
+            raise DataError.public(
+                "the client's own --lifetime-epsilon allows no losses, which have no noise, to be told"
+            )
         if self.least_noise:
             raise DataError.public(
                 f"the client's own --least-noise {self.least_noise:g} allows no losses, which have no noise, to be told"

@@ -11,6 +11,7 @@ from pathlib import Path
 from zofedht.client.join.bounds import OwnBounds
 from zofedht.client.join.health import Health
 from zofedht.client.join.ledger import Ledger
+from zofedht.client.join.lifetime import Lifetime
 from zofedht.client.join.options import JoinOptions
 from zofedht.client.join.resident import ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
@@ -46,8 +47,11 @@ def join(args: argparse.Namespace) -> int:
         csv_header=args.csv_header,
         data_dir=args.data_dir,
         copies=args.copies,
-        privacy_key=_own_key(args.privacy_key, args.name, args.least_noise),
-        bounds=OwnBounds(args.least_batch, args.most_steps, args.least_noise, args.only_sums),
+        privacy_key=_own_key(args.privacy_key, args.name, needed=args.least_noise > 0.0 or args.lifetime_epsilon > 0.0),
+        bounds=OwnBounds(
+            args.least_batch, args.most_steps, args.least_noise, args.only_sums, only_noise=args.lifetime_epsilon > 0.0
+        ),
+        lifetime=Lifetime(args.lifetime_epsilon, args.lifetime_delta, args.ledger and args.ledger.expanduser()),
     )
     connection = Connection(
         address=args.server,
@@ -88,11 +92,13 @@ def _stop(*_: object) -> None:
     raise _StoppedError
 
 
-def _own_key(path: Path | None, name: str, least_noise: float) -> str:
+def _own_key(path: Path | None, name: str, *, needed: bool) -> str:
     """Return the full path of the privacy key, which is read once now: a wrong file is told before joining."""
     if path is None:
-        if least_noise:
-            raise ConfigError(["--least-noise needs --privacy-key FILE, which the noise is drawn from"])
+        if needed:
+            raise ConfigError(
+                ["--least-noise and --lifetime-epsilon need --privacy-key FILE, which the noise is drawn from"]
+            )
         return ""
     resolved = path.expanduser().resolve()
     secret_of_file(resolved, name)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flwr.proto.transport_pb2 import ClientMessage, Scalar
 
+from zofedht.client.join.lifetime import Spent, lifetime_file
 from zofedht.common.errors import DataError
 from zofedht.common.plain_text import printable
 from zofedht.common.terminal.whole_lines import length_of_whole_lines
@@ -152,4 +153,7 @@ def ledger_text(path: Path) -> str:
         f"  {'evaluations':<13} {found.evaluations:,} that the steps asked for",
         *(f"  {'reason':<13} {count:,} x {printable(reason, None)}" for reason, count in found.reasons.items()),
     ]
+    if (spent := lifetime_file(path)).exists():
+        known = Spent.read(spent)
+        lines.append(f"  {'epsilon':<13} {known.epsilon(1e-5):.4g} at delta 1e-5, of {known.slots:,} slots in all runs")
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from zofedht.client.join.bounds import OwnBounds
+from zofedht.client.join.lifetime import Lifetime
 from zofedht.common.choices import AUTO
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS
@@ -35,6 +36,7 @@ class JoinOptions:
     copies: str = "auto"  # where copies of parameters in place lie: memory, disk or auto
     privacy_key: str = ""  # file of the secret that noise is drawn from
     bounds: OwnBounds = field(default_factory=OwnBounds)  # what its owner allows a server to ask
+    lifetime: Lifetime = field(default_factory=lambda: Lifetime(0.0, 1e-5, None))  # what all runs have spent
 
     @property
     def source(self) -> str:

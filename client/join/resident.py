@@ -67,7 +67,10 @@ class ResidentClient(ZofedhtClient):
 
     def __init__(self, options: JoinOptions, report: Callable[[str], None]) -> None:
         secret = self._secret_of if options.privacy_key else no_secret
-        super().__init__(self._objective, BasisStore(), self._told, options.bounds.check_slot, secret, self._place)
+        bounds, lifetime = options.bounds, options.lifetime
+        super().__init__(
+            self._objective, BasisStore(), self._told, bounds.check_slot, secret, lifetime.spend, self._place
+        )
         self._options = options
         self._report = report
         self._asked: tuple[str, int] | None = None  # task and shard of the latest question

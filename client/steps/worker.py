@@ -71,13 +71,15 @@ class Worker:
         error_text: Callable[[ZofedhtError], str] = str,
         permit: Callable[[StepSpec, int], None] = lambda spec, shard: None,
         secret_of: Callable[[Broadcast], bytes] = no_secret,
+        spend: Callable[[StepSpec, Objective], None] = lambda spec, objective: None,
     ) -> None:
         """``error_text`` says what of an error goes into the answer: all of it, unless the server is somebody else's.
 
         ``permit(spec, samples of the shard)`` raises ZofedhtError where this device's owner does not allow a slot.
-        ``secret_of`` returns what the noise of a client is drawn from under local privacy.
+        ``secret_of`` returns what the noise of a client is drawn from under local privacy. ``spend`` counts a slot that
+        is about to be answered, and raises ZofedhtError where too much was spent.
         """
-        self._error_text, self._permit, self._secret_of = error_text, permit, secret_of
+        self._error_text, self._permit, self._secret_of, self._spend = error_text, permit, secret_of, spend
         self._objective_of = objective_of
         self._masks = Masks()
         self._bases = bases or BasisStore()
@@ -121,6 +123,7 @@ class Worker:
             self._permit(broadcast.spec, len(objective))
             check_room(broadcast, objective)
             draws = self._draws(broadcast, len(objective))
+            self._spend(broadcast.spec, objective)
         except ZofedhtError as error:
             return _answer(broadcast, "failed", "unusable", self._error_text(error))
         if broadcast.points is not None:

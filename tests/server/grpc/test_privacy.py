@@ -10,6 +10,7 @@ import pytest
 
 from tests.server.grpc.processes import SMALL, Site
 from tests.server.grpc.test_equality import all_end_well
+from zofedht.client.join.lifetime import Spent, lifetime_file
 from zofedht.client.steps.secret_file import secret_of_file
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError
@@ -50,6 +51,25 @@ def test_least_noise_lets_nothing_else_out(site: Site):
     assert [client.ends() for client in clients] == [0, 0, 0]
     assert {failure["client"] for failure in site.failures()} == {"c2"}
     assert all("--least-noise 1.5 does not allow a slot of noise 0" in failure["reason"] for failure in site.failures())
+
+
+def test_a_lifetime_bound_holds_over_two_served_runs(site: Site, tmp_path: Path):
+    """What the first run has spent counts in the second, whose server knows nothing of it."""
+    options = ("--privacy-key", "device.key", "--ledger", "sent.jsonl", "--lifetime-epsilon")
+    keys = {**PRIVATE, "rounds": 2, "max_retries": 0}
+    server = site.server(**keys)
+    others = [site.client(f"c{i}", "--partition", f"{i}/3", "--privacy-key", "device.key") for i in range(2)]
+    all_end_well(server, [*others, site.client("c2", "--partition", "2/3", *options, "1000")])
+    spent = Spent.read(lifetime_file(site.folder / "sent.jsonl"))
+    assert spent.slots == 2
+    site.out = tmp_path / "second"
+    site.server(**keys)
+    clients = [site.client(f"c{i}", "--partition", f"{i}/3", "--privacy-key", "device.key") for i in range(2)]
+    clients.append(site.client("c2", "--partition", "2/3", *options, str(1.01 * spent.epsilon(1e-5))))
+    assert [client.ends() for client in clients] == [0, 0, 0]
+    assert {failure["client"] for failure in site.failures()} == {"c2"}
+    assert all("does not allow another such slot" in failure["reason"] for failure in site.failures())
+    assert Spent.read(lifetime_file(site.folder / "sent.jsonl")).slots == 2
 
 
 def test_no_losses_are_asked_of_private_devices(site: Site):
