@@ -192,6 +192,8 @@ class Broadcast:
 
     def check(self) -> None:
         """Raise MessageError unless the fields fit together."""
+        if self.spec.in_place and (self.stage or self.spec.privacy != "none" or self.spec.secure_aggregation):
+            raise MessageError("slopes in place have no noise and no mask, which the message asks for")
         if not self.asks_steps:
             return
         if self.points is not None:

@@ -104,6 +104,18 @@ def test_no_value_at_a_point_passes_as_a_slope(bounds: OwnBounds):
         _client(bounds).fit(arrays, message)
 
 
+@pytest.mark.parametrize("stage", ["masked", "keys", ""])
+@pytest.mark.parametrize("claim", [{"secure_aggregation": True}, {"privacy": "local", "noise_multiplier": 9.0}])
+def test_no_slope_in_place_claims_noise_or_masks(stage: str, claim: dict[str, Any]):
+    asked = Broadcast(
+        address=Address(0, 0, 0), spec=spec(kernel="numpy", in_place=True, uplink="slopes", **claim), client="pi",
+        task=RunConfig(num_clients=2).task, x=np.zeros(65), stage=stage, shard_index=0,
+    )  # fmt: skip
+    arrays, message = encode(asked)
+    with pytest.raises(MessageError, match="in place have no noise and no mask"):
+        _client(OwnBounds()).fit(arrays, message)
+
+
 @pytest.mark.parametrize("bounds", [OwnBounds(least_noise=1.5), OwnBounds(only_sums=True)])
 def test_no_loss_is_told_in_a_bundle(bounds: OwnBounds):
     scalars = encode(Question("pi", 0, 0, RunConfig(num_clients=2).task, 65)).scalars
