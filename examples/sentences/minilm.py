@@ -120,10 +120,7 @@ def padded(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
 
 
 def write_graph(path: Path, weights: Mapping[str, NDArray[np.float32]], shape: Shape = FULL) -> None:
-    """Write the forward pass of ``tokens`` (batch, length) to ``logit`` (batch,) as an ONNX model.
-
-    Each weight is an initialiser and an input as well, so that a session takes other values for it.
-    """
+    """Write the forward pass of ``tokens`` (batch, length) to ``logit`` (batch,) as an ONNX model."""
     from onnx import TensorProto, helper, numpy_helper, save
 
     nodes: list[Any] = []
@@ -177,7 +174,6 @@ def write_graph(path: Path, weights: Mapping[str, NDArray[np.float32]], shape: S
     do("Reshape", linear(pooled, "head"), constant([-1], np.int64), out="logit")
 
     inputs = [helper.make_tensor_value_info("tokens", TensorProto.INT64, ["batch", "length"])]
-    inputs += [helper.make_tensor_value_info(name, TensorProto.FLOAT, w.shape) for name, w in weights.items()]
     outputs = [helper.make_tensor_value_info("logit", TensorProto.FLOAT, ["batch"])]
     outputs += [helper.make_tensor_value_info("sentence", TensorProto.FLOAT, ["batch", shape.width])]
     held = [numpy_helper.from_array(w, name) for name, w in weights.items()] + constants

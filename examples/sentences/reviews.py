@@ -24,9 +24,9 @@ DATA = Path(os.environ.get("SST2", HERE.parents[2] / "shared" / "data" / "sst2")
 BIASES = r"bias$|^head"
 
 
-def read(part: str, data: Path = DATA) -> tuple[list[list[int]], Any]:
+def read(part: str) -> tuple[list[list[int]], Any]:
     """Return the word pieces of the sentences of ``part``, and their labels, 1 or -1."""
-    file = data / f"{part}.tsv"
+    file = DATA / f"{part}.tsv"
     if not file.is_file():
         raise SystemExit(f"{file} is missing; see the README for where SST-2 comes from, and set SST2=FOLDER")
     lines = [line.rsplit("\t", 1) for line in file.read_text(encoding="utf-8").splitlines()]
@@ -70,11 +70,16 @@ def _site(shard: Shard, trainable: Any) -> Any:
     return _net(trainable).on((train[mine], labels[mine]), (dev[mine], truth[mine]))
 
 
+def model() -> Path:
+    """Return the file of the model with a head of zeros; it is written when it is first needed."""
+    path = HERE / "minilm.onnx"
+    if not path.is_file():
+        write_graph(path.with_suffix(f".{os.getpid()}"), pretrained(model_folder()))
+        path.with_suffix(f".{os.getpid()}").replace(path)
+    return path
+
+
 @functools.cache
 def _net(trainable: Any) -> Any:
     """Return the model with no site's rows yet; the sites of one process share it."""
-    path = HERE / "minilm.onnx"
-    if not path.is_file():
-        write_graph(path.with_suffix(".part"), pretrained(model_folder()))
-        path.with_suffix(".part").replace(path)
-    return session(path, loss, ([[101, 102]], np.ones(1)), trainable=trainable, threads=1)
+    return session(model(), loss, ([[101, 102]], np.ones(1)), trainable=trainable, threads=1)
