@@ -17,13 +17,14 @@ from zofedht.experiments.report.evidence import RUNS, SHARE, TIE, Compared, budg
 from zofedht.experiments.study.cells import Panel
 from zofedht.experiments.study.results import Chosen, Study, curve
 
-__all__ = ["NOT_ENOUGH", "NOT_RUN", "Verdict", "Winner", "judge", "winner"]
+__all__ = ["FEWEST", "NOT_ENOUGH", "NOT_RUN", "Verdict", "Winner", "judge", "winner"]
 
 NOT_ENOUGH, NOT_RUN = "not enough", "not run"
 
 _NON_IID = {"thirds", "sorted", "sorted-binary", "dirichlet"}
 _PANELS = {"iid": 9, "non-iid": 9}  # of the paper's figures
 _SIGNIFICANT = 1.2  # the ratio of two costs from which the larger one is called significant
+FEWEST = 3  # panels from which a claim about all panels can hold
 _EARLY = 0.1  # the part of the budget that is the early phase
 
 
@@ -63,7 +64,7 @@ def judge(studies: Sequence[Study]) -> list[Verdict]:
     """Return the verdicts that follow from these studies.
 
     "Lower" holds under a reading (covariance and split) when some panel of it is better by ``TIE`` or more and no
-    panel is worse by as much, among the panels that are evidence.
+    panel is worse by as much, among the panels that are evidence, three at least. One panel can show that it does not.
     """
     verdicts = []
     for word, names in (("iid", {"iid"}), ("non-iid", _NON_IID)):
@@ -92,11 +93,9 @@ def _beats(studies: Sequence[Study], word: str, names: set[str], rival: str, tit
 def _state(rows: Sequence[Compared]) -> str:
     """Return holds, mixed, fails or unknown: what panels that are evidence say under one reading."""
     counts = Counter(row.outcome for row in rows)
-    if not rows:
-        return "unknown"
-    if counts["better"]:
-        return "mixed" if counts["worse"] else "holds"
-    return "fails"
+    if counts["worse"] or (rows and not counts["better"]):
+        return "mixed" if counts["better"] else "fails"
+    return "holds" if len(rows) >= FEWEST else "unknown"
 
 
 def _verdict(states: dict[str, str], counted: dict[str, int], panels: int) -> str:

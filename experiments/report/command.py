@@ -10,7 +10,7 @@ from pathlib import Path
 
 from zofedht.common.errors import DataError
 from zofedht.experiments.report.best import best_blocks, is_linear
-from zofedht.experiments.report.claims import NOT_ENOUGH, NOT_RUN, judge, winner
+from zofedht.experiments.report.claims import FEWEST, NOT_ENOUGH, NOT_RUN, judge, winner
 from zofedht.experiments.report.evidence import RUNS, TIE, place
 from zofedht.experiments.report.markdown import table
 from zofedht.experiments.report.pictures import draw_figure, save_figure
@@ -130,9 +130,10 @@ def _claims(studies: Sequence[Study]) -> str:
         table(["claim", "verdict", "evidence"], rows)
         + "\nBetter, tie and worse count panels. +5% means that the loss is 5% lower than the rival's. A tie is a"
         f" difference of less than {TIE:.0%}. A claim holds under a reading in which some panel is better and no panel"
-        f" is worse. A panel is evidence with {RUNS} runs of each tuned cell at the whole budget, if the algorithm that"
-        " ends higher was tuned: its best step size lies within those tried, or all of the paper's were tried, and for"
-        " ZOFedHT its weights, too. Other panels are named with what they lack, and decide nothing."
+        f" is worse, of {FEWEST} at least; fewer can only show that it does not hold. A panel is evidence with"
+        f" {RUNS} runs of each tuned cell at the whole budget, if the algorithm that ends higher was tuned: its best"
+        " step size lies within those tried, or all of the paper's were tried, and for ZOFedHT its weights, too."
+        " Other panels are named with what they lack, and decide nothing."
     )
 
 
