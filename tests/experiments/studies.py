@@ -62,13 +62,14 @@ def tuned(
     *,
     share: float = 1.0,
     early: float = 0.5,
+    **changes: Any,
 ) -> None:
     """Write the paper's whole grid: eta_0 = 1 and alpha .3 end at ``ends``, a number a repeat, the others at .69."""
     for eta in ETAS:
         for alpha in ALPHAS if algorithm == "zofedht" else (None,):
             best = eta == 1.0 and alpha in (None, 0.3)
             for repeat, end in enumerate(ends if best else (0.69,)):
-                add(folder, cell(algorithm, eta, repeat, alpha, panel), [early, *[end] * 9])
+                add(folder, cell(algorithm, eta, repeat, alpha, panel), [early, *[end] * 9], share=share, **changes)
 
 
 def cell(algorithm: str, eta: float, repeat: int = 0, alpha: float | None = None, panel: Panel = DIGITS) -> Cell:

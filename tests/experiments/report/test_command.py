@@ -212,9 +212,19 @@ def test_the_overhead_is_that_of_whole_runs(tmp_path: Path):
 def test_rcv1_is_judged_early_and_at_the_end(tmp_path: Path, early: float, wanted: str):
     panel = Panel("rcv1", "logistic", "thirds")
     folder = begin(tmp_path / "study")
-    tuned(folder, "zofedht", (0.35, 0.35, 0.35), panel, early=early)
-    tuned(folder, "zofedavg-sgd", (0.30, 0.30, 0.30), panel)
+    tuned(folder, "zofedht", (0.35, 0.35, 0.35), panel, early=early, rounds=158)
+    tuned(folder, "zofedavg-sgd", (0.30, 0.30, 0.30), panel, rounds=158)
     assert verdict_of(folder, "non-iid rcv1")[0] == wanted
+
+
+def test_what_happens_before_the_first_basis_is_no_evidence_for_a_fast_begin(tmp_path: Path):
+    panel = Panel("rcv1", "logistic", "thirds")
+    folder = begin(tmp_path / "study")
+    tuned(folder, "zofedht", (0.35, 0.35, 0.35), panel, early=0.4, rounds=10)
+    tuned(folder, "zofedavg-sgd", (0.30, 0.30, 0.30), panel, rounds=10)
+    verdict, evidence = verdict_of(folder, "non-iid rcv1")
+    assert verdict == "not enough"
+    assert "Q is first made at 50% of the budget" in evidence
 
 
 def test_a_difference_below_one_percent_is_a_tie(tmp_path: Path):
