@@ -36,7 +36,7 @@ def read_file(path: str | Path, n_features: int | None = None, rules: FileRules 
     ----------
     path : str or Path
     n_features : int, optional
-        The number of columns. svmlight files are padded up to it, other files must have it.
+        The number of columns. svmlight files are padded up to it, files without names must have it.
     rules : FileRules, optional
         What the config says of data files. A number of ``features`` is that of the columns, unless n_features is given.
 
@@ -55,7 +55,7 @@ def read_file(path: str | Path, n_features: int | None = None, rules: FileRules 
     if n_features is None and rules.features.isdecimal():
         n_features = int(rules.features)
     part = with_numbers(_reader(path)(path, n_features, rules), rules.positive_labels, path)
-    check_rows(part, path, n_features)
+    check_rows(part, path, None if part.names else n_features)  # named columns are compared by name
     return chosen_columns(part, rules.features, path)
 
 

@@ -57,11 +57,14 @@ def test_flwr_run_simulates_a_black_box_quietly(tmp_path: Path, monkeypatch: pyt
 def test_a_run_over_supernodes_equals_in_process(tmp_path: Path) -> None:
     """Flower starts a process for every message, so there are few: only the second round has a basis."""
     keys: dict[str, object] = {"rounds": 2, "memory": 1, "clients-per-round": 2, "num-clients": 4, "local-steps": 5}
+    keys["preprocess"] = "standardize,bias,unit-norm"
     out = tmp_path / "out"
     with superlink_sites(tmp_path) as sites:
         log = sites.submit(keys | {"out": str(out)}, "--stream")
     assert "deprecat" not in log.lower(), log
     assert digest(out, log) == sha256_of_x(run_in_process(RunConfig.from_mapping(keys)).x)
+    settled = json.loads((out / "summary.json").read_text())["config"]["standardize-by"]
+    assert len(settled.split(",")) == 64  # mean:deviation of each column of digits
 
 
 def digest(out: Path, log: str) -> str:

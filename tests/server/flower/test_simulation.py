@@ -19,7 +19,14 @@ pytest.importorskip("ray", reason="the extra `sim` is not installed")
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
-CONFIG = small(rounds=6, num_clients=5, step_size=1.0, uplink="slopes", directions="shared")  # memory 2, digits
+CONFIG = small(  # memory 2, digits
+    rounds=6,
+    num_clients=5,
+    step_size=1.0,
+    uplink="slopes",
+    directions="shared",
+    preprocess="standardize,bias,unit-norm",
+)
 
 SCRIPT = """
 import sys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,26 @@ def test_columns_in_another_order_are_matched_by_name(site: Site):
     server = site.server("--min-clients", 2, **_TWO)
     all_end_well(server, [site.client("c0", "--data", one), site.client("c1", "--data", other)])
     assert site.summary()["last_x_sha256"] == _in_process([one, one], positive_labels="1")
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("heat,flow,id,label", "this client has a column 'id' and"),
+        ("heat,label", "has a column 'flow' and this client has none"),
+    ],
+)
+def test_a_column_that_one_side_lacks_is_named(site: Site, header: str, words: str):
+    """Also where n is known already from the first client."""
+    full = [(*np.random.default_rng(1).normal(size=3), place % 2) for place in range(20)]
+    one = _own_rows(site, "one.csv", "heat,flow,label", [(row[0], row[1], row[3]) for row in full])
+    width = header.count(",")
+    other = _own_rows(site, "other.csv", header, [(*row[:width], row[3]) for row in full])
+    server = site.server("--min-clients", 2, **_TWO)
+    client = site.client("c0", "--data", one)
+    client.says("joined")
+    site.client("c1", "--data", other).says(re.escape(words))  # and asks again, since c0 may leave
+    all_end_well(server, [client, site.client("c2", "--data", one)])
 
 
 def test_one_file_with_an_index_zero_counts_for_both(site: Site):
