@@ -17,7 +17,7 @@ import numpy as np
 from zofedht.common.errors import DataError
 from zofedht.common.machine.cache import data_folder
 
-__all__ = ["compiled", "compiled_products", "compiled_sums", "fill_signs", "horner"]
+__all__ = ["add_signs", "compiled", "compiled_products", "compiled_sums", "fill_signs", "horner"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -82,6 +82,18 @@ def fill_signs(words: Any, signs: Any) -> None:
                 signs[row, 64 * place + bit] = 1.0 if word >> np.uint64(bit) & np.uint64(1) else -1.0
         for bit in range(columns - 64 * whole):
             signs[row, 64 * whole + bit] = 1.0 if words[row, whole] >> np.uint64(bit) & np.uint64(1) else -1.0
+
+
+@compiled
+def add_signs(words: Any, numbers: Any, length: Any) -> None:
+    """Add ``length`` to ``numbers`` (count,), with the signs that the bits of ``words`` say, from the lowest on."""
+    whole = numbers.shape[0] // 64
+    for place in range(whole):
+        word = words[place]
+        for bit in range(64):  # a constant, so that it becomes vector code
+            numbers[64 * place + bit] += length if word >> np.uint64(bit) & np.uint64(1) else -length
+    for bit in range(numbers.shape[0] - 64 * whole):
+        numbers[64 * whole + bit] += length if words[whole] >> np.uint64(bit) & np.uint64(1) else -length
 
 
 @compiled

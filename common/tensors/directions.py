@@ -10,7 +10,7 @@ An array of type T gets T(a) T(v): the product is rounded to T, and then the sum
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zofedht.common.errors import ObjectiveError
+from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.random.streams import Address
 
 __all__ = ["PIECE", "Direction", "add_all"]
 
 PIECE = 2**18
 """Numbers of a piece: 1 MB, which stays in a core's cache. A constant, since a piece has a stream of its own."""
+
+_WORTH_COMPILING = 2**16
+"""Numbers of a tensor from which a compiled loop is worth loading."""
 
 Numbers = NDArray[Any]
 
@@ -51,7 +55,7 @@ class Direction:
         for piece, start in enumerate(range(0, size, PIECE)):
             part = slice(start, min(start + PIECE, size))
             if self.probe == "rademacher":
-                yield part, _signs(self._bits(block, piece, part), part, np.float32(1.0))
+                yield part, _signs(self._words(block, piece, part), part, np.float32(1.0))
             else:
                 yield part, self._normals(block, piece, part)
 
@@ -59,10 +63,9 @@ class Direction:
         """Add coefficient * v to the ``block``-th tensor, a contiguous array of floats, in place."""
         add_all(array, block, [self], [coefficient])
 
-    def _bits(self, block: int, piece: int, part: slice) -> NDArray[np.uint8]:
+    def _words(self, block: int, piece: int, part: slice) -> NDArray[np.uint64]:
         generator = self.address.piece_stream(self.number, block, piece)
-        words = generator.bit_generator.random_raw(-(-(part.stop - part.start) // 64))
-        return np.asarray(words, dtype="<u8").view(np.uint8)
+        return np.asarray(generator.bit_generator.random_raw(-(-(part.stop - part.start) // 64)), dtype=np.uint64)
 
     def _normals(self, block: int, piece: int, part: slice) -> Numbers:
         generator = self.address.piece_stream(self.number, block, piece)
@@ -83,6 +86,7 @@ def add_all(array: Numbers, block: int, directions: Sequence[Direction], coeffic
     if array.dtype.kind != "f":
         raise ObjectiveError(f"block {block} must be an array of floats, got {array.dtype}")
     flat, kind = array.reshape(-1), array.dtype.type
+    compiled = _compiled_signs() if flat.size >= _WORTH_COMPILING and array.itemsize > 2 else None
     with np.errstate(over="ignore", invalid="ignore"):  # who evaluates sees what is not finite
         for piece, start in enumerate(range(0, flat.size, PIECE)):
             part = slice(start, min(start + PIECE, flat.size))
@@ -90,16 +94,31 @@ def add_all(array: Numbers, block: int, directions: Sequence[Direction], coeffic
             for direction, coefficient in zip(directions, coefficients, strict=True):
                 length = kind(coefficient)
                 if direction.probe == "rademacher":
-                    stretch += _signs(direction._bits(block, piece, part), part, length)
+                    words = direction._words(block, piece, part)
+                    if compiled is not None:
+                        compiled(words, stretch, length)
+                    else:
+                        stretch += _signs(words, part, length)
                 else:
                     normals = direction._normals(block, piece, part).astype(kind, copy=False)
                     normals *= length
                     stretch += normals
 
 
-def _signs(raw: NDArray[np.uint8], part: slice, length: Any) -> Numbers:
-    """Return ``length`` with the signs that the bits say, from the lowest bit of each byte on."""
+def _signs(words: NDArray[np.uint64], part: slice, length: Any) -> Numbers:
+    """Return ``length`` with the signs that the bits say, from the lowest bit of each word on."""
+    raw = words.astype("<u8", copy=False).view(np.uint8)
     return np.take(_table() * length, raw, axis=0).reshape(-1)[: part.stop - part.start]
+
+
+@functools.cache
+def _compiled_signs() -> Callable[..., None] | None:
+    """Return the loop of the extra ``fast`` that adds signs, or None where there is none; the bits are the same."""
+    if not runs_compiled("auto"):
+        return None
+    from zofedht.common.random.jit import add_signs  # numba is there only with the extra ``fast``
+
+    return add_signs
 
 
 @functools.cache

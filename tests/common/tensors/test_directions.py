@@ -8,6 +8,7 @@ import pytest
 from zofedht.common.choices import PLACE_PROBES
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.random.streams import Address
+from zofedht.common.tensors import directions as tensors_directions
 from zofedht.common.tensors.directions import PIECE, Direction, add_all
 
 HERE = Address(7, 3, 1)
@@ -71,6 +72,19 @@ def test_several_at_once_are_one_after_the_other(probe: str):
     for direction, length in zip(directions, lengths, strict=True):
         direction.add_to(one_by_one, 1, length)
     assert np.array_equal(together, one_by_one)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_compiled_signs_give_the_same_bits(kind: str, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("numba", reason="compiled loops need the extra fast")
+    start = np.random.default_rng(1).standard_normal(PIECE + 100).astype(kind)
+    compiled, plain = start.copy(), start.copy()
+    assert tensors_directions._compiled_signs() is not None
+    Direction(HERE, 0, "rademacher").add_to(compiled, 2, 1e-3)
+    monkeypatch.setattr(tensors_directions, "_WORTH_COMPILING", 2**30)
+    Direction(HERE, 0, "rademacher").add_to(plain, 2, 1e-3)
+    assert np.array_equal(compiled, plain)
+    assert not np.array_equal(plain, start)
 
 
 @pytest.mark.parametrize("probe", PLACE_PROBES)
