@@ -3,6 +3,7 @@
 python yardsticks.py probe
 python yardsticks.py first-order --rate 2e-5 --epochs 2
 python yardsticks.py first-order --trainable "bias$|^head" --rate 2e-3 --epochs 2
+python yardsticks.py memory --factory make
 """
 
 from __future__ import annotations
@@ -44,7 +45,24 @@ def probe() -> None:
     print(f"a linear head by L-BFGS: training loss {loss:.4f}, accuracy on dev {head.score(*dev):.4f}")
 
 
-def first_order(trainable: str, rate: float, epochs: int, batch: int, seed: int) -> None:
+def memory(factory: str) -> None:
+    """Print the peak memory of a site: its model, a copy of what is trained, and an evaluation of 64 sentences."""
+    import reviews
+
+    from zofedht import Shard
+
+    site = getattr(reviews, factory)(Shard(count=4))
+    copy = [numbers.copy() for numbers in site.tensors()]
+    site.value(np.arange(64))
+    held = sum(numbers.nbytes for numbers in copy) / 1e6
+    print(f"{factory}: {site.dim:,} parameters, {held:.1f} MB; peak memory of the process {_peak():.0f} MB")
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def first_order(trainable: str, rate: float, epochs: int, batch: int, seed: int, sentences: int) -> None:
     """Print the loss and the accuracy on dev after each epoch of AdamW with a linear schedule, from the same start."""
     import torch
     from net import Sentences
@@ -58,6 +76,7 @@ def first_order(trainable: str, rate: float, epochs: int, batch: int, seed: int)
         parameter.requires_grad_(bool(re.search(trainable, name)))
     trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
     (rows, labels), dev = read("train"), read("dev")
+    rows = rows[:sentences]
     steps = epochs * (len(rows) // batch)
     shares = [min(1.0, 10.0 * step / steps, 1.0 - step / steps) for step in range(steps + 1)]
     optimiser = torch.optim.AdamW(trained, lr=rate)
@@ -76,24 +95,27 @@ def first_order(trainable: str, rate: float, epochs: int, batch: int, seed: int)
             parts = np.array_split(np.argsort([len(row) for row in dev[0]]), 28)
             found = [torch_loss(net, ([dev[0][index] for index in part], dev[1][part])) for part in parts]
         loss, accuracy = (torch.cat([one[name].double() for one in found]).mean() for name in ("loss", "accuracy"))
-        memory, spent = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, time.process_time() - began
-        cost = f"{spent:.0f} CPU seconds, peak memory {memory:.0f} MB"
+        cost = f"{time.process_time() - began:.0f} CPU seconds, peak memory {_peak():.0f} MB"
         print(f"epoch {epoch + 1}: loss on dev {loss:.4f}, accuracy {accuracy:.4f}, {cost}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["probe", "first-order"])
+    parser.add_argument("what", choices=["probe", "first-order", "memory"])
     parser.add_argument("--trainable", default="", help="regular expression for names of tensors; all by default")
     parser.add_argument("--rate", type=float, default=2e-5)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sentences", type=int, default=6920, help="so many of the training part")
+    parser.add_argument("--factory", default="biases", help="biases, low_rank or make")
     given = parser.parse_args()
     if given.what == "probe":
         probe()
+    elif given.what == "memory":
+        memory(given.factory)
     else:
-        first_order(given.trainable, given.rate, given.epochs, given.batch, given.seed)
+        first_order(given.trainable, given.rate, given.epochs, given.batch, given.seed, given.sentences)
 
 
 if __name__ == "__main__":
