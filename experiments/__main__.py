@@ -1,4 +1,4 @@
-"""``python -m zofedht.experiments``: table1, study, report, family, auto, theory, liars, curious."""
+"""``python -m zofedht.experiments``: table1, study, report, family, published, auto, theory, liars, curious."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "report": _report,
         "theory": _theory,
         "family": _family,
+        "published": _published,
         "auto": _auto,
         "liars": _liars,
         "curious": _curious,
@@ -136,6 +137,13 @@ def _family(args: argparse.Namespace) -> int:
     )
     out = args.out.expanduser()
     print(write_family(grid, out) if args.tables else run_family(grid, out, workers=_workers(args)))
+    return 0
+
+
+def _published(args: argparse.Namespace) -> int:
+    from zofedht.experiments.family.published import published_table
+
+    print(published_table(args.seeds), end="")
     return 0
 
 

@@ -37,6 +37,8 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--page", metavar="FILE.md", type=Path, help="page that gets the report between two marks")
 
     _family(commands)
+    published = commands.add_parser("published", help="rows beside the figures of their sources' public code")
+    published.add_argument("--seeds", metavar="N", type=_at_least(1), default=5, help="runs of a figure (5)")
     _auto(commands)
 
     curious = commands.add_parser("curious", help="what a curious server rebuilds of a client's rows")

@@ -29,6 +29,7 @@ _ELSEWHERE = {
     "examples/fleet_optimisers/README.md": "tests/examples/test_fleet_optimisers.py",
     "examples/flower_app/README.md": "tests/examples/test_flower_app.py",
     "examples/sensors_npz/README.md": "tests/examples/test_sensors_npz.py",
+    "examples/two_levels/README.md": "tests/examples/test_two_levels.py",
 }
 """Pages whose blocks another test runs, and looks at what they print."""
 

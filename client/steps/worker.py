@@ -24,10 +24,11 @@ from zofedht.common.objective.base import Objective
 from zofedht.common.objective.points import Answer, evaluate_points
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.objective.stiff import stiff_directions
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.privacy.private_draws import PrivateDraws
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.replay import draw_digest, sketch
-from zofedht.common.typing import Matrix
+from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Status, Update, basis_digest, rounded
 
 __all__ = ["BasisStore", "Worker", "no_secret"]
@@ -131,6 +132,7 @@ class Worker:
         try:
             # Slopes that are not finite are reported by name.
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+                _prepare(objective, broadcast.x)
                 stiff = stiff_directions(objective, broadcast.x) if broadcast.spec.tells_stiff else None
                 if draws is None:
                     points = broadcast.anchor, broadcast.control, broadcast.shift
@@ -238,6 +240,14 @@ class Worker:
                 self._bases.add(broadcast.basis_digest, followed)
                 return followed
         return held
+
+
+def _prepare(objective: Objective, x: Vector) -> None:
+    """Let the objective make ready for steps that begin at x. Raises ObjectiveError where that fails."""
+    try:
+        objective.prepare(x)
+    except USER_ERRORS as error:
+        raise raised_by_objective(error, "prepare(x)") from error
 
 
 def _answer(broadcast: Broadcast, status: Status, cause: Cause, reason: str, step: int | None = None) -> Update:

@@ -129,6 +129,14 @@ class Objective(ABC):
         """Return a starting point, (n,), or None for zeros."""
         return None
 
+    def prepare(self, x: Vector) -> None:  # noqa: B027 - most objectives have nothing to make ready
+        """Make ready for the local steps of a slot that begins at x: called once before them, (n,).
+
+        An inner problem may be solved here, whose solution the evaluations of the slot start from. What is kept must
+        follow from x alone: then a resumed run, and any engine, gives the same numbers. It is not charged, and neither
+        full evaluations nor algorithms that ask for values at points call it. What it raises fails the slot.
+        """
+
     def stiff(self, x: Vector) -> Matrix | None:
         """Return directions along which F bends far more than along others, (k, n), or None where none are known.
 

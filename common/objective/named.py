@@ -65,6 +65,9 @@ class _Named(Objective):
         inner: Any = self.inner
         return inner.value(self.space.settings(x), batch)  # type: ignore[no-any-return]
 
+    def prepare(self, x: Vector) -> None:
+        self.inner.prepare(self.space.settings(x))  # type: ignore[arg-type]
+
     def initial(self, rng: np.random.Generator) -> Vector:
         start: Vector = start_of(self.space, self.inner.initial(rng))
         return start

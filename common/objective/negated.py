@@ -43,6 +43,9 @@ class _Negated(Objective):
     def initial(self, rng: np.random.Generator) -> Any:
         return self.inner.initial(rng)
 
+    def prepare(self, x: Vector) -> None:
+        self.inner.prepare(x)
+
     def stiff(self, x: Vector) -> Matrix | None:
         return self.inner.stiff(x)
 

@@ -233,6 +233,9 @@ class _Searched(Objective):
             )
         return self.units.to_search(x)
 
+    def prepare(self, x: Vector) -> None:
+        self.inner.prepare(self.units.to_user(x))
+
     def stiff(self, x: Vector) -> Matrix | None:
         found = self.inner.stiff(self.units.to_user(x))
         return None if found is None else np.atleast_2d(found) * self.units.scale  # as a slope: along scale d

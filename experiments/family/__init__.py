@@ -1,5 +1,5 @@
 """Rows of the algorithm table on the same draws and evaluations, each at its best step size.
 
 Others use ``runs`` (FamilyGrid, run_family, write_family), ``methods`` (METHODS, and COMPARED: those that are compared
-by default) and ``optimum`` (least_loss of a linear model).
+by default), ``published`` (rows beside public figures) and ``optimum`` (least_loss of a linear model).
 """

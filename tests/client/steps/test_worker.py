@@ -18,7 +18,9 @@ from zofedht.common.directions.law import DirectionLaw
 from zofedht.common.errors import ConfigError, DataError
 from zofedht.common.machine.blas import one_thread
 from zofedht.common.objective.base import Objective
+from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.random.streams import Address
+from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Update, basis_digest
 
 _N = 7
@@ -196,3 +198,44 @@ def test_the_owner_bounds_the_values_of_a_slot() -> None:
     seen: list[int] = []
     Worker(lambda broadcast: _OBJECTIVE, permit=lambda asked, shard: seen.append(asked.slopes)).work(_POINTS)
     assert seen == [6]
+
+
+class _Ready(Objective):
+    """Counts from where it was prepared."""
+
+    def __init__(self, bounds: Any = None) -> None:
+        self.dim, self.bounds = _N, bounds
+        self.seen: list[tuple[str, Vector]] = []
+
+    def prepare(self, x: Vector) -> None:
+        self.seen.append(("prepare", x.copy()))
+
+    def value(self, x: Vector, batch: Any) -> float:
+        self.seen.append(("value", x))
+        return float(x @ x)
+
+
+def test_an_objective_is_prepared_once_at_the_beginning_of_a_slot() -> None:
+    ready = _Ready()
+    worker = _worker(ready)
+    for _ in range(2):
+        ready.seen.clear()
+        assert worker.work(_PLAIN).status == "ok"
+        assert [what for what, _ in ready.seen] == ["prepare", *["value"] * 20]
+        np.testing.assert_array_equal(ready.seen[0][1], _PLAIN.x)
+
+
+def test_an_objective_with_bounds_is_prepared_in_its_own_units() -> None:
+    ready = _Ready(bounds=[(10.0, 20.0)] * _N)
+    units = units_of(ready)
+    assert units is not None
+    in_search_units(ready).prepare(units.to_search(np.full(_N, 12.0)))
+    np.testing.assert_allclose(ready.seen[0][1], 12.0)
+
+
+def test_a_preparation_that_fails_costs_its_slot() -> None:
+    ready = _Ready()
+    ready.prepare = lambda x: 1 / 0  # type: ignore[method-assign]
+    update = _worker(ready).work(_PLAIN)
+    assert (update.status, update.cause) == ("failed", "raised")
+    assert update.reason.startswith("prepare(x) raised")
