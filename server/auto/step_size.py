@@ -17,14 +17,13 @@ from zofedht.server.auto.interventions import Intervention
 
 __all__ = ["Findings", "Look", "StepState", "learn", "planned"]
 
-KAPPA = 0.4  # base times curvature, at first;
-KAPPA_MORE, KAPPA_MOST = 1.25, 1.0  # grows where x beats the anchor, to this,
-KAPPA_LESS = 0.5  # and shrinks where the anchor beats x
-CARRIED = 0.8  # of the sums of earlier rounds
+KAPPA = 1.0  # base times curvature
+CARRIED = 0.95  # of the sums of earlier rounds
 PACE = 1.3  # ratio of the bases of neighbouring rounds, at most
 RAMP_LEAST, RAMP_MOST = 4.0, 32.0  # the same in the beginning: at least, at most,
 RAMP_DECADES = 50.0  # and so that a whole run would have so many decades
-THROWN = 10.0  # step size times curvature of a round that is undone
+OVERSHOT = 4.0  # step size times curvature of a round that is undone: above 2 steps raise the loss,
+THROWN = 10.0  # and a rise in units of what the slopes promised as a fall
 WINDOW = 5  # rounds whose comparisons with the anchor count,
 PAIRS = 5  # at least so many,
 CLEARLY = 3.0  # standard errors that decide
@@ -49,7 +48,6 @@ class StepState:
 
     base: float = 0.0  # the schedule's step size before it falls; 0: not known yet
     ratio: float = 0.0  # of the bases of neighbouring rounds, at most
-    kappa: float = KAPPA
     bent: float = 0.0  # sum of s^2 h of the measured steps,
     lengths: float = 0.0  # and of s^2
     part: float = 0.0  # of the run that the latest round took
@@ -112,17 +110,14 @@ def learn(
         return _back(state, _shorter(state), "slots diverged")
     if gap > THROWN * state.promised:
         return _back(state, _shorter(state), "the loss rose by more than slopes explain")
-    clearly = _clearly(state.gaps)
-    if clearly > CLEARLY:
-        less = replace(state, base=KAPPA_LESS * state.base, kappa=KAPPA_LESS * state.kappa, ratio=PACE)
-        return _back(state, less, "the loss is above that of an earlier x")
+    if len(state.gaps) == WINDOW and all(gap > 0.0 for round_ in state.gaps for gap in round_):
+        return _back(state, replace(state, base=state.base / 2.0), "all slots of five rounds found it better")
     if squares == 0.0:
         return Findings(state)
-    if clearly < -CLEARLY and gap < 0.0:
-        kappa = max(state.kappa, min(KAPPA_MOST, KAPPA_MORE * state.kappa))
-        state = replace(state, anchor=x, gaps=(), kappa=kappa, promised=0.0)
+    if _better(state.gaps) and gap < 0.0:
+        state = replace(state, anchor=x, gaps=(), promised=0.0)
     bent, lengths = sum(look.bent for look in looks), sum(look.lengths for look in looks)
-    if bent * looks[0].step > THROWN * lengths:
+    if bent * looks[0].step > OVERSHOT * lengths:
         shorter = _shorter(state)
         return Findings(shorter, x, (_note(state, shorter, "steps raised the loss on their own samples"),))
     state = replace(
@@ -131,7 +126,7 @@ def learn(
         lengths=CARRIED * state.lengths + lengths,
         promised=state.promised + fmean(look.promised for look in looks),
     )
-    allowed = state.kappa * state.lengths / state.bent if state.bent > 0.0 else math.inf
+    allowed = KAPPA * state.lengths / state.bent if state.bent > 0.0 else math.inf
     base = min(max(allowed, state.base / ratio), state.base * ratio)
     return Findings(replace(state, base=base, ratio=ratio if allowed > base else PACE))
 
@@ -142,8 +137,8 @@ def _shorter(state: StepState) -> StepState:
     return replace(state, base=base, ratio=max(PACE, math.sqrt(state.ratio)), bent=0.0, lengths=0.0)
 
 
-def _clearly(gaps: Sequence[Sequence[float]]) -> float:
-    """Return the mean of the gaps in standard errors, 0 where there are too few.
+def _better(gaps: Sequence[Sequence[float]]) -> bool:
+    """Whether the mean of the gaps is clearly below 0; they must be some.
 
     Each is in units of the largest one of its round: rounds may be of different magnitudes.
     """
@@ -151,10 +146,7 @@ def _clearly(gaps: Sequence[Sequence[float]]) -> float:
     for round_ in gaps:
         largest = max(map(abs, round_), default=0.0)
         scaled += [gap / largest if largest > 0.0 else 0.0 for gap in round_]
-    if len(scaled) < PAIRS or not any(scaled):
-        return 0.0
-    error = pstdev(scaled) / math.sqrt(len(scaled))
-    return fmean(scaled) / error if error > 0.0 else math.copysign(math.inf, fmean(scaled))
+    return len(scaled) >= PAIRS and fmean(scaled) < -CLEARLY * pstdev(scaled) / math.sqrt(len(scaled))
 
 
 def _back(before: StepState, after: StepState, why: str) -> Findings:

@@ -59,23 +59,22 @@ def test_steps_fall_to_nothing_in_the_last_round() -> None:
     assert planned(state, "constant", 9, 0.9) == 0.0
 
 
-def test_an_x_that_is_clearly_worse_goes_back_to_the_anchor() -> None:
+@pytest.mark.parametrize(("best", "back"), [(0.01, True), (-0.01, False)])
+def test_an_x_that_all_slots_find_worse_goes_back_to_the_anchor(best: float, back: bool) -> None:
+    """Long steps wander, and the schedule ends that: one slot of five rounds that finds x better lets it go on."""
     state = RUNNING
-    for _ in range(3):
-        found = taught(state, [look(0.1, 1.0, gap) for gap in (0.01, 0.02, 0.03)])
+    for round_ in range(5):
+        assert state.anchor is ANCHOR
+        found = taught(state, [look(0.1, 1.0, gap) for gap in (best, 0.02, 0.03)])
         state = found.state
-        if found.restored is not None:
-            break
-    assert found.restored is ANCHOR
-    assert (found.state.kappa, found.state.gaps) == (KAPPA / 2, ())
-    assert [change.what for change in found.interventions] == ["step-size", "x"]
+        assert (found.restored is ANCHOR) == (back and round_ == 4)
+    assert [change.what for change in found.interventions] == (["step-size", "x"] if back else [])
 
 
 def test_an_x_that_is_clearly_better_becomes_the_anchor() -> None:
     found = taught(RUNNING, [look(0.1, 1.0, -gap) for gap in (0.1, 0.2, 0.3, 0.2, 0.15)])
     assert found.state.anchor is X
     assert found.restored is None
-    assert found.state.kappa > KAPPA
 
 
 @pytest.mark.parametrize("seed", range(5))
