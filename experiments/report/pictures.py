@@ -79,7 +79,8 @@ def draw_figure(study: Study, partition: str, title: str) -> Figure:
             axes.set_title(f"{_MODELS[model]}, {dataset}", fontsize=10)
             if panel not in run:
                 axes.text(0.5, 0.5, "not run", ha="center", va="center", transform=axes.transAxes, color="0.5")
-                axes.set(xticks=[], yticks=[])
+                if panel not in PUBLISHED:
+                    axes.set(xticks=[], yticks=[])
             if panel in run or panel in PUBLISHED:
                 _draw_panel(axes, study.chosen(panel), PUBLISHED.get(panel, {}), full_budget(dataset) / 1e6)
     return figure
@@ -120,5 +121,9 @@ def _draw_panel(axes: Axes, lines: Sequence[Chosen], published: Mapping[str, flo
     axes.set_ylabel("training loss", fontsize=8)
     axes.tick_params(labelsize=8, which="both")
     axes.grid(alpha=0.3)
-    if axes.lines:
+    if lines:  # one diamond stands for all: their colours are those of the curves, and a large legend would hide them
+        shown = [line for line in axes.lines if line.get_marker() != "D"]
+        diamonds = axes.plot([], [], "D", color="0.5", markersize=4, label="published ends") if published else []
+        axes.legend(handles=[*shown, *diamonds], fontsize=6.5)
+    elif published:
         axes.legend(fontsize=7)
