@@ -1,12 +1,13 @@
 """Seconds and CPU seconds per round of every engine, on this machine, in one run.
 
     python -m benchmarks.rounds [--clients 2,10,50,200] [--engines in-process,grpc,simulation,superlink]
-                                [--columns 784] [--rounds 40] [--json FILE]
+                                [--columns 784] [--rounds 40] [--slots M] [--json FILE]
 
 Each client takes one step on two sparse rows, so the numbers are those of the round and not of the arithmetic;
-``in-process`` is the arithmetic. All clients take part in every round, and Q is made anew every 5 rounds. A round's
-seconds are the median of the differences between lines of history.jsonl. CPU seconds are those of the server and all
-clients. ``--json`` writes {engine: {clients: seconds per round}}.
+``in-process`` is the arithmetic. All clients take part in every round unless ``--slots`` says how many do, and Q is
+made anew every 5 rounds. A round's seconds are the median of the differences between lines of history.jsonl. CPU
+seconds are those of the server and all clients; MB are the server's peak. ``--json`` writes {engine: {clients: seconds
+per round}}.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -41,37 +44,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--engines", default="in-process,grpc,simulation,superlink", help="engines to measure")
     parser.add_argument("--columns", type=int, default=784, help="features; n is one more (784, or 39300)")
     parser.add_argument("--rounds", type=int, default=40, help="rounds of a measurement")
+    parser.add_argument("--slots", type=int, default=0, help="clients that take part in a round (all)")
     parser.add_argument("--json", type=Path, help="file for the result")
     args = parser.parse_args(argv)
     result: dict[str, dict[str, float]] = {}
-    print(f"n = {args.columns + 1}\n{'engine':<12}{'clients':>8}{'ms/round':>12}{'CPU ms/round':>14}")
+    print(f"n = {args.columns + 1}\n{'engine':<12}{'clients':>8}{'ms/round':>12}{'CPU ms/round':>14}{'server MB':>11}")
     for engine in args.engines.split(","):
         for clients in (int(text) for text in args.clients.split(",")):
             if clients > _MOST.get(engine, clients):
                 continue
-            seconds, cpu = measure(engine, clients, args.columns, _FEW_ROUNDS.get(engine, args.rounds))
-            print(f"{engine:<12}{clients:>8}{1e3 * seconds:>12.1f}{1e3 * cpu:>14.1f}", flush=True)
+            rounds = _FEW_ROUNDS.get(engine, args.rounds)
+            seconds, cpu, megabytes = measure(engine, clients, args.columns, rounds, args.slots)
+            print(f"{engine:<12}{clients:>8}{1e3 * seconds:>12.1f}{1e3 * cpu:>14.1f}{megabytes:>11.0f}", flush=True)
             result.setdefault(engine, {})[str(clients)] = seconds
             if args.json:
                 args.json.write_text(json.dumps(result, indent=2) + "\n")
     return 0
 
 
-def measure(engine: str, clients: int, columns: int, rounds: int) -> tuple[float, float]:
-    """Return the median seconds of a round, and the mean CPU seconds of all its processes."""
+def measure(engine: str, clients: int, columns: int, rounds: int, slots: int = 0) -> tuple[float, float, float]:
+    """Return the median seconds of a round, the mean CPU seconds of all its processes, and the server's peak in MB."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         data = folder / "rows.svm"
         write_rows(data, 3 * clients, columns)
         keys = {
-            "dataset": str(data), "num-clients": clients, "clients-per-round": clients, "rounds": rounds,
+            "dataset": str(data), "num-clients": clients, "clients-per-round": slots or clients, "rounds": rounds,
             "sampling": "without-replacement", "local-steps": 1, "batch-size": 1, "evaluate-every": 0, "memory": 5,
             "checkpoint-every": 1_000_000, "step-size": 1e-3,
         }  # fmt: skip
         with _started(engine, folder, clients, keys) as watched:
             cpu_before, cpu_after = _watch(folder / "out" / "history.jsonl", watched, rounds)
+            megabytes = _peak_megabytes(watched[0].pid)
         marks = [row["seconds"] for row in history_rows(folder / "out" / "history.jsonl")]
-        return statistics.median(np.diff(marks)), (cpu_after - cpu_before) / (rounds - 1)
+        return statistics.median(np.diff(marks)), (cpu_after - cpu_before) / (rounds - 1), megabytes
 
 
 def write_rows(path: Path, rows: int, columns: int) -> None:
@@ -115,10 +121,12 @@ def spawn(stack: ExitStack, command: Sequence[str]) -> subprocess.Popen[str]:
 
 
 def port_of(server: subprocess.Popen[str]) -> str:
-    """Wait until a server listens, and return its port."""
-    assert server.stderr is not None
-    for line in server.stderr:
-        if line.startswith("listening on port"):
+    """Wait until a server listens, and return its port. What it says later is dropped: a full pipe would stop it."""
+    said = server.stderr
+    assert said is not None
+    for line in said:
+        if " listening on port " in line:
+            threading.Thread(target=lambda: deque(said, maxlen=0), daemon=True).start()
             return line.split()[-1]
     raise RuntimeError("the server did not start")
 
@@ -143,6 +151,15 @@ def _watch(history: Path, processes: Sequence[subprocess.Popen[str]], rounds: in
 def history_rows(history: Path) -> list[dict[str, float]]:
     """Return the rounds that a history has now."""
     return [json.loads(line) for line in history.read_text().splitlines() if line.endswith("}")]
+
+
+def _peak_megabytes(pid: int) -> float:
+    """Return the most memory that a process has held; nan once it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return float("nan")
+    return next((float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), float("nan"))
 
 
 def _cpu(pid: int) -> float:

@@ -142,6 +142,8 @@ def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
     page = {f"zofedht/server/page/assets/{path.name}" for path in (_ROOT / "server" / "page" / "assets").iterdir()}
     assert page
     assert {name for name in names if name.startswith("zofedht/")} == modules | page | {"zofedht/py.typed"}
+    assert "](docs/" not in metadata  # a package index knows no file of the repository
+    assert "\nDescription-Content-Type: text/markdown\n" in metadata
     assert f"\nVersion: {version}\n" in metadata
     assert "\nClassifier: Typing :: Typed\n" in metadata
 

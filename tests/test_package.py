@@ -5,6 +5,9 @@ from __future__ import annotations
 import doctest
 import importlib
 import platform
+import re
+import runpy
+import shutil
 import sys
 import tomllib
 from importlib import metadata
@@ -52,6 +55,26 @@ def test_commands_find_the_users_own_folders(tmp_path: Path, path: str) -> None:
     words = ["run", "--set", "objective=valve:make", *keys, "--out", "out"]
     _python(folder, "-m", "zofedht.server", *words, PYTHONPATH=path)
     np.testing.assert_allclose(np.load(folder / "out" / "x.npy"), OPTIMUM, atol=0.1)
+
+
+@pytest.mark.parametrize("home", ["", "https://forge.example/zofedht/"])
+def test_a_package_index_shows_links_that_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    """It knows no file of the repository: links are absolute, or words where no page of the repository is known."""
+    for name in ("README.md", "setup.py"):
+        shutil.copy(_ROOT / name, tmp_path)
+    text = (_ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert "Repository" not in _PROJECT["project"]["urls"]
+    told = text.replace("[project.urls]", f'[project.urls]\nRepository = "{home}"') if home else text
+    (tmp_path / "pyproject.toml").write_text(told, encoding="utf-8")
+    said: dict[str, str] = {}
+    monkeypatch.setattr("setuptools.setup", lambda **words: said.update(words))
+    runpy.run_path(str(tmp_path / "setup.py"))
+    links = re.findall(r"\]\(([^)\s]+)\)", said["long_description"])
+    assert all(link.startswith(("https://", "#")) for link in links)
+    if home:
+        assert f"{home}blob/v{_PROJECT['project']['version']}/docs/edge.md" in links
+        assert f"{home}raw/v{_PROJECT['project']['version']}/docs/mnist-svm.png" in links
+    assert "edge devices" in said["long_description"]
 
 
 @pytest.mark.parametrize("module", ["zofedht.experiments", "experiments"])

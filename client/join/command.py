@@ -67,7 +67,8 @@ def join(args: argparse.Namespace) -> int:
     def connected(now: bool) -> None:
         nonlocal up
         if now and not up:
-            _log.info("joined %s as %s", args.server, args.name)
+            facts = {"event": "joined", "server": args.server, "client": args.name}
+            _log.info("joined %s as %s", args.server, args.name, extra={"facts": facts})
         up = now
         if health is not None:
             health.show(connected=now)

@@ -116,9 +116,12 @@ def _bounded(timeout: float | None) -> float:
 
 
 class Roster(SimpleClientManager):
-    """Admits each name once, deals shards, and lists the connected clients in the order of selection."""
+    """Admits each name once, deals shards, and lists the connected clients in the order of selection.
 
-    def __init__(self, report: Callable[[str], None]) -> None:
+    Who joins and who leaves is logged, with its facts, or told to ``report``.
+    """
+
+    def __init__(self, report: Callable[[str], None] | None = None) -> None:
         super().__init__()
         self.traffic = Traffic()  # of the rounds, without introductions and evaluations
         self._names: dict[str, ResidentProxy] = {}
@@ -164,9 +167,11 @@ class Roster(SimpleClientManager):
         )
         self._note(self.on_join, proxy.hello.name)
         self.on_admit(proxy.hello)
-        self._report(f"joined: {proxy.hello.name} ({rows}), {len(self._names)} connected")
+        facts = {"event": "joined", "client": proxy.hello.name, "rows": proxy.hello.examples or None}
+        connected = len(self._names)
+        self._tell(f"joined: {proxy.hello.name} ({rows}), {connected} connected", facts | {"connected": connected})
         if other := other_draws(proxy.hello):
-            self._report(f"{proxy.hello.name}: {other}")
+            self._tell(f"{proxy.hello.name}: {other}", {"client": proxy.hello.name})
         return None
 
     def leave(self, proxy: ResidentProxy) -> None:
@@ -181,7 +186,15 @@ class Roster(SimpleClientManager):
             self.last_change = time.monotonic()
         self._note(self.on_leave, proxy.hello.name, proxy.conversation.complaint)
         why = f" ({proxy.conversation.complaint})" if proxy.conversation.complaint else ""
-        self._report(f"left: {proxy.hello.name}{why}, {len(self._names)} connected")
+        facts = {"event": "left", "client": proxy.hello.name, "reason": proxy.conversation.complaint}
+        connected = len(self._names)
+        self._tell(f"left: {proxy.hello.name}{why}, {connected} connected", facts | {"connected": connected})
+
+    def _tell(self, text: str, facts: Mapping[str, object]) -> None:
+        if self._report is None:
+            _log.info("%s", text, extra={"facts": facts})
+        else:
+            self._report(text)
 
     def _note(self, note: Callable[..., None], *words: str) -> None:
         try:

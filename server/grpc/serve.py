@@ -191,7 +191,7 @@ class _Service:
         *,
         count_given: bool = False,
     ) -> None:
-        self.roster = Roster(report)
+        self.roster = Roster()
         self._config = config
         self._count, self._count_given = count, count_given
         self._report = report

@@ -9,13 +9,15 @@ import re
 import secrets
 import shutil
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.waiting import run_to_end, until
+from tests.waiting import free_port, run_to_end, until
 from zofedht.server.records.finished_run import load_run
 from zofedht.server.records.history import read_history
 
@@ -265,3 +267,40 @@ def test_a_run_survives_five_faults(deployment: Deployment):
     assert sorted(about["shards"]) == [f"client-{i}" for i in range(1, 8)]
     [aside] = deployment.put_aside() - before
     assert len(check_result(aside)) == finished
+
+
+def test_the_page_profile_shows_a_run_and_its_metrics(deployment: Deployment):
+    """The page needs no other image; who has no token sees nothing; it stays healthy when the server has gone."""
+    if not (deployment.folder / "summary.json").exists():  # the other tests have not run here
+        deployment.compose("up")
+    port = free_port()
+    own = {"COMPOSE_PROFILES": "page", "PAGE": str(port), "ROUNDS": str(ENDLESS), "CLIENTS": "2"}
+    deployment.compose("up", "--detach", "--scale", "client=2", **own)
+    deployment.wait("the page", lambda: deployment.containers()["page"]["State"]["Health"]["Status"] == "healthy")
+    token = (deployment.folder / "page-token").read_text(encoding="utf-8").strip()
+
+    def metric(name: str) -> float:
+        status, text = page_answer(port, "/metrics", token)
+        assert status == 200
+        return next((float(line.split()[-1]) for line in text.splitlines() if line.startswith(name)), -1.0)
+
+    deployment.wait("ten rounds at /metrics", lambda: metric("zofedht_rounds_total") >= 10)
+    assert [page_answer(port, path, "")[0] for path in ("/metrics", "/events", "/config.toml")] == [401, 401, 401]
+    status, page = page_answer(port, "/", token)
+    assert (status, "<title>" in page) == (200, True)
+    told = deployment.containers()
+    assert told["page"]["Image"] == told["server"]["Image"]
+    assert told["page"]["NetworkSettings"]["Ports"] == {"8088/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(port)}]}
+    deployment.compose("stop", "server", **own)
+    deployment.wait("the last round", lambda: metric("zofedht_rounds_total") == deployment.rounds())
+    deployment.compose("down", "--remove-orphans", **own)
+
+
+def page_answer(port: int, path: str, token: str) -> tuple[int, str]:
+    """Return the status and the text of an answer of the page."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {token}"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import pytest
@@ -28,6 +29,16 @@ def roster() -> Roster:
 
 def shares(roster: Roster) -> dict[str, int]:
     return {name: proxy.shard_index for name, proxy in roster.connected().items()}
+
+
+def test_who_joins_and_who_leaves_is_logged_with_its_facts(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    roster, client = Roster(), proxy("pi-1")
+    roster.admit(client)
+    roster.leave(client)
+    joined, left = (vars(record)["facts"] for record in caplog.records)
+    assert joined == {"event": "joined", "client": "pi-1", "rows": None, "connected": 1}
+    assert left == {"event": "left", "client": "pi-1", "reason": "", "connected": 0}
 
 
 def test_partitions_are_dealt_by_name(roster: Roster):
