@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from zofedht.server.estimators.classifier import ZOFedClassifier
     from zofedht.server.estimators.regressor import ZOFedRegressor
     from zofedht.server.fleet.fleet import Fleet
-    from zofedht.server.minimise import RunResult, run
+    from zofedht.server.minimise.result import RunResult
+    from zofedht.server.minimise.run import run
     from zofedht.server.optimizer import Optimizer
     from zofedht.server.records.axes import plot
     from zofedht.server.records.finished_run import FinishedRun, load_run
@@ -102,7 +103,7 @@ _HOMES = {
     "Real": "common.space.kinds",
     "Reply": "common.tasks",
     "RunConfig": "common.config.run_config",
-    "RunResult": "server.minimise",
+    "RunResult": "server.minimise.result",
     "Shard": "common.objective.base",
     "Task": "common.tasks",
     "TensorObjective": "common.tensors.arrays",
@@ -111,7 +112,7 @@ _HOMES = {
     "check": "common.checks.report",
     "load_run": "server.records.finished_run",
     "plot": "server.records.axes",
-    "run": "server.minimise",
+    "run": "server.minimise.run",
     "work": "client.work",
 }
 """Modules of the public names; the errors are all in ``common.errors``."""

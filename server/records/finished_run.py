@@ -106,7 +106,7 @@ def load_run(path: str | Path) -> FinishedRun:
     Examples
     --------
     >>> import tempfile
-    >>> from zofedht.server.minimise import run
+    >>> from zofedht.server.minimise.run import run
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = run(lambda x: float(x @ x), x0=[1.0, 2.0], rounds=5, out=folder)
     ...     finished = load_run(folder)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zofedht.common.typing import Vector
-from zofedht.server.minimise import run as run_anything
+from zofedht.server.minimise.run import run as run_anything
 
 run = partial(run_anything, algorithm="zofedht")  # local steps, for functions that would be searched by evaluations
 

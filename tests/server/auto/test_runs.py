@@ -27,7 +27,7 @@ from zofedht.server.auto.subspace_weight import WeightState
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState, initial_state
 from zofedht.server.inprocess import run_in_process
-from zofedht.server.minimise import run as minimise
+from zofedht.server.minimise.run import run as minimise
 from zofedht.server.records.checkpoint import read_checkpoint, write_checkpoint
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder

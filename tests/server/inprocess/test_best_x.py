@@ -12,7 +12,7 @@ from zofedht import Objective, load_run
 from zofedht.common.typing import Indices, Vector
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
-from zofedht.server.minimise import run
+from zofedht.server.minimise.run import run
 from zofedht.server.records.run_folder import RunFolder
 
 LONG = {

@@ -198,7 +198,7 @@ def test_a_failure_in_round_0_returns_the_start() -> None:
 
     result = run(fragile, x0=np.zeros(3), **STEPS)
     assert not result.success
-    assert "the objective raised RuntimeError: the plant is shut (test_minimise.py, line " in result.message
+    assert "the objective raised RuntimeError: the plant is shut (test_run.py, line " in result.message
     np.testing.assert_array_equal(result.x, np.zeros(3))
     assert (result.nit, result.history) == (0, [])
     assert result.ended == "error"
