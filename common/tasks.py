@@ -81,7 +81,12 @@ class Task:
         asked = self.broadcast
         if asked.points is None:
             raise MessageError("this task asks for local steps and not for values; do it by work(task, objective)")
-        told = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        try:
+            told = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise MessageError(
+                f"values must be {asked.answers} numbers, one for each point, got {values!r:.60}"
+            ) from error
         if told.shape != (asked.answers,):
             raise MessageError(f"values must be {asked.answers} numbers, one for each point, got {len(values)}")
         lost = int(np.sum(~np.isfinite(told)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.named import space_of
 from zofedht.common.objective.scaling import given_start, units_of
-from zofedht.common.space.kinds import Parameter, Settings
+from zofedht.common.space.kinds import Parameter, Settings, repeated
 from zofedht.common.tasks import Reply, Task
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Member, Update
@@ -159,12 +159,15 @@ class Optimizer:
         Raises
         ------
         MessageError
-            For a reply to another task.
+            For a reply to another task, or none.
+        ConfigError
+            Where ``lost`` names others than clients.
         RoundError
             When the round has failed more than max-retries times; the state is then the one before it.
         ObjectiveError
             When an evaluation failed and on-error is stop.
         """
+        _check_told(replies, lost, self._names)
         for reply in replies:
             update = reply.update
             asked = self._open.get(update.slot)
@@ -198,11 +201,14 @@ class Optimizer:
     def load(cls, path: str | Path, *, clients: int | Sequence[str] = 1) -> Self:
         """Return the optimizer that was saved; ``clients`` are those of before.
 
-        Raises CheckpointError where the file holds none.
+        Raises CheckpointError where the file holds none, and ConfigError for another number of clients.
         """
         state, config = read_checkpoint(Path(path).expanduser())
+        names = _names(clients)
+        if config.num_clients != len(names):
+            raise ConfigError([f"clients must be the {config.num_clients} of the saved state, got {len(names)}"])
         optimizer = cls.__new__(cls)
-        optimizer._begin(config, state, _names(clients))
+        optimizer._begin(config, state, names)
         return optimizer
 
 
@@ -210,10 +216,23 @@ def _nothing(*x: Vector, **settings: Any) -> float:
     return 0.0
 
 
+def _check_told(replies: Any, lost: Any, names: Sequence[str]) -> None:
+    """Raise MessageError unless all are replies to different slots, ConfigError unless all lost ones are clients."""
+    if not isinstance(replies, Sequence) or not all(isinstance(reply, Reply) for reply in replies):
+        raise MessageError(f"replies must be a list of Reply, from task.reply(...) or work(...), got {replies!r:.60}")
+    slots = [reply.update.slot for reply in replies]
+    if twice := repeated(slots):
+        raise MessageError(f"replies must answer each task once, got two for slot {twice[0]}")
+    if isinstance(lost, str) or not isinstance(lost, Iterable) or (others := set(lost) - set(names)):
+        odd = lost if isinstance(lost, str) or not isinstance(lost, Iterable) else sorted(map(str, others))
+        raise ConfigError([f"lost must be a list of names of clients ({', '.join(names[:5])}), got {odd!r}"])
+
+
 def _names(clients: int | Sequence[str]) -> list[str]:
+    names: list[str] = []
     if isinstance(clients, int | np.integer):
         names = [str(index) for index in range(int(clients))]
-    else:
+    elif isinstance(clients, Iterable):
         names = [str(name) for name in clients]
     if not names or len(set(names)) != len(names) or isinstance(clients, str | bool):
         raise ConfigError([f"clients must be a number of at least 1, or different names, got {clients!r}"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-__all__ = ["ShortResult", "asks_to_stop", "plain_rows"]
+__all__ = ["ShortResult", "asks_to_stop", "plain_rows", "takes_one"]
 
 _MOST_SHOWN = 8  # numbers or settings of a line
 
@@ -85,6 +86,19 @@ def _plain(name: str, value: Any) -> str | int | float:
 
 def _told(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def takes_one(callback: Any) -> bool:
+    """Whether this can be called with one argument."""
+    if not callable(callback):
+        return False
+    try:
+        inspect.signature(callback).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # some functions written in C have no signature
+        return True
+    return True
 
 
 def asks_to_stop(callback: Any, intermediate: OptimizeResult) -> bool:

@@ -94,7 +94,7 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 def check_address(option: str, address: str) -> None:
     """Raise ConfigError unless the text is HOST:PORT; gRPC would map port 99999 to another port."""
-    host, colon, port = address.rpartition(":")
+    host, colon, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
     if not (host and colon and port.isdecimal() and int(port) <= _LAST_PORT):
         raise ConfigError([f"{option} must be HOST:PORT with a port up to {_LAST_PORT}, got {address!r}"])
 

@@ -20,6 +20,7 @@ from zofedht.common.objective.negated import negated
 from zofedht.common.shards import rules_of, with_standard_columns
 from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.server.records.files import is_path
+from zofedht.server.results import takes_one
 
 __all__ = ["Target", "check_arguments", "config_of", "objectives_of"]
 
@@ -31,7 +32,7 @@ Target = Objective | InPlaceObjective | Callable[..., float]
 def check_arguments(callback: Any, out: Any, config: Any, maximize: Any, samples: Any) -> None:
     """Raise ConfigError unless the arguments are of their types."""
     rules = {
-        "callback must be a function of one argument": callback is None or callable(callback),
+        "callback must be a function of one argument": callback is None or takes_one(callback),
         "out must name a folder": out is None or is_path(out),
         "config must be a RunConfig": config is None or isinstance(config, RunConfig),
         "maximize must be True or False": isinstance(maximize, bool | np.bool_),

@@ -266,3 +266,41 @@ def test_a_task_refuses_the_names_of_another_problem() -> None:
     other = Task(task.broadcast, task.units, '{"valve": {"kind": "real"}}').to_bytes()
     with pytest.raises(MessageError, match="named must be"):
         Task.from_bytes(other)
+
+
+def asked(count: int = 2) -> tuple[Optimizer, list[Task]]:
+    optimizer = Optimizer(x0=[0.0, 0.0], clients=count, budget=90, algorithm="cma-es")
+    return optimizer, optimizer.ask()
+
+
+@pytest.mark.parametrize(
+    ("clients", "shown"), [(0, "0"), (-2, "-2"), (2.5, "2.5"), (None, "None"), ("ab", "'ab'"), (["a", "a"], "'a', 'a'")]
+)
+def test_clients_are_a_number_or_different_names(clients: Any, shown: str) -> None:
+    with pytest.raises(ConfigError, match=f"clients must be a number of at least 1, or different names, got .*{shown}"):
+        Optimizer(x0=[0.0], clients=clients, budget=9)
+
+
+def test_what_is_no_reply_is_refused_and_nothing_is_heard() -> None:
+    optimizer, tasks = asked()
+    reply = tasks[0].reply([1.0] * tasks[0].broadcast.answers)
+    for replies, reason in (
+        ([3], "replies must be a list of Reply"),
+        (reply, "replies must be a list of Reply"),
+        ([reply, reply], "must answer each task once, got two for slot 0"),
+    ):
+        with pytest.raises(MessageError, match=reason):
+            optimizer.tell(replies)  # type: ignore[arg-type]
+    for lost in ("0", ["north"], 3):
+        with pytest.raises(ConfigError, match="lost must be a list of names of clients"):
+            optimizer.tell([], lost=lost)  # type: ignore[arg-type]
+    assert len(optimizer.ask()) == 2
+    for values in (3.0, ["a"] * 6, [1.0]):
+        with pytest.raises(MessageError, match="values must be"):
+            tasks[0].reply(values)  # type: ignore[arg-type]
+
+
+def test_a_state_is_loaded_for_as_many_clients(tmp_path: Path) -> None:
+    asked()[0].save(tmp_path / "state")
+    with pytest.raises(ConfigError, match="clients must be the 2 of the saved state, got 3"):
+        Optimizer.load(tmp_path / "state", clients=3)

@@ -238,6 +238,7 @@ def test_values_may_be_arrays_without_axes() -> None:
         ({"out": 3}, "out must name a folder, got 3"),
         ({"config": {"rounds": 3}}, r"config must be a RunConfig, got \{'rounds': 3\}"),
         ({"maximize": "yes"}, "maximize must be True or False, got 'yes'"),
+        ({"callback": lambda x, more: None}, "callback must be a function of one argument"),
         ({"samples": "5"}, "samples must be a whole number of at least 1, got '5'"),
         ({"samples": 0}, "samples must be a whole number of at least 1, got 0"),
         ({"args": 3}, "args must be a tuple of further arguments of the function, got 3"),
