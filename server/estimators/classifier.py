@@ -168,12 +168,13 @@ class ZOFedClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         RoundError
             When the steps diverge.
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        anew = not (self.warm_start and self._begun())
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=anew)
         check_classification_targets(y)
         classes = np.unique(y)
         if len(classes) < 2:
             raise ValueError(f"y must hold at least 2 classes, got {len(classes)} class: {classes[0]!r}")
-        further = self.warm_start and self._begun() and np.array_equal(classes, self.classes_)
+        further = not anew and np.array_equal(classes, self.classes_)
         if not further:
             self._forget()
             self.classes_ = classes

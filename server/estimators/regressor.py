@@ -126,8 +126,9 @@ class ZOFedRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         RoundError
             When the steps diverge.
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        if not (self.warm_start and self._begun()):
+        anew = not (self.warm_start and self._begun())
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, reset=anew)
+        if anew:
             self._forget()
         return self._fit(X, np.asarray(y, dtype=np.float64), sample_weight, groups, further=False)
 

@@ -73,7 +73,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         named = np.asarray(groups)
         if named.shape != (rows,):
             raise ValueError(f"groups must name the site of each of {rows} rows, got an array of shape {named.shape}")
-        _, members = np.unique(named, return_inverse=True)
+        for row, name in enumerate(named.tolist()):
+            if name is None or name != name:
+                raise ValueError(f"groups must name the site of every row, got {name!r} for row {row}")
+        try:
+            _, members = np.unique(named, return_inverse=True)
+        except TypeError as error:
+            raise ValueError("groups must hold texts or numbers, and not both") from error
         sites = [np.flatnonzero(members == site) for site in range(int(members.max()) + 1)]
         changes: dict[str, Any] = {"num_clients": len(sites)}
         if config.clients_per_round >= len(sites):

@@ -227,3 +227,23 @@ def test_partial_fit_keeps_its_classes() -> None:
         model.partial_fit(X[:2], [0, 7])
     with pytest.raises(ValueError, match="classes must be those of the first call"):
         model.partial_fit(X[:2], [0, 1], classes=[0, 1])
+
+
+def test_a_warm_start_needs_as_many_features() -> None:
+    model = ZOFedClassifier(warm_start=True, rounds=2).fit(np.eye(6), np.arange(6) % 2)
+    with pytest.raises(ValueError, match="X has 3 features, but ZOFedClassifier is expecting 6 features"):
+        model.fit(np.eye(6)[:, :3], np.arange(6) % 2)
+    assert model.n_features_in_ == 6
+
+
+@pytest.mark.parametrize(
+    ("groups", "sentence"),
+    [
+        ([0, 1, 2, np.nan, 1, 0], "groups must name the site of every row, got nan for row 3"),
+        (["a", None, "b", "a", "b", "a"], "got None for row 1"),
+        (np.array(["a", 1, "b", 2, "a", 1], dtype=object), "groups must hold texts or numbers, and not both"),
+    ],
+)
+def test_every_row_belongs_to_a_group(groups: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        ZOFedClassifier(rounds=2).fit(np.eye(6), np.arange(6) % 2, groups=groups)

@@ -95,3 +95,23 @@ def test_partial_fit_goes_on() -> None:
 def test_a_wrong_parameter_is_named(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         ZOFedRegressor(**changes).fit(X, Y)
+
+
+def test_a_warm_start_needs_as_many_features() -> None:
+    model = ZOFedRegressor(warm_start=True, rounds=2).fit(np.eye(6), np.arange(6.0))
+    with pytest.raises(ValueError, match="X has 3 features, but ZOFedRegressor is expecting 6 features"):
+        model.fit(np.eye(6)[:, :3], np.arange(6.0))
+    assert model.n_features_in_ == 6
+
+
+@pytest.mark.parametrize(
+    ("groups", "sentence"),
+    [
+        ([0, 1, 2, np.nan, 1, 0], "groups must name the site of every row, got nan for row 3"),
+        (["a", None, "b", "a", "b", "a"], "got None for row 1"),
+        (np.array(["a", 1, "b", 2, "a", 1], dtype=object), "groups must hold texts or numbers, and not both"),
+    ],
+)
+def test_every_row_belongs_to_a_group(groups: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        ZOFedRegressor(rounds=2).fit(np.eye(6), np.arange(6.0), groups=groups)
