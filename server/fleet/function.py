@@ -17,7 +17,6 @@ from zofedht.server.fleet.campaign import Campaign, checked_points
 from zofedht.server.fleet.candidates import Best
 from zofedht.server.fleet.gathering import Gathering, gathered_map
 from zofedht.server.minimizers.minimize import minimize
-from zofedht.server.results import takes_one
 
 __all__ = ["SiteFunction"]
 
@@ -192,8 +191,6 @@ class SiteFunction:
         (array([1., 1.]), True)
         """
         [start] = checked_points([self.x0 if x0 is None else x0], self._campaign.parameters)
-        if callback is not None and not takes_one(callback):
-            raise FleetError(f"callback must be a function of one argument, got {callback!r}")
         if not isinstance(maximize, bool | np.bool_):
             raise FleetError(f"maximize must be True or False, got {maximize!r}")
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:

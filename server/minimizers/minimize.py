@@ -23,7 +23,7 @@ from zofedht.server.minimizers.search import (
     tell,
 )
 from zofedht.server.minimizers.words import sentence_of
-from zofedht.server.results import ShortResult
+from zofedht.server.results import ShortResult, takes_one
 
 __all__ = ["METHODS", "minimize"]
 
@@ -49,6 +49,8 @@ def minimize(
         raise FleetError(f"method must be {', '.join(METHODS[:-1])} or {METHODS[-1]}, got {method!r}")
     if len(start) > _MOST_PARAMETERS:
         raise FleetError(f"minimize is for at most {_MOST_PARAMETERS} parameters, this fleet has n = {len(start)}")
+    if callback is not None and not takes_one(callback):
+        raise FleetError(f"callback must be a function of one argument, got {callback!r}")
     declared = evaluator.parameters
     start_z = declared.box.to_search(start)
     problem = problem_of(start_z, declared.box, declared.space, len(evaluator.names), seed)
