@@ -71,6 +71,10 @@ def plan(args: argparse.Namespace) -> int:
     config = read_config(args)
     if args.evaluations < _LEAST_EVALUATIONS:
         raise ConfigError([f"--evaluations must be at least {_LEAST_EVALUATIONS}, got {args.evaluations}"])
+    if config.in_place:
+        raise ConfigError(
+            ["plan must be asked without in-place; `zofedht-client check` tells the time of a slot in place"]
+        )
     plan = _plan_over(args, config) if args.address else plan_here(config, most=args.evaluations)
     print(plan)
     return 0 if plan.ok else 2

@@ -141,8 +141,10 @@ def initial_vector(config: RunConfig, dimension: int, own: Vector | None) -> Vec
 def initial_state(config: RunConfig, x: Vector, units: Units | None = None, space: Space | None = None) -> ServerState:
     """Return the state before round 0; x is projected onto the bounds where there are some.
 
-    Raises ConfigError when the trajectory is longer than x.
+    Raises ConfigError when the trajectory is longer than x, or parameters are to be in place.
     """
+    if config.in_place:
+        raise ConfigError(["in-place must be false where x is a vector; it is for runs of InPlaceObjectives"])
     config.check_dimension(x.shape[0])
     named = "" if space is None else space.text
     x = x if units is None else units.project(x)

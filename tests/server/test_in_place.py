@@ -10,9 +10,19 @@ import pytest
 
 from tests.helpers import KilledError, kill_after
 from tests.place import Rows
-from zofedht import CheckpointError, ConfigError, InPlaceObjective, ObjectiveError, RunConfig, TensorObjective, run
+from zofedht import (
+    CheckpointError,
+    ConfigError,
+    InPlaceObjective,
+    ObjectiveError,
+    Optimizer,
+    RunConfig,
+    TensorObjective,
+    run,
+)
 from zofedht.client.tensors import copies
 from zofedht.common.tensors.trail import TrailLaw
+from zofedht.server.__main__ import main
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
 
@@ -190,6 +200,14 @@ def test_an_objective_that_is_not_in_place_is_refused_by_name():
     config = RunConfig.from_mapping({"objective": "tests.place:make", "num-clients": 2})
     with pytest.raises(ObjectiveError, match="set in-place = true"):
         run_in_process(config)
+
+
+def test_who_holds_x_as_a_vector_refuses_in_place(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(ConfigError, match="in-place must be false where x is a vector"):
+        Optimizer(x0=[0.0, 0.0], clients=["north"], in_place=True, step_size=0.1, budget=40)
+    words = ["objective=tests.place:make", "in-place=true", "step-size=0.1", "num-clients=2", "clients-per-round=2"]
+    assert main(["plan", "--set", *words]) == 2
+    assert "plan must be asked without in-place" in capsys.readouterr().err
 
 
 def test_a_tensor_that_is_not_its_block_is_refused():
