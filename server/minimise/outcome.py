@@ -96,6 +96,12 @@ def outcome_of(config: RunConfig, done: Result, why: str, sign: float) -> tuple[
             f"{ended}, but the noise of the answers hides whether x is better than the start: the gain is"
             f" {compared.gain:.4g}, {low:.4g} to {high:.4g} (95%)"
         ), False
+    if after < before:
+        better = "lower" if sign > 0.0 else "higher"
+        return (
+            f"{went}, but evaluated once more the last x is not {better} than the start{kept}: the answers are noisy; a"
+            " larger radius, a larger batch_size or the mean of several evaluations tells slopes from noise"
+        ), False
     step, way_out = "", "a smaller step_size"
     if found is not None:
         step = f" with the step that step_size = auto found, {found:g}"

@@ -400,3 +400,16 @@ def test_out_names_a_folder(out: Any) -> None:
 def test_what_is_no_function_is_named(objective: Any) -> None:
     with pytest.raises(ConfigError, match=r"objective must be a function, an Objective, .* got 3"):
         run(objective, x0=[1.0], rounds=1)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_pure_noise_is_no_success_and_no_long_step(seed: int):
+    """The last evaluation was the luckiest by chance; the sentence says so."""
+    rng = np.random.default_rng(seed)
+    keys: dict[str, Any] = {"rounds": 5, "step_size": 0.1, "local_steps": 5}
+    result = run(lambda x: float(rng.normal()), [0.0, 0.0], **keys)
+    assert not result.success
+    assert (
+        "evaluated once more the last x is not lower than the start; x is the start: the answers are noisy"
+        in result.message
+    )
