@@ -22,6 +22,7 @@ from zofedht.common.objective.named import space_of
 from zofedht.common.objective.parameters import parameters_of
 from zofedht.common.objective.points import evaluate_points
 from zofedht.common.objective.scaling import units_of
+from zofedht.common.privacy.identity import Identity
 from zofedht.common.wire.bundle import bundled, encode_updates, unbundled
 from zofedht.common.wire.codec import STATE_DIGEST, Config, Encoded, decode, encode_no_metrics
 from zofedht.common.wire.messages import Broadcast, Question, Update
@@ -55,6 +56,7 @@ class ZofedhtClient(NumPyClient):
         secret_of: Callable[[Broadcast], bytes] = no_secret,
         spend: Callable[[StepSpec, Objective], None] = lambda spec, objective: None,
         place_of: Callable[[str], PlaceWorker | None] = lambda task: None,
+        identity: Identity | None = None,
     ) -> None:
         """``place_of`` returns what works on parameters in place, of the task of a run; None where there are none.
 
@@ -68,6 +70,7 @@ class ZofedhtClient(NumPyClient):
             permit=permit,
             secret_of=secret_of,
             spend=spend,
+            identity=identity,
         )
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:

@@ -20,6 +20,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import ConfigError
+from zofedht.common.privacy.identity import Identity
 from zofedht.common.terminal.command_line import check_address
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.common.wire.messages import OWN_ROWS
@@ -34,6 +35,7 @@ def join(args: argparse.Namespace) -> int:
     check_address("--server", args.server)
     check_plain_text(args.server, args.insecure, args.tls_dir)
     index, count = _shard(args.partition)
+    tls = read_tls(args.tls_dir, "client") if args.tls_dir else None
     options = JoinOptions(
         name=args.name,
         instance=uuid.uuid4().hex,
@@ -48,6 +50,7 @@ def join(args: argparse.Namespace) -> int:
         data_dir=args.data_dir,
         copies=args.copies,
         privacy_key=_own_key(args.privacy_key, args.name, needed=args.least_noise > 0.0 or args.lifetime_epsilon > 0.0),
+        identity=None if tls is None else Identity(tls),
         bounds=OwnBounds(
             args.least_batch, args.most_steps, args.least_noise, args.only_sums, only_noise=args.lifetime_epsilon > 0.0
         ),
@@ -55,7 +58,7 @@ def join(args: argparse.Namespace) -> int:
     )
     connection = Connection(
         address=args.server,
-        tls=read_tls(args.tls_dir, "client") if args.tls_dir else None,
+        tls=tls,
         server_name=args.server_name,
         max_wait=args.max_wait,
     )

@@ -10,6 +10,7 @@ from zofedht.common.choices import AUTO
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import DataError, ObjectiveError
+from zofedht.common.privacy.identity import Identity
 from zofedht.common.space.space import Space
 from zofedht.common.wire.messages import OWN_ROWS
 
@@ -35,6 +36,7 @@ class JoinOptions:
     data_dir: str = ""  # folder of the large sets on this machine
     copies: str = "auto"  # where copies of parameters in place lie: memory, disk or auto
     privacy_key: str = ""  # file of the secret that noise is drawn from
+    identity: Identity | None = None  # its certificate, where the connection has TLS
     bounds: OwnBounds = field(default_factory=OwnBounds)  # what its owner allows a server to ask
     lifetime: Lifetime = field(default_factory=lambda: Lifetime(0.0, 1e-5, None))  # what all runs have spent
 

@@ -69,7 +69,14 @@ class ResidentClient(ZofedhtClient):
         secret = self._secret_of if options.privacy_key else no_secret
         bounds, lifetime = options.bounds, options.lifetime
         super().__init__(
-            self._objective, BasisStore(), self._told, bounds.check_slot, secret, lifetime.spend, self._place
+            self._objective,
+            BasisStore(),
+            self._told,
+            bounds.check_slot,
+            secret,
+            lifetime.spend,
+            self._place,
+            options.identity,
         )
         self._options = options
         self._report = report

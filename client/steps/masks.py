@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Mapping
 
 import numpy as np
 
 from zofedht.common.errors import DataError, MessageError
+from zofedht.common.privacy.identity import Identity, signed_text
 from zofedht.common.privacy.masking import Words, expanded, pack_parts, read_parts, to_words
 from zofedht.common.replay import draw_digest
 from zofedht.common.wire.messages import Broadcast, Update
@@ -24,7 +26,9 @@ _MOST_PARTIES = 10_000  # of a process; a server may name any client
 class Masks:
     """The parties of a process, by client: the latest of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, identity: Identity | None = None) -> None:
+        """``identity`` signs the public keys, and then those of all others must be signed, too."""
+        self._identity = identity
         self._parties: dict[str, _Party] = {}
 
     def answer(self, call: Broadcast) -> Update:
@@ -33,7 +37,7 @@ class Masks:
             self._parties.pop(call.client, None)
             while len(self._parties) >= _MOST_PARTIES:
                 del self._parties[next(iter(self._parties))]
-            self._parties[call.client] = _Party(call)
+            self._parties[call.client] = _Party(call, self._identity)
         party = self._party(call)
         answers = {"keys": party.keys, "shares": party.shares, "unmask": party.unmask}
         payload = answers[call.stage](call.payload)
@@ -70,8 +74,24 @@ class Masks:
 
 
 class _Party:
-    def __init__(self, call: Broadcast) -> None:
+    def __init__(self, call: Broadcast, identity: Identity | None) -> None:
         self.round, self.slot, self.due = call.round, call.slot, "keys"
+        self._seed_of_run, self._identity = call.address.seed, identity
+
+    def _text(self, slot: int, mask: bytes, seal: bytes) -> bytes:
+        return signed_text(self._seed_of_run, self.round, slot, mask, seal)
+
+    def _check_holders(
+        self, masks: Mapping[int, bytes], seals: Mapping[int, bytes], proofs: Mapping[int, bytes]
+    ) -> None:
+        """Raise MessageError unless each other party's keys are signed, each by a certificate of its own."""
+        if self._identity is None:
+            return
+        holders = [
+            self._identity.holder(proofs.get(slot, b""), self._text(slot, masks[slot], seals[slot])) for slot in masks
+        ]
+        if len(set(holders)) < len(holders):
+            raise MessageError("two parties of secure aggregation have one certificate")
 
     def keys(self, payload: bytes) -> bytes:
         """Return the public keys: one that masks are agreed by, one that shares are sealed by."""
@@ -81,7 +101,9 @@ class _Party:
         self._mask_key, self._seal_key = (private for private, _ in pairs)
         self._public = [public_key_to_bytes(public) for _, public in pairs]
         self.due = "shares"
-        return pack_parts(mask=self._public[0].decode(), seal=self._public[1].decode(), draws=draw_digest())
+        proof = b"" if self._identity is None else self._identity.proof(self._text(self.slot, *self._public))
+        mask, seal = (key.decode() for key in self._public)
+        return pack_parts(mask=mask, seal=seal, draws=draw_digest(), proof=proof.decode())
 
     def shares(self, payload: bytes) -> bytes:
         """Return the shares of the mask key and of the seed, one sealed pair for every other party."""
@@ -91,12 +113,13 @@ class _Party:
         from flwr.common.secure_aggregation.secaggplus_utils import share_keys_plaintext_concat
         from flwr.supercore.primitives.asymmetric import bytes_to_public_key, private_key_to_bytes
 
-        told = read_parts(payload, threshold=int, masks=dict, seals=dict)
+        told = read_parts(payload, threshold=int, masks=dict, seals=dict, proofs=dict)
         self._threshold, masks, seals = told["threshold"], told["masks"], told["seals"]
         if masks.keys() != seals.keys() or [masks.get(self.slot), seals.get(self.slot)] != self._public:
             raise MessageError("the list of public keys lacks this client's own")
         if len({*masks.values(), *seals.values()}) != 2 * len(masks):
             raise MessageError("two parties of secure aggregation have one public key")
+        self._check_holders(masks, seals, told["proofs"])
         if not len(masks) < 2 * self._threshold <= 2 * len(masks):
             # Else two halves could be told of different parties, and give both shares of one.
             raise MessageError(f"the threshold must be more than half of {len(masks)} parties, got {self._threshold}")

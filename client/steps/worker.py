@@ -25,6 +25,7 @@ from zofedht.common.objective.points import Answer, evaluate_points
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.objective.stiff import stiff_directions
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
+from zofedht.common.privacy.identity import Identity
 from zofedht.common.privacy.private_draws import PrivateDraws
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.replay import draw_digest, sketch
@@ -73,16 +74,18 @@ class Worker:
         permit: Callable[[StepSpec, int], None] = lambda spec, shard: None,
         secret_of: Callable[[Broadcast], bytes] = no_secret,
         spend: Callable[[StepSpec, Objective], None] = lambda spec, objective: None,
+        identity: Identity | None = None,
     ) -> None:
         """``error_text`` says what of an error goes into the answer: all of it, unless the server is somebody else's.
 
         ``permit(spec, samples of the shard)`` raises ZofedhtError where this device's owner does not allow a slot.
         ``secret_of`` returns what the noise of a client is drawn from under local privacy. ``spend`` counts a slot that
-        is about to be answered, and raises ZofedhtError where too much was spent.
+        is about to be answered, and raises ZofedhtError where too much was spent. ``identity`` signs the keys of
+        secure aggregation.
         """
         self._error_text, self._permit, self._secret_of, self._spend = error_text, permit, secret_of, spend
         self._objective_of = objective_of
-        self._masks = Masks()
+        self._masks = Masks(identity)
         self._bases = bases or BasisStore()
         self._replica = replica or Replica()
 

@@ -90,8 +90,9 @@ class MaskedSum:
 
     def _keys(self, replies: Mapping[int, bytes]) -> tuple[str, dict[int, bytes]]:
         seals: dict[int, bytes] = {}
+        proofs: dict[int, bytes] = {}
         for slot, payload in replies.items():
-            found = self._read(slot, payload, mask=str, seal=str, draws=str)
+            found = self._read(slot, payload, mask=str, seal=str, draws=str, proof=str)
             if found is None:
                 continue
             if found["draws"] != draw_digest():  # a sum could not tell whose directions are others
@@ -101,8 +102,8 @@ class MaskedSum:
             if not mask or not seal or len({mask, seal, *self._masks.values(), *seals.values()}) < 2 * len(seals) + 2:
                 self._left_out[slot] = "malformed", "its public keys cannot be used, or another client has the same"
                 continue
-            self._masks[slot], seals[slot] = mask, seal
-        told = pack_parts(threshold=self._threshold, masks=self._masks, seals=seals)
+            self._masks[slot], seals[slot], proofs[slot] = mask, seal, found["proof"].encode()
+        told = pack_parts(threshold=self._threshold, masks=self._masks, seals=seals, proofs=proofs)
         return "shares", dict.fromkeys(seals, told)
 
     def _shares(self, replies: Mapping[int, bytes]) -> tuple[str, dict[int, bytes]]:

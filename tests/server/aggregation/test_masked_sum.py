@@ -138,7 +138,7 @@ def test_a_malformed_answer_is_as_if_its_client_were_gone(stage: str, payload: b
 
 
 def _keys(mask: str, seal: str) -> bytes:
-    return pack_parts(mask=mask, seal=seal, draws=draw_digest())
+    return pack_parts(mask=mask, seal=seal, draws=draw_digest(), proof="")
 
 
 def _pem(curve: ec.EllipticCurve) -> str:
@@ -193,7 +193,7 @@ def test_other_directions_are_left_out_before_the_sum() -> None:
     def bend(update: Update) -> Update:
         if (update.slot, update.stage) != (2, "keys"):
             return update
-        told = read_parts(update.payload, mask=str, seal=str)
+        told = read_parts(update.payload, mask=str, seal=str, proof=str)
         return replace(update, payload=pack_parts(**told, draws="others"))
 
     done = _Round(bends=bend)
@@ -215,7 +215,7 @@ def _at(stage: str) -> tuple[Masks, Broadcast]:
 def test_a_threshold_of_half_is_refused() -> None:
     """Else a server could tell two halves of different drop-outs, and get both shares of a party."""
     party, call = _at("shares")
-    told = read_parts(call.payload, threshold=int, masks=dict, seals=dict)
+    told = read_parts(call.payload, threshold=int, masks=dict, seals=dict, proofs=dict)
     for threshold in (0, 1, 2, 6):
         with pytest.raises(MessageError, match=f"more than half of 5 parties, got {threshold}"):
             party.answer(replace(call, payload=pack_parts(**(told | {"threshold": threshold}))))
@@ -223,7 +223,7 @@ def test_a_threshold_of_half_is_refused() -> None:
 
 def test_a_list_without_its_own_keys_is_refused() -> None:
     party, call = _at("shares")
-    told = read_parts(call.payload, threshold=int, masks=dict, seals=dict)
+    told = read_parts(call.payload, threshold=int, masks=dict, seals=dict, proofs=dict)
     told["masks"][0], told["masks"][1] = told["masks"][1], told["masks"][0]
     with pytest.raises(MessageError, match="lacks this client's own"):
         party.answer(replace(call, payload=pack_parts(**told)))
@@ -231,7 +231,7 @@ def test_a_list_without_its_own_keys_is_refused() -> None:
 
 def test_one_key_for_two_parties_is_refused() -> None:
     party, call = _at("shares")
-    told = read_parts(call.payload, threshold=int, masks=dict, seals=dict)
+    told = read_parts(call.payload, threshold=int, masks=dict, seals=dict, proofs=dict)
     told["masks"][2] = told["masks"][1]
     with pytest.raises(MessageError, match="two parties of secure aggregation have one public key"):
         party.answer(replace(call, payload=pack_parts(**told)))
