@@ -179,6 +179,51 @@ def test_any_fields_and_arrays_are_answered(client: Any, verb: str, changes: dic
     assert answer.WhichOneof("msg") == ANSWERS[verb]
 
 
+def _bytes_of(count: int) -> bytes:
+    return np.zeros(count).tobytes()
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "points": {"points": _bytes_of(2 * N), "local-steps": 2, "slopes-per-step": 1, "repeats": 1},
+    "sums": {"law": "pool", "pool-size": 8, "sums": _bytes_of(8), "origin-digest": "a", "x-digest": "b"},
+    "control": {"control": _bytes_of(N)},
+    "shift": {"shift": _bytes_of(N), "shifted": True},
+    "anchor": {"anchor": _bytes_of(N), "measured": 1},
+    "curvatures": {"slope": "three-point"},
+    "stiff": {"tells-stiff": True},
+    "low rank": {"law": "lowrank", "blocks": "8x8", "rank": 2},
+    "masks": {"secure-aggregation": True, "uplink": "slopes", "stage": "keys", "payload": b""},
+    "masked": {"secure-aggregation": True, "uplink": "slopes", "stage": "masked", "payload": b"{}"},
+    "in place": {"in-place": True, "uplink": "slopes"},
+    "noise": {"privacy": "local", "uplink": "slopes"},
+}
+"""What the questions that were added later hold beside a slot's."""
+
+LATER = sorted({key for kind in KINDS.values() for key in kind} - {"local-steps", "slopes-per-step"})
+PACKED = st.binary(max_size=40) | st.integers(0, 2 * N + 1).map(_bytes_of) | st.just(np.full(N, np.nan).tobytes())
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.sampled_from(sorted(KINDS)),
+    st.dictionaries(st.sampled_from(LATER), VALUES | PACKED, max_size=2),
+    st.sampled_from([GOOD, ndarrays_to_parameters([np.full(N, 1e300)]).tensors[0]]),
+)
+def test_any_later_question_is_answered(client: Any, kind: str, changes: dict[str, Any], tensor: bytes):
+    """Points, sums, controls, shifts, curvatures, stiff directions, masks: whatever they hold, there is an answer."""
+    scalars, _ = honest("fit")
+    answer = ask(client, message("fit", scalars | KINDS[kind] | changes, [tensor]))
+    assert answer.WhichOneof("msg") == "fit_res"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.sampled_from(["points", "parameters", "dimension", "units", "task"]), VALUES | PACKED))
+def test_any_question_of_a_fleet_is_answered(client: Any, changes: dict[str, Any]):
+    scalars, _ = honest("evaluate")
+    answer = ask(client, message("evaluate", scalars | {"points": _bytes_of(N)} | changes, []))
+    assert answer.WhichOneof("msg") == "evaluate_res"
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(sorted(ANSWERS)), st.data())
 def test_any_changed_bytes_are_answered_or_no_message(client: Any, verb: str, data: st.DataObject):

@@ -19,7 +19,7 @@ from flwr.proto.transport_pb2 import ClientMessage, Scalar
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import Fleet, quadratics, small
+from tests.helpers import Fleet, quadratics, searches, small
 from tests.server.grpc.processes import Process, Site
 from tests.waiting import PATIENCE, until
 from zofedht.client.join.transport import Connection
@@ -288,3 +288,45 @@ def test_an_answer_with_changed_bytes_costs_a_slot_and_little_memory(uplink: str
     with suppress(RoundError):
         run.tell([honest] if update is None else [honest, update])
     assert np.all(np.isfinite(run.state.x))
+
+
+ROWS: dict[str, Any] = {
+    "points": searches(num_clients=2, max_retries=0),
+    "robust points": searches(num_clients=2, max_retries=0, aggregation="median"),
+    "curvatures": small(algorithm="hizoo", num_clients=2, clients_per_round=2, max_retries=0),
+    "controls": small(algorithm="zo-scaffold", num_clients=2, clients_per_round=2, max_retries=0),
+    "pool": small(algorithm="fedkseed", num_clients=2, clients_per_round=2, max_retries=0, downlink="slopes"),
+    "stiff": small(algorithm="zofed-shrink", num_clients=2, clients_per_round=2, max_retries=0, warm_up=1),
+}
+"""A config for each kind of answer that was added later."""
+
+NUMBERS = st.sampled_from([0.0, -1.0, 1e-300, 1e99, 1e300, float("nan"), float("inf"), -float("inf")])
+PACKED = st.lists(NUMBERS, max_size=20).map(lambda numbers: np.array(numbers).tobytes()) | st.binary(max_size=20)
+LATER = ["values", "slopes", "sketch", "curvatures", "changes", "stiff", "stiff-rank", "stage", "payload", "skipped"]
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.sampled_from(sorted(ROWS)),
+    st.dictionaries(st.sampled_from(LATER), PACKED | SCALARS, min_size=1, max_size=3),
+    st.sampled_from([None, *(1e300, float("nan"), -1e308)]),
+)
+def test_any_later_answer_costs_its_slot_at_most(row: str, changes: dict[str, Any], scale: float | None):
+    """Two rounds in which one of two clients answers what it likes: x stays finite, and no error is not ours."""
+    config = ROWS[row]
+    run, fleet = Coordinator(config, initial_state(config, np.zeros(12))), Fleet(quadratics(2))
+    for _ in range(2):
+        told = fleet.carry(run.ask(fleet.members))
+        arrays, scalars = encode(told[-1])
+        if scale is not None and "values" in scalars:
+            scalars["values"] = np.full(len(np.frombuffer(scalars["values"])), scale).tobytes()
+        false = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(arrays), told[-1].examples, scalars | changes)
+        try:
+            last = client_replies(false)
+        except MessageError:
+            last = []
+        try:
+            run.tell([*told[:-1], *last])
+        except RoundError:
+            break
+        assert np.all(np.isfinite(run.state.x))
