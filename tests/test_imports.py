@@ -67,7 +67,7 @@ ARROWS = {
         "directions": "choices machine config objective random typing",
         "wire": "choices config errors objective plain_text privacy random rules space tensors typing",
         "checks": "algorithms choices config errors machine objective random shards space tensors typing",
-        "privacy": "errors tls typing",
+        "privacy": "errors typing",
         "replay": "directions objective random typing wire",
         "shards": "choices config data errors files models objective source_digest tensors typing wire",
         "tasks": "errors objective space typing wire",
@@ -249,7 +249,7 @@ def test_only_the_transport_and_the_health_service_import_grpc():
 def test_only_certificates_and_masks_import_cryptography():
     assert users("cryptography", "common", "client", "server") == {
         "client/steps/masks.py",
-        "common/privacy/identity.py",
+        "client/steps/identity.py",
         "server/certificates.py",
         "server/grpc/revoked.py",
     }

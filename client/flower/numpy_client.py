@@ -10,6 +10,7 @@ from flwr.client import NumPyClient
 from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
+from zofedht.client.steps.identity import Identity
 from zofedht.client.steps.worker import BasisStore, Worker, no_secret
 from zofedht.client.tensors.worker import PlaceWorker
 from zofedht.common.config.step_spec import StepSpec
@@ -22,7 +23,6 @@ from zofedht.common.objective.named import space_of
 from zofedht.common.objective.parameters import parameters_of
 from zofedht.common.objective.points import evaluate_points
 from zofedht.common.objective.scaling import units_of
-from zofedht.common.privacy.identity import Identity
 from zofedht.common.wire.bundle import bundled, encode_updates, unbundled
 from zofedht.common.wire.codec import STATE_DIGEST, Config, Encoded, decode, encode_no_metrics
 from zofedht.common.wire.messages import Broadcast, Question, Update

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from zofedht.client.join.bounds import OwnBounds
 from zofedht.client.join.lifetime import Lifetime
+from zofedht.client.steps.identity import Identity
 from zofedht.common.choices import AUTO
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import DataError, ObjectiveError
-from zofedht.common.privacy.identity import Identity
 from zofedht.common.space.space import Space
 from zofedht.common.wire.messages import OWN_ROWS
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from zofedht.client.steps.identity import Identity, signed_text
 from zofedht.common.errors import DataError, MessageError
-from zofedht.common.privacy.identity import Identity, signed_text
 from zofedht.common.privacy.masking import Words, expanded, pack_parts, read_parts, to_words
 from zofedht.common.replay import draw_digest
 from zofedht.common.wire.messages import Broadcast, Update

@@ -10,6 +10,7 @@ from dataclasses import asdict
 import numpy as np
 
 from zofedht.client.plan import Plan
+from zofedht.client.steps.identity import Identity
 from zofedht.client.steps.local_steps import local_steps
 from zofedht.client.steps.masks import Masks
 from zofedht.client.steps.memory import check_room
@@ -25,7 +26,6 @@ from zofedht.common.objective.points import Answer, evaluate_points
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.objective.stiff import stiff_directions
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
-from zofedht.common.privacy.identity import Identity
 from zofedht.common.privacy.private_draws import PrivateDraws
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.replay import draw_digest, sketch
