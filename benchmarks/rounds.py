@@ -115,7 +115,7 @@ def _started(engine: str, folder: Path, clients: int, keys: dict[str, object]) -
 def spawn(stack: ExitStack, command: Sequence[str]) -> subprocess.Popen[str]:
     """Start a command, and kill it at the end."""
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    stack.callback(process.wait)
+    stack.enter_context(process)  # waits, and closes the pipe
     stack.callback(process.kill)
     return process
 
