@@ -19,7 +19,7 @@ import numpy as np
 
 from zofedht.common.choices import AUTO, label_texts
 from zofedht.common.errors import DataError
-from zofedht.common.files.columns import find_label, folded, parted, used_columns
+from zofedht.common.files.columns import LABEL_COLUMNS, find_label, folded, parted, used_columns
 from zofedht.common.files.label_texts import MISSING, TextLabels, numbered
 from zofedht.common.files.reading import FileRules, RawRows, check_finite, opened, unusable
 from zofedht.common.plain_text import printable
@@ -196,7 +196,7 @@ def _is_header(records: Sequence[_Record], path: Path, rules: FileRules) -> bool
         return rules.csv_header == "yes"
     first = records[0].cells
     names = [folded(cell) for cell in first]
-    wanted = {"label", "target", "y"} | ({folded(rules.label_column)} if rules.label_column != AUTO else set())
+    wanted = set(LABEL_COLUMNS) | ({folded(rules.label_column)} if rules.label_column != AUTO else set())
     if any(name in wanted for name in names if not _is_number(name)):
         return True
     numbers = [cell for cell in first if _is_number(cell)]

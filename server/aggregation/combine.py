@@ -16,8 +16,8 @@ import numpy as np
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.server.aggregation.means import OUTLIER, lengths_of, robust_mean, usual_length
 from zofedht.server.aggregation.replays import Contribution, Replays
+from zofedht.server.aggregation.robust_rules import OUTLIER, lengths_of, robust_mean, usual_length
 from zofedht.server.privacy import with_noise
 
 __all__ = ["Combined", "Outlier", "combine", "summed_outliers"]

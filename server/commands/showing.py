@@ -14,7 +14,7 @@ from zofedht.server.cli import parser
 from zofedht.server.commands.arguments import page_options
 from zofedht.server.records.finished_run import export, load_run
 from zofedht.server.records.plots import plot_runs
-from zofedht.server.records.rebuild import export_parameters
+from zofedht.server.records.rebuild_in_place import export_parameters
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.report.write import write_report
 

@@ -18,9 +18,9 @@ from zofedht.common.errors import RoundError
 from zofedht.common.random.streams import Address
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.server.aggregation.combine import Outlier
-from zofedht.server.aggregation.means import OUTLIER, usual_length
+from zofedht.server.aggregation.robust_rules import OUTLIER, usual_length
+from zofedht.server.aggregation.robust_values import robust_table, spreads_of
 from zofedht.server.aggregation.screening import Failure, screen, skipped_steps
-from zofedht.server.aggregation.values import robust_table, spreads_of
 from zofedht.server.auto import Intervention
 from zofedht.server.core.outcome import Outcome
 from zofedht.server.core.selection import in_turn

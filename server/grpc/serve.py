@@ -1,4 +1,4 @@
-"""``zofedht-server serve``: a run over resident clients that join by gRPC."""
+"""The run behind ``zofedht-server serve``: over resident clients that join by gRPC."""
 
 from __future__ import annotations
 

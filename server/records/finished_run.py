@@ -74,7 +74,7 @@ class FinishedRun:
 
         Raises DataError where the run was not in place, or the objective does not hold its start.
         """
-        from zofedht.server.records.rebuild import rebuild
+        from zofedht.server.records.rebuild_in_place import rebuild
 
         rebuild(self, objective, last=last)
 

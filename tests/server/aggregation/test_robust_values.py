@@ -12,7 +12,7 @@ from zofedht import ConfigError, run
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.typing import Vector
 from zofedht.server.aggregation.combine import summed_outliers
-from zofedht.server.aggregation.values import robust_table, spreads_of
+from zofedht.server.aggregation.robust_values import robust_table, spreads_of
 from zofedht.server.records.history import read_history
 
 _SITES = 7
