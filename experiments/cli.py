@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--page", metavar="FILE.md", type=Path, help="page that gets the report between two marks")
 
     _family(commands)
-    published = commands.add_parser("published", help="rows beside the figures of their sources' public code")
+    published = commands.add_parser("published", help="rows beside what the loops of their sources give")
     published.add_argument("--seeds", metavar="N", type=_at_least(1), default=5, help="runs of a figure (5)")
     _auto(commands)
 

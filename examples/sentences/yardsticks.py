@@ -4,6 +4,7 @@ python yardsticks.py probe
 python yardsticks.py first-order --rate 2e-5 --epochs 2
 python yardsticks.py first-order --trainable "bias$|^head" --rate 2e-3 --epochs 2
 python yardsticks.py memory --factory make
+python yardsticks.py curvature --factory make --fitted
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ def torch_loss(net: Any, rows: tuple[list[list[int]], Any]) -> dict[str, Any]:
 
 def probe() -> None:
     """Print the loss and the accuracy of the best linear head on the frozen encoder."""
+    loss, accuracy, _ = fitted_head()
+    print(f"a linear head by L-BFGS: training loss {loss:.4f}, accuracy on dev {accuracy:.4f}")
+
+
+def fitted_head() -> tuple[float, float, list[Any]]:
+    """Return the training loss and the accuracy on dev of the best linear head, and its weights and intercept."""
     from onnxruntime import InferenceSession
     from reviews import in_groups, model, read
     from sklearn.linear_model import LogisticRegression
@@ -42,7 +49,7 @@ def probe() -> None:
     (features, labels), dev = encoded("train"), encoded("dev")
     head = LogisticRegression(C=1e4 / len(labels), max_iter=2000).fit(features, labels)
     loss = np.logaddexp(0.0, -labels * head.decision_function(features)).mean()
-    print(f"a linear head by L-BFGS: training loss {loss:.4f}, accuracy on dev {head.score(*dev):.4f}")
+    return float(loss), float(head.score(*dev)), [head.coef_, head.intercept_]
 
 
 def memory(factory: str) -> None:
@@ -56,6 +63,33 @@ def memory(factory: str) -> None:
     site.value(np.arange(64))
     held = sum(numbers.nbytes for numbers in copy) / 1e6
     print(f"{factory}: {site.dim:,} parameters, {held:.1f} MB; peak memory of the process {_peak():.0f} MB")
+
+
+def curvature(factory: str, fitted: bool, count: int = 12, radius: float = 3e-3) -> None:
+    """Print v'Hv of the loss of 64 sentences along random signs v, at the start or with the best head."""
+    import reviews
+
+    from zofedht import Shard
+    from zofedht.common.random.streams import Address
+    from zofedht.common.tensors.directions import Direction
+
+    site, batch = getattr(reviews, factory)(Shard(count=4)), np.arange(64)
+    if fitted:
+        for numbers in fitted_head()[2]:
+            places = [place for place, one in enumerate(site.blocks) if one.name.startswith("head")]
+            place = next(place for place in places if site.blocks[place].size == numbers.size)
+            block = site.blocks[place]
+            site.put(place, numbers.reshape(block.shape).astype(block.numpy_dtype))
+    base, found = site.value(batch), []
+    for number in range(count):
+        v, ends = Direction(Address(0, 0, 0), number, "rademacher"), []
+        for length in (radius, -2.0 * radius):
+            site.add(v, length)
+            ends.append(site.value(batch))
+        site.add(v, radius)
+        found.append((sum(ends) - 2.0 * base) / radius**2)
+    spread = f"from {min(found):.3g} to {max(found):.3g}"
+    print(f"{factory}: mean v'Hv {np.mean(found):.3g}, median {np.median(found):.3g}, {spread} over {count} directions")
 
 
 def _peak() -> float:
@@ -101,7 +135,7 @@ def first_order(trainable: str, rate: float, epochs: int, batch: int, seed: int,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["probe", "first-order", "memory"])
+    parser.add_argument("what", choices=["probe", "first-order", "memory", "curvature"])
     parser.add_argument("--trainable", default="", help="regular expression for names of tensors; all by default")
     parser.add_argument("--rate", type=float, default=2e-5)
     parser.add_argument("--epochs", type=int, default=2)
@@ -109,11 +143,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sentences", type=int, default=6920, help="so many of the training part")
     parser.add_argument("--factory", default="biases", help="biases, low_rank or make")
+    parser.add_argument("--fitted", action="store_true", help="curvature with the best head in the place of zeros")
     given = parser.parse_args()
     if given.what == "probe":
         probe()
     elif given.what == "memory":
         memory(given.factory)
+    elif given.what == "curvature":
+        curvature(given.factory, given.fitted)
     else:
         first_order(given.trainable, given.rate, given.epochs, given.batch, given.seed, given.sentences)
 

@@ -1,8 +1,8 @@
-"""Rows on the problem of a source's public code, beside what that code itself gives there.
+"""Rows on the problem of a source's public code, beside what its loop gives there.
 
 ConMeZO's quadratic: F(x) = x'Ax / 2 in 1,000 parameters, A diagonal with eigenvalues of equal ratios from 1e-9 to 1,
 and an x_0 of norm 10 along a normal draw of seed 42. Its settings are mu .01, eta .01, 1 - b = .01 and theta 1.30. The
-public figures are means and standard deviations over five seeds of its own loop, with its own draws.
+figures are means and standard deviations over five seeds of its loop, typed anew from its text, with its own draws.
 
 Source: Behric et al. 2025, github LejsDeen/ConMeZO, synthetic-experiment, at fbd895e.
 """
@@ -19,7 +19,7 @@ from zofedht.experiments.report.markdown import table
 from zofedht.server.core.state import initial_state
 from zofedht.server.inprocess import run_in_process
 
-__all__ = ["CURVATURE", "PUBLIC", "START", "final_value", "published_table"]
+__all__ = ["CURVATURE", "OF_SOURCE", "START", "final_value", "published_table"]
 
 _N = 1000
 CURVATURE = float(_N) ** (3.0 * (np.arange(_N) / (_N - 1) - 1.0))
@@ -29,11 +29,11 @@ _DRAW = np.random.RandomState(42).normal(size=_N)  # the source's generator is N
 START = 10.0 * _DRAW / np.linalg.norm(_DRAW)
 """x_0, (n,); F is 2.4382 there."""
 
-PUBLIC = {
+OF_SOURCE = {
     "mezo": {500: (0.3171, 0.0208), 1000: (0.1654, 0.0090), 3000: (0.0538, 0.0021)},
     "conmezo": {500: (0.4087, 0.0354), 1000: (0.1868, 0.0162), 3000: (0.0462, 0.0031)},
 }
-"""Mean and standard deviation of F that the public code gives, by row and iterations."""
+"""Mean and standard deviation of F that the source's loop gives, by row and iterations."""
 
 
 def final_value(row: str, iterations: int, seed: int) -> float:
@@ -52,11 +52,11 @@ def final_value(row: str, iterations: int, seed: int) -> float:
 
 
 def published_table(seeds: int) -> str:
-    """Return the comparison as Markdown: public code and ours, mean and standard deviation over seeds."""
+    """Return the comparison as Markdown: the source's loop and ours, mean and standard deviation over seeds."""
     rows = []
-    for row, figures in PUBLIC.items():
+    for row, figures in OF_SOURCE.items():
         for iterations, (mean, spread) in figures.items():
             ours = [final_value(row, iterations, seed) for seed in range(seeds)]
             mine = f"{fmean(ours):.4f}" + (f" ({stdev(ours):.4f})" if seeds > 1 else "")
             rows.append([row, f"{iterations:,}", f"{mean:.4f} ({spread:.4f})", mine])
-    return table(["row", "iterations", "public code", "ours"], rows)
+    return table(["row", "iterations", "its loop", "ours"], rows)

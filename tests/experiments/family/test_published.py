@@ -1,4 +1,4 @@
-"""Rows end where the public code of their source does, on its problem and with its settings."""
+"""Rows end where the loop of their source does, on its problem and with its settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from zofedht.experiments.family.published import CURVATURE, PUBLIC, START, final_value
+from zofedht.experiments.family.published import CURVATURE, OF_SOURCE, START, final_value
 
 
 def test_the_problem_is_the_published_one() -> None:
@@ -14,8 +14,8 @@ def test_the_problem_is_the_published_one() -> None:
     assert pytest.approx(2.4382012201258774, rel=1e-12) == 0.5 * START @ (CURVATURE * START)
 
 
-@pytest.mark.parametrize("row", PUBLIC)
-def test_a_row_ends_where_the_public_code_does(row: str) -> None:
-    mean, spread = PUBLIC[row][500]
+@pytest.mark.parametrize("row", OF_SOURCE)
+def test_a_row_ends_where_its_source_does(row: str) -> None:
+    mean, spread = OF_SOURCE[row][500]
     ours = fmean(final_value(row, 500, seed) for seed in range(3))
     assert abs(ours - mean) < 4.0 * spread * (1 / 3 + 1 / 5) ** 0.5
