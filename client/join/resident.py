@@ -108,17 +108,10 @@ class ResidentClient(ZofedhtClient):
         self._warm_up(question.task, objective)
         # How many columns there are is settled by all clients where a sparse file may lack the last ones.
         sized = objective is not None and (self._seen.indices is None or bool(question.dimension))
-        hello = Hello(
-            name=mine.name,
-            instance=mine.instance,
-            source=mine.source,
-            shard_index=mine.shard_index,
-            shard_count=mine.shard_count,
+        hello = replace(
+            self._introduced(),
             examples=0 if objective is None else len(objective),
             dimension=objective.dim if objective is not None and sized else 0,
-            protocol=PROTOCOL,
-            version=version_of("zofedht"),
-            draw_digest=draw_digest(),
             units=b"" if objective is None else units_as_bytes(units_of(objective), MOST_UNITS_BYTES),
             names="" if objective is None else names_as_text(self._seen.names or objective.names or ()),
             labels=self._seen.labels,
@@ -129,19 +122,28 @@ class ResidentClient(ZofedhtClient):
         )
         return encode(hello).scalars
 
-    def _introduced_in_place(self, question: Question, place: PlaceWorker) -> dict[str, Scalar]:
-        mine, tensors = self._options, place.held(question).tensors
-        hello = Hello(
+    def _introduced(self) -> Hello:
+        """Return what this client says of itself whatever it holds."""
+        mine = self._options
+        return Hello(
             name=mine.name,
             instance=mine.instance,
             source=mine.source,
             shard_index=mine.shard_index,
             shard_count=mine.shard_count,
-            examples=len(self._in_place(question)),
-            dimension=tensors.dimension,
+            examples=0,
+            dimension=0,
             protocol=PROTOCOL,
             version=version_of("zofedht"),
             draw_digest=draw_digest(),
+        )
+
+    def _introduced_in_place(self, question: Question, place: PlaceWorker) -> dict[str, Scalar]:
+        tensors = place.held(question).tensors
+        hello = replace(
+            self._introduced(),
+            examples=len(self._in_place(question)),
+            dimension=tensors.dimension,
             source_digest=self._source_digest(None),
             tensors=tensors.text(),
         )

@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,15 @@ from zofedht.common.random.streams import stream
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Vector
 
-__all__ = ["checked_objective", "code_of", "full_evaluation", "load_objective", "made_by", "starting_point"]
+__all__ = [
+    "checked_objective",
+    "code_of",
+    "full_evaluation",
+    "load_objective",
+    "made_by",
+    "starting_point",
+    "told_metrics",
+]
 
 _MOST_THREADS = 256
 
@@ -238,9 +246,17 @@ def full_evaluation(objective: Objective, x: Vector) -> dict[str, float]:
 
     Raises ObjectiveError when the objective raises or gives no ``loss``.
     """
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a diverged x gives inf or NaN
+        return told_metrics(lambda: objective.evaluate(x))
+
+
+def told_metrics(evaluate: Callable[[], Mapping[str, float]]) -> dict[str, float]:
+    """Return what a user's ``evaluate`` tells, by name.
+
+    Raises ObjectiveError when it raises or gives no ``loss``.
+    """
     try:
-        with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a diverged x gives inf or NaN
-            metrics = {name: float(value) for name, value in objective.evaluate(x).items()}
+        metrics = {name: float(value) for name, value in evaluate().items()}
     except USER_ERRORS as error:
         raise raised_by_objective(error) from error
     if "loss" not in metrics:

@@ -6,8 +6,8 @@ from typing import Any
 
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, Shard
-from zofedht.common.objective.loading import made_by
-from zofedht.common.objective.user_traceback import USER_ERRORS, raised, raised_by_objective
+from zofedht.common.objective.loading import made_by, told_metrics
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised
 from zofedht.common.tensors.blocks import checked_blocks
 from zofedht.common.tensors.objective import InPlaceObjective
 
@@ -52,11 +52,4 @@ def metrics_in_place(objective: InPlaceObjective) -> dict[str, float]:
 
     Raises ObjectiveError when the objective raises or gives no ``loss``.
     """
-    try:
-        metrics = {name: float(value) for name, value in objective.evaluate().items()}
-    except USER_ERRORS as error:
-        raise raised_by_objective(error) from error
-    if "loss" not in metrics:
-        text = f"evaluate() must return a dict with 'loss' in it, got {', '.join(metrics) or 'none'}"
-        raise ObjectiveError(text, cause="not-a-loss")
-    return metrics
+    return told_metrics(objective.evaluate)
