@@ -28,6 +28,7 @@ ONE_WORKER = {
     "tests/server/flower/test_flwr_run.py": "flower",
     "tests/server/flower/test_simulation.py": "flower",
     "tests/server/flower/test_ray_cluster.py": "flower",
+    "tests/server/flower/test_superlink_page.py": "flower",
     "tests/test_installed.py": "installed",
     "tests/experiments/study/test_command.py": "study",
 }

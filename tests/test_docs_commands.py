@@ -23,6 +23,7 @@ _ELSEWHERE = {
     "docs/fleet.md": "tests/test_fleet_page.py",
     "docs/objectives.md": "tests/test_readme.py",
     "docs/parameters.md": "tests/test_parameters_page.py",
+    "docs/superlink.md": "tests/server/flower/test_superlink_page.py",
     "examples/closed_model/README.md": "tests/examples/test_closed_model.py",
     "examples/device_settings/README.md": "tests/examples/test_device_settings.py",
     "examples/f1_threshold/README.md": "tests/examples/test_f1_threshold.py",
