@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ __all__ = [
     "listed",
     "parted",
     "used_columns",
+    "with_named_label",
 ]
 
 LABEL_COLUMNS = ("label", "target", "y")
@@ -115,6 +117,15 @@ def chosen_columns(part: RawRows, features: str, path: Path | str) -> RawRows:
     if order == list(range(len(found))):
         return part
     return part._replace(features=part.features[:, order], names=tuple(part.names[place] for place in order))
+
+
+def with_named_label(names: Sequence[str], rules: FileRules) -> FileRules:
+    """Return rules that name the label column where they number it: the columns before it may be left out first."""
+    wanted, found = rules.label_column, [folded(name) for name in names]
+    if folded(wanted) in found or not wanted.isdecimal() or not 1 <= int(wanted) <= len(found):
+        return rules
+    name = found[int(wanted) - 1]
+    return replace(rules, label_column=name) if name and found.count(name) == 1 else rules
 
 
 def used_columns(path: Path | str, names: Sequence[str], width: int, rules: FileRules) -> list[int]:

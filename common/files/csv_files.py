@@ -19,7 +19,7 @@ import numpy as np
 
 from zofedht.common.choices import AUTO, label_texts
 from zofedht.common.errors import DataError
-from zofedht.common.files.columns import LABEL_COLUMNS, find_label, folded, parted, used_columns
+from zofedht.common.files.columns import LABEL_COLUMNS, find_label, folded, parted, used_columns, with_named_label
 from zofedht.common.files.label_texts import MISSING, TextLabels, numbered
 from zofedht.common.files.reading import FileRules, RawRows, check_finite, opened, unusable
 from zofedht.common.plain_text import printable
@@ -77,6 +77,7 @@ def read_csv(path: Path, rules: FileRules | None = None) -> RawRows:
     try:
         with opened(path) as file:
             layout = _layout(file, path, rules)
+        rules = with_named_label(layout.names, rules)
         table, kept, classes = _table(path, layout, rules)
     except (csv.Error, UnicodeError) as error:
         got, way_out = f"'{error}'", "save it again as CSV in UTF-8"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zofedht.common.errors import DataError, MissingExtraError
-from zofedht.common.files.columns import find_label, parted, used_columns
+from zofedht.common.files.columns import find_label, parted, used_columns, with_named_label
 from zofedht.common.files.label_texts import TextLabels, numbered
 from zofedht.common.files.reading import FileRules, RawRows, opened, unusable
 from zofedht.common.machine.memory import lacking
@@ -49,6 +49,7 @@ def rows_of_frame(frame: Any, rules: FileRules | None = None) -> RawRows:
     Raises DataError for a column that holds no numbers, and for a value that is missing.
     """
     rules, names = rules or FileRules(), _names(frame)
+    rules = with_named_label(names, rules)
     used = used_columns(_FRAME, names, frame.shape[1], rules)
     kept = [names[place] for place in used] if names else []
     return _parted(_FRAME, _columns(frame, used), kept, (len(frame), len(used)), rules)
@@ -100,6 +101,7 @@ def read_parquet(path: Path, rules: FileRules | None = None) -> RawRows:
             index = {name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)}
             places = [place for place, name in enumerate(schema.names) if name not in index]
             names = [schema.names[place] for place in places]
+            rules = with_named_label(names, rules)
             used = used_columns(path, names, len(names), rules)
             if text := lacking(8 * count * len(used), f"{count:,} rows of {len(used):,} columns"):
                 raise DataError(f"data file '{path}': {text}; use fewer rows or columns")

@@ -182,3 +182,14 @@ def test_a_text_label_that_is_missing_is_named(tmp_path: Path) -> None:
 def test_quoted_decimal_commas_are_numbers(tmp_path: Path) -> None:
     text = 'temp,flow,label\n"28,25","0,75",1\n"9,5","1,25",0\n21,"0,5",0\n'
     np.testing.assert_array_equal(_read(tmp_path, text).features, _FEATURES)
+
+
+@pytest.mark.parametrize("index", ["", "unnamed: 0"])
+def test_a_label_is_numbered_in_the_file_and_not_in_what_is_read_of_it(tmp_path: Path, index: str):
+    """Columns of no use are left out first: an index, and what ``features`` does not name."""
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{index},a,b,lab,c\n0,.5,.6,1,.7\n1,.1,.2,0,.3\n2,.8,.9,1,.4\n")
+    for features in ("auto", "a,c"):
+        part = read_csv(path, FileRules(label_column="4", features=features))
+        assert part.label == "lab"
+        assert part.labels.tolist() == [1.0, 0.0, 1.0]
