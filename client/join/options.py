@@ -11,6 +11,7 @@ from zofedht.common.choices import AUTO
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import DataError, ObjectiveError
+from zofedht.common.objective.base import Shard
 from zofedht.common.space.space import Space
 from zofedht.common.wire.messages import OWN_ROWS
 
@@ -44,6 +45,10 @@ class JoinOptions:
     def source(self) -> str:
         """What the objective is made from: objective, data or partition."""
         return "objective" if self.objective else "data" if self.data else "partition"
+
+    def shard(self, seed: int) -> Shard:
+        """Return what the client's own factory is given."""
+        return Shard(self.name, max(self.shard_index, 0), max(self.shard_count, 1), self.data, seed)
 
 
 def with_own_columns(config: RunConfig, mine: JoinOptions) -> RunConfig:

@@ -31,7 +31,7 @@ from zofedht.common.files.columns import folded
 from zofedht.common.files.reading import FileRules, RawRows
 from zofedht.common.machine.versions import version_of
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
-from zofedht.common.objective.base import Objective, Shard
+from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import code_of, load_objective
 from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.scaling import in_search_units, units_of
@@ -215,9 +215,7 @@ class ResidentClient(ZofedhtClient):
         if mine.source != "objective":
             raise DataError.public("the server's run is in place; join with --objective module:factory")
         if self._held is None:
-            index, count = max(mine.shard_index, 0), max(mine.shard_count, 1)
-            shard = Shard(mine.name, index, count, mine.data, question.seed)
-            self._held = load_in_place(mine.objective, shard)
+            self._held = load_in_place(mine.objective, mine.shard(question.seed))
             self._options.bounds.check_shard(len(self._held))
         return self._held
 
@@ -258,9 +256,8 @@ class ResidentClient(ZofedhtClient):
         mine, config = self._options, config_of_task(question.task)
         match mine.source:
             case "objective":
-                index, count = max(mine.shard_index, 0), max(mine.shard_count, 1)
-                shard = Shard(mine.name, index, count, mine.data, config.seed)
-                return in_search_units(load_objective(mine.objective, shard, own_parameters(config, mine)))
+                made = load_objective(mine.objective, mine.shard(config.seed), own_parameters(config, mine))
+                return in_search_units(made)
             case "data":
                 config = with_own_columns(config, mine)
                 return own_objective(

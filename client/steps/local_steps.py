@@ -10,7 +10,7 @@ from zofedht.client.falls import Falls
 from zofedht.client.plan import Plan
 from zofedht.client.steps.anchored_steps import anchored_steps
 from zofedht.client.steps.linear_steps import linear_steps, pays_off
-from zofedht.client.steps.slot_result import SlotResult
+from zofedht.client.steps.slot_result import SlotResult, all_failed
 from zofedht.client.steps.step_slopes import checked_probes, require_finite
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.linear import LinearObjective
@@ -51,9 +51,7 @@ def local_steps(
     else:
         move, slopes, losses, curvatures, changes = _any_steps(objective, x, plan, falls, errors, control, shift)
         if len(errors) == plan.spec.local_steps:
-            first, every = errors[0], f"so it went in all {plan.spec.local_steps} steps"
-            public = f"{first.public_text}; {every}"
-            raise ObjectiveError(f"{first}; {every}", public_text=public, cause=first.cause, step=first.step)
+            raise all_failed(errors[0], plan.spec.local_steps)
         if errors:
             losses = losses[~np.isnan(losses)]  # those of the steps that were taken
     evaluations = plan.spec.evaluations(len(objective))

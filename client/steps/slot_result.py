@@ -8,7 +8,14 @@ from zofedht.client.falls import Falls
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.typing import Vector
 
-__all__ = ["SlotResult"]
+__all__ = ["SlotResult", "all_failed"]
+
+
+def all_failed(first: ObjectiveError, steps: int) -> ObjectiveError:
+    """Return the error of a slot in which all of so many steps have failed, from that of the first one."""
+    every = f"so it went in all {steps} steps"
+    public = f"{first.public_text}; {every}"
+    return ObjectiveError(f"{first}; {every}", public_text=public, cause=first.cause, step=first.step)
 
 
 @dataclass(frozen=True)

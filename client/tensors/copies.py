@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.machine.memory import free_bytes
+from zofedht.common.tensors.blocks import total_bytes
 from zofedht.common.tensors.objective import InPlaceObjective
 
-__all__ = ["Copy", "copy_of", "total_bytes"]
+__all__ = ["Copy", "copy_of"]
 
 _SMALL = 2**24  # bytes that are not worth a file
 _SPARE = 4  # a copy lies in memory where so many of it would fit
@@ -73,11 +74,6 @@ class _InFile(Copy):
             self._objective.put(index, numbers)
 
 
-def total_bytes(objective: InPlaceObjective) -> int:
-    """Return the bytes of all parameters."""
-    return sum(block.bytes for block in objective.blocks)
-
-
 def copy_of(objective: InPlaceObjective, where: str = "auto") -> Copy:
     """Return a copy of the present parameters.
 
@@ -85,7 +81,7 @@ def copy_of(objective: InPlaceObjective, where: str = "auto") -> Copy:
 
     Raises ObjectiveError where neither has room.
     """
-    size = total_bytes(objective)
+    size = total_bytes(objective.blocks)
     free = free_bytes()
     plenty = size <= _SMALL or free is None or _SPARE * size <= free
     if where == "memory" or (where == "auto" and plenty):

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from zofedht.client.plan import Plan
-from zofedht.client.steps.slot_result import SlotResult
+from zofedht.client.steps.slot_result import SlotResult, all_failed
 from zofedht.client.steps.step_slopes import by_spread, require_finite
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import checked_loss
@@ -74,12 +74,7 @@ def place_steps(objective: InPlaceObjective, plan: Plan, law: TrailLaw) -> SlotR
         for direction, slope in zip(reversed(along), reversed(slopes[step].tolist()), strict=True):
             moves.add(direction, -spec.step_size * slope)  # the last one is still probed: it takes one sum
     if len(errors) == spec.local_steps:
-        raise ObjectiveError(
-            f"{errors[0]}; so it went in all {spec.local_steps} steps",
-            public_text=f"{errors[0].public_text}; so it went in all {spec.local_steps} steps",
-            cause=errors[0].cause,
-            step=errors[0].step,
-        )
+        raise all_failed(errors[0], spec.local_steps)
     taken = losses[~np.isnan(losses)]
     first = errors[0] if errors else None
     evaluations = spec.evaluations(len(objective))

@@ -15,6 +15,7 @@ from zofedht.common.machine.memory import lacking
 from zofedht.common.objective.base import checked_loss
 from zofedht.common.objective.user_traceback import USER_ERRORS
 from zofedht.common.random.streams import Address, stream
+from zofedht.common.tensors.blocks import total_bytes
 from zofedht.common.tensors.directions import PIECE, Direction
 from zofedht.common.tensors.loading import checked_in_place, metrics_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
@@ -39,7 +40,7 @@ def check_in_place(
         checked_in_place(objective, type(objective).__name__)
     except USER_ERRORS as error:
         return [failed("size", error)]
-    samples, size = len(objective), sum(block.bytes for block in objective.blocks)
+    samples, size = len(objective), total_bytes(objective.blocks)
     shard = f"{samples} samples" if samples > 1 else "no samples: every evaluation is a whole one"
     parts = f"{objective.dim:,} parameters in {len(objective.blocks)} blocks, {size / 1e6:,.1f} MB, {shard}"
     findings = [Finding("size", "ok", parts)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from zofedht.common.errors import ObjectiveError
 
-__all__ = ["DTYPES", "Block", "blocks_as_text", "checked_blocks", "total"]
+__all__ = ["DTYPES", "Block", "blocks_as_text", "checked_blocks", "total", "total_bytes"]
 
 DTYPES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 """Types of parameters, and the bytes of a number; bfloat16 has no NumPy type, its bits go as uint16."""
@@ -56,6 +56,11 @@ class Block:
 def total(blocks: Sequence[Block]) -> int:
     """Return n, the number of parameters."""
     return sum(block.size for block in blocks)
+
+
+def total_bytes(blocks: Sequence[Block]) -> int:
+    """Return the bytes of all parameters."""
+    return sum(block.bytes for block in blocks)
 
 
 def blocks_as_text(blocks: Sequence[Block]) -> str:

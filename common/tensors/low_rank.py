@@ -42,10 +42,6 @@ class LowRankObjective(TensorObjective):
             arrays[f"{block.name}.B"] = start / np.float32(np.sqrt(columns))
         super().__init__(arrays)
 
-    @property
-    def holder(self) -> object:
-        return self.arrays
-
     def on(self, data: Any, evaluation: Any = None) -> Self:
         """Return the same net, with the same parameters, on other rows: another client of a simulation."""
         other = copy.copy(self)

@@ -96,10 +96,6 @@ class OnnxObjective(RowsObjective, TensorObjective):
         self._session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=list(providers))
         self._outputs = [output.name for output in self._session.get_outputs()]
 
-    @property
-    def holder(self) -> object:
-        return self.arrays
-
     def _figures(self, loss: Loss, rows: Any) -> Any:
         return loss(self._net, rows)
 

@@ -69,7 +69,7 @@ class RoundRecord:
         """Return the record with its losses in the user's sign."""
         if sign == 1.0:
             return self
-        return replace(self, train_loss=sign * self.train_loss, start_loss=sign * self.start_loss)
+        return replace(self, **{name: sign * getattr(self, name) for name in _LOSSES})
 
 
 _LOSSES = ("train_loss", "start_loss")

@@ -53,9 +53,7 @@ class ServerState:
     basis: Matrix | None = None  # Q: (n, tau')
     basis_version: int = NO_BASIS  # round in which Q was made
     totals: Totals = field(default_factory=Totals)
-    lengths: tuple[
-        float, ...
-    ] = ()  # median lengths of moves in the latest rounds, in units of the step size, or spreads of values
+    lengths: tuple[float, ...] = ()  # of late rounds: median lengths of moves over the step size, or of spreads
     learnt: Vector | None = None  # what a guide is made from, by the laws that learn one: (n,)
     learning: Learning | None = None  # of the stiffest direction, where rounds are to learn it
     curvature: Curvature = field(default_factory=Curvature)  # what server steps of second order know

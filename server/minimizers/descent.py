@@ -64,11 +64,8 @@ def begun(start: Vector) -> Descent:
 
 def around(problem: Problem, descent: Descent) -> Matrix:
     """Return the point and steps along each axis, (points, n): n of them, and n others for central differences."""
-    z = _point(descent)
-    points = np.tile(z, (1 + len(_steps(problem, descent)) * len(z), 1))
-    for index, steps in enumerate(_steps(problem, descent)):
-        points[1 + index * len(z) : 1 + (index + 1) * len(z)] += np.diag(steps)
-    return points
+    z, sides = _point(descent), _steps(problem, descent)
+    return np.vstack([z, *(z + np.diag(steps) for steps in sides)])
 
 
 def learnt(problem: Problem, descent: Descent, table: Matrix) -> Descent:

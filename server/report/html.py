@@ -14,7 +14,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.plain_text import printable
 from zofedht.server.records.lost import lost_counts
 from zofedht.server.report.curve import curve_svg
-from zofedht.server.terminal.words import number, percent, verdict_text
+from zofedht.server.terminal.words import loss_word, number, percent, verdict_text
 
 __all__ = ["SiteCost", "report_html"]
 
@@ -101,17 +101,14 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _headline(summary: Mapping[str, Any]) -> list[str]:
     before, after, last = (summary[f"{which}_train_loss"] for which in ("initial", "final", "last"))
     which = {"start": "the start", "best": "the best x", "last": "the last x"}[summary["x_is"]]
+    what = loss_word(maximize=summary["maximize"])
     told = (
-        f"Mean {_word(summary)} {number(before)} at the start, {number(after)} at the returned x ({which}, after"
+        f"Mean {what} {number(before)} at the start, {number(after)} at the returned x ({which}, after"
         f" {summary['x_round']} of {summary['rounds']} rounds)"
     )
     told += "." if summary["x_is"] == "last" else f", {number(last)} at the last x."
     notes = [f'<p class="note">{_text(note)}</p>' for note in summary["evaluation_notes"]]
     return [f"<p>{_text(told)}</p>", *notes]
-
-
-def _word(summary: Mapping[str, Any]) -> str:
-    return "value" if summary["maximize"] else "loss"
 
 
 def _curve(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -123,8 +120,9 @@ def _curve(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> 
     picture = curve_svg(along, losses, best, "evaluations")
     if not picture:
         return []
-    about = f"Mean {_word(summary)} over all sites of each x that was evaluated in full. The dot is the returned x."
-    return [f"<h2>{_word(summary).capitalize()}</h2>", picture, f'<p class="note">{about}</p>']
+    what = loss_word(maximize=summary["maximize"])
+    about = f"Mean {what} over all sites of each x that was evaluated in full. The dot is the returned x."
+    return [f"<h2>{what.capitalize()}</h2>", picture, f'<p class="note">{about}</p>']
 
 
 def _values(settings: Mapping[str, Any], at_bounds: Mapping[str, int]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zofedht.common.config.texts import toml_value
-from zofedht.server.terminal.words import verdict_text
+from zofedht.server.terminal.words import loss_word, verdict_text
 
 __all__ = ["MOST_NUMBERS", "settings_text"]
 
@@ -19,7 +19,7 @@ MOST_NUMBERS = 1_000
 
 def settings_text(summary: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Return the file: facts about the run, then a table of the values ``after`` and one of those ``before``."""
-    what = "value" if summary["maximize"] else "loss"
+    what = loss_word(maximize=summary["maximize"])
     facts = {
         "success": summary["success"],
         "x-is": summary["x_is"],

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["number", "percent", "verdict_text"]
+__all__ = ["loss_word", "number", "percent", "verdict_text"]
 
 _MOST_PERCENT = 1e5
+
+
+def loss_word(*, maximize: bool) -> str:
+    """Return what F is called: a loss, or a value where the run maximises."""
+    return "value" if maximize else "loss"
 
 
 def number(value: float | None) -> str:
