@@ -150,14 +150,12 @@ def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         default=0.0,
         help="after the run, stay so long for clients that join late (0)",
     )
-    _page(serve, tls_help="folder with ca.crt, server.crt and server.key, for clients and for a page beyond loopback")
+    _page(
+        serve,
+        tls_help="folder with ca.crt, server.crt and server.key, for clients and for a page beyond loopback",
+        refuse_help="clients that may not join, nor see the page",
+    )
     serve.add_argument("--insecure", action="store_true", help="plain text without certificates: anybody may join")
-    serve.add_argument(
-        "--refuse", metavar="NAME|SERIAL", nargs="+", action="extend", default=[], help="clients that may not join"
-    )
-    serve.add_argument(
-        "--refuse-file", metavar="FILE", type=Path, help="more of them, one a line; read again on SIGHUP"
-    )
     serve.add_argument("--resume", action="store_true", help="continue the run in --out, if any")
     _data_changed(serve)
     serve.add_argument("--max-message-mb", metavar="MB", type=int, default=256, help="largest accepted reply (256)")
@@ -170,6 +168,7 @@ def _page(
     command: argparse.ArgumentParser,
     address: str = "",
     tls_help: str = "folder with ca.crt, server.crt and server.key, for a page beyond loopback",
+    refuse_help: str = "certificates that may not see the page",
 ) -> None:
     shown = f" ({address})" if address else ""
     command.add_argument(
@@ -182,6 +181,10 @@ def _page(
         help="the page asks for the token in this file, which is made if missing",
     )
     command.add_argument("--tls-dir", metavar="DIR", type=Path, help=tls_help)
+    command.add_argument("--refuse", metavar="NAME|SERIAL", nargs="+", action="extend", default=[], help=refuse_help)
+    command.add_argument(
+        "--refuse-file", metavar="FILE", type=Path, help="more of them, one a line; read again on SIGHUP"
+    )
 
 
 def _data_changed(command: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,9 @@ from zofedht.common.terminal.command_line import NOT_BETTER
 from zofedht.server.records.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from zofedht.server.grpc.revoked import Revoked
     from zofedht.server.page.access import PageOptions
+    from zofedht.server.page.careful_http import Refuses
 
 __all__ = [
     "exit_code",
@@ -29,8 +31,10 @@ __all__ = [
     "out_of",
     "page_of",
     "page_options",
+    "page_refuses",
     "read_config",
     "refuse_ray",
+    "revoked",
 ]
 
 _log = logging.getLogger(__name__)
@@ -97,15 +101,38 @@ def exit_code(summary: Mapping[str, Any]) -> int:
     return NOT_BETTER if summary["success"] is False else 0
 
 
-def page_of(
-    args: argparse.Namespace, folder: Path, refuses: Callable[[str, str], bool] = lambda name, serial: False
-) -> AbstractContextManager[int]:
-    """Return what shows the page of --page while its block runs; ``refuses`` is that of ``show_page``."""
+def page_of(args: argparse.Namespace, folder: Path, refuses: Refuses | None = None) -> AbstractContextManager[int]:
+    """Return what shows the page of --page while its block runs; ``refuses`` in the place of ``page_refuses``."""
     if not args.page:
         return nullcontext(0)
     from zofedht.server.page.serving import show_page
 
-    return show_page(folder, page_options(args), _log.info, refuses)
+    options = page_options(args)
+    return show_page(folder, options, _log.info, refuses or page_refuses(args, options))
+
+
+def page_refuses(args: argparse.Namespace, options: PageOptions) -> Refuses:
+    """Return whether a certificate may not see the page, by --refuse and its file, which SIGHUP reads again.
+
+    Raises ConfigError where they would refuse nobody: the page asks for no certificate.
+    """
+    refused = revoked(args)
+    if (args.refuse or args.refuse_file) and not options.asks_certificate:
+        raise ConfigError(
+            [
+                "--refuse and --refuse-file close the page to certificates, and this page asks for none: leave them"
+                " out, or give --tls-dir and an address beyond this machine without --page-token"
+            ]
+        )
+    refused.follow_hangups()
+    return refused.refuses
+
+
+def revoked(args: argparse.Namespace) -> Revoked:
+    """Return whom --refuse and --refuse-file name."""
+    from zofedht.server.grpc.revoked import Revoked
+
+    return Revoked(args.refuse, args.refuse_file.expanduser() if args.refuse_file else None)
 
 
 def page_options(args: argparse.Namespace) -> PageOptions:

@@ -21,6 +21,7 @@ from zofedht.server.commands.arguments import (
     page_of,
     read_config,
     refuse_ray,
+    revoked,
 )
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
@@ -45,7 +46,6 @@ def run(args: argparse.Namespace) -> int:
 
 def serve_clients(args: argparse.Namespace) -> int:
     """Serve clients that join, and return the exit code."""
-    from zofedht.server.grpc.revoked import Revoked
     from zofedht.server.grpc.serve import ServeOptions, serve
 
     check_address("--address", args.address)
@@ -64,7 +64,7 @@ def serve_clients(args: argparse.Namespace) -> int:
         max_message_bytes=args.max_message_mb * 2**20,
         health_address=args.health_address,
         linger=args.linger,
-        revoked=Revoked(args.refuse, args.refuse_file.expanduser() if args.refuse_file else None),
+        revoked=revoked(args),
         data_changed=args.data_changed,
     )
     command = f"zofedht-server serve --resume --out {options.out}` and the options of before, `--address {args.address}"

@@ -11,7 +11,7 @@ from zofedht.common.config.reference import json_schema, key_rows
 from zofedht.common.errors import ConfigError
 from zofedht.common.terminal.completion import completion_script
 from zofedht.server.cli import parser
-from zofedht.server.commands.arguments import page_options
+from zofedht.server.commands.arguments import page_options, page_refuses
 from zofedht.server.records.finished_run import export, load_run
 from zofedht.server.records.plots import plot_runs
 from zofedht.server.records.rebuild_in_place import export_parameters
@@ -27,7 +27,8 @@ def watch_folder(args: argparse.Namespace) -> int:
     """Show the page of a folder until interrupted."""
     from zofedht.server.page.serving import watch
 
-    watch(args.folder.expanduser(), page_options(args), _log.info)
+    options = page_options(args)
+    watch(args.folder.expanduser(), options, _log.info, page_refuses(args, options))
     return 0
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import signal
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from zofedht.common.errors import DataError
 
 __all__ = ["Revoked", "serial_of"]
+
+_log = logging.getLogger(__name__)
 
 
 class Revoked:
@@ -41,6 +46,21 @@ class Revoked:
     def read_again(self) -> None:
         """Read the file again. Raises DataError when it cannot be read; the entries are then those of before."""
         self._entries = self._read()
+
+    def follow_hangups(self, then: Callable[[], None] = lambda: None) -> None:
+        """Read the file again, and call ``then``, whenever the process is sent SIGHUP; without a file do nothing."""
+        if self.file is not None and hasattr(signal, "SIGHUP"):
+            # In a thread of its own: the signal may come while this one holds a lock that ``then`` needs.
+            signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=self._hung_up, args=[then]).start())
+
+    def _hung_up(self, then: Callable[[], None]) -> None:
+        try:
+            self.read_again()
+        except DataError as error:
+            _log.warning("%s; the clients that were refused before are refused", error)
+            return
+        _log.info("%s was read again", self.file)
+        then()
 
     def add(self, entries: Sequence[str]) -> None:
         """Refuse more, and read the file again. Raises DataError as ``read_again``."""

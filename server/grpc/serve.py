@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import signal
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +15,7 @@ from flwr.common import GetPropertiesIns
 from zofedht.common.choices import AUTO
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
-from zofedht.common.errors import ConfigError, DataError, ZofedhtError
+from zofedht.common.errors import ConfigError, ZofedhtError
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.objective.names import names_as_text
 from zofedht.common.plain_text import printable
@@ -217,18 +215,7 @@ class _Service:
     def revoke(self, revoked: Revoked) -> None:
         """Refuse these clients, and read their file again when the process is sent SIGHUP."""
         self._revoked = revoked
-        if revoked.file is not None and hasattr(signal, "SIGHUP"):
-            # In a thread of its own: the signal may come while this one holds a lock of the roster.
-            signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=self._revoke_again, daemon=True).start())
-
-    def _revoke_again(self) -> None:
-        try:
-            self._revoked.read_again()
-        except DataError as error:
-            _log.warning("%s; the clients that were refused before are refused", error)
-            return
-        self._report(f"{self._revoked.file} was read again")
-        self.roster.dismiss_revoked(self._revoked.refuses)
+        revoked.follow_hangups(lambda: self.roster.dismiss_revoked(revoked.refuses))
 
     def most_bytes(self) -> int:
         """Return the longest accepted reply: room for x and some text, or the limit until n is known."""

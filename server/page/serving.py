@@ -74,12 +74,12 @@ def show_page(
             thread.join(_FAREWELL_SECONDS)
 
 
-def watch(path: Path, options: PageOptions, report: Callable[[str], None]) -> None:
+def watch(path: Path, options: PageOptions, report: Callable[[str], None], refuses: Refuses) -> None:
     """Serve the page of a result folder until an interrupt. Raises DataError for a folder that holds no run."""
     folder = RunFolder(path)
     if not (folder.exists() or folder.config_file.exists() or (path / "run.lock").exists()):
         raise DataError(f"{path} holds no run: a result folder has config.toml and history.jsonl in it")
-    with show_page(path, options, report), contextlib.suppress(KeyboardInterrupt):
+    with show_page(path, options, report, refuses), contextlib.suppress(KeyboardInterrupt):
         threading.Event().wait()
 
 

@@ -12,8 +12,11 @@ import pytest
 
 from tests.helpers import SMALL
 from tests.server.grpc.processes import Site
+from tests.server.page.runs import begin
+from tests.server.page.test_http import context_of, secure_status
 from tests.waiting import PATIENCE
 from zofedht.server.__main__ import main
+from zofedht.server.certificates import make_certificates
 from zofedht.server.records.run_folder import RunFolder
 
 SETTINGS = [f"{key}={value}" for key, value in SMALL.items()]
@@ -71,6 +74,36 @@ def test_watch_shows_a_folder_until_it_is_stopped(tmp_path: Path, site: Site):
             assert answer.read() == (tmp_path / "run" / "summary.json").read_bytes()
         watching.send(number)
         assert watching.ends() == 0
+
+
+def test_watch_refuses_certificates_of_a_file(tmp_path: Path, site: Site):
+    """SIGHUP reads the file again; without it the page goes on as it was."""
+    make_certificates(tmp_path, ["127.0.0.1"], ["a", "b"], 10.0)
+    with begin(tmp_path / "run"):
+        pass
+    (tmp_path / "refused").write_text("")
+    words = ["watch", tmp_path / "run", "--page", "0.0.0.0:0", "--tls-dir", tmp_path / "server", "--refuse", "a"]
+    watching = site.run("zofedht.server.__main__", [*words, "--refuse-file", tmp_path / "refused"])
+    port = int(watching.says(r"page: https://\S+:(\d+)/")[1])
+    with pytest.raises(OSError):  # noqa: PT011  (a connection that ends, or is reset)
+        secure_status(port, context_of(tmp_path, "a"))
+    assert secure_status(port, context_of(tmp_path, "b")) == 200
+    (tmp_path / "refused").write_text("b\n")
+    watching.send(signal.SIGHUP)
+    watching.says("refused was read again")
+    with pytest.raises(OSError):  # noqa: PT011
+        secure_status(port, context_of(tmp_path, "b"))
+    assert watching.code is None
+
+
+@pytest.mark.parametrize("command_", [["run", "--out"], ["watch"]])
+def test_a_list_that_closes_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], command_: list[str]):
+    with begin(tmp_path / "watched"):
+        pass
+    folder = tmp_path / ("watched" if command_ == ["watch"] else "new")
+    assert command(*command_, folder, "--page", "127.0.0.1:0", "--refuse", "a") == 2
+    assert "this page asks for none: leave them out" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
 
 
 def test_watch_needs_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

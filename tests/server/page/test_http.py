@@ -254,19 +254,16 @@ def test_with_certificates_a_browser_shows_one(tmp_path: Path):
     with served(begin(tmp_path / "run"), EVERYWHERE, tls_dir=tmp_path / "server") as page:
         assert page.said.startswith("page: https://")
         with pytest.raises(OSError):  # noqa: PT011  (refused in the handshake, or after it)
-            _secure_status(page.port, context)
+            secure_status(page.port, context)
         context.load_cert_chain(tmp_path / "clients" / "a" / "client.crt", tmp_path / "clients" / "a" / "client.key")
-        assert _secure_status(page.port, context) == 200
+        assert secure_status(page.port, context) == 200
 
 
 def test_a_refused_certificate_sees_nothing(tmp_path: Path):
     """Not even on a connection that it has held since before it was refused."""
     make_certificates(tmp_path, ["127.0.0.1"], ["a", "b"], 10.0)
     refused: set[str] = set()
-    contexts = {}
-    for name in ("a", "b"):
-        contexts[name] = ssl.create_default_context(cafile=tmp_path / "server" / "ca.crt")
-        contexts[name].load_cert_chain(*(tmp_path / "clients" / name / f"client.{kind}" for kind in ("crt", "key")))
+    contexts = {name: context_of(tmp_path, name) for name in ("a", "b")}
     serial = serial_of((tmp_path / "clients" / "b" / "client.crt").read_bytes())
     options = PageOptions(EVERYWHERE, tls_dir=tmp_path / "server")
     folder, said = begin(tmp_path / "run"), list[str]()
@@ -278,8 +275,8 @@ def test_a_refused_certificate_sees_nothing(tmp_path: Path):
             for entry in ("b", serial):
                 refused.add(entry)
                 with pytest.raises(OSError):  # noqa: PT011
-                    _secure_status(port, contexts["b"])
-                assert _secure_status(port, contexts["a"]) == 200
+                    secure_status(port, contexts["b"])
+                assert secure_status(port, contexts["a"]) == 200
                 if entry == "b":
                     open_line.settimeout(PATIENCE)
                     with suppress(ConnectionError):
@@ -288,7 +285,14 @@ def test_a_refused_certificate_sees_nothing(tmp_path: Path):
                 refused.clear()
 
 
-def _secure_status(port: int, context: ssl.SSLContext) -> int:
+def context_of(certificates: Path, name: str) -> ssl.SSLContext:
+    """Return what a browser with this client's certificate connects by."""
+    context = ssl.create_default_context(cafile=certificates / "server" / "ca.crt")
+    context.load_cert_chain(*(certificates / "clients" / name / f"client.{kind}" for kind in ("crt", "key")))
+    return context
+
+
+def secure_status(port: int, context: ssl.SSLContext) -> int:
     connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=PATIENCE)
     with closing(connection):
         connection.request("GET", "/")
@@ -306,4 +310,4 @@ def test_certificates_that_are_missing_are_named(tmp_path: Path):
 
 def test_a_folder_without_a_run_is_not_watched(tmp_path: Path):
     with pytest.raises(DataError, match=r"holds no run"):
-        watch(tmp_path, PageOptions("127.0.0.1:0"), lambda text: None)
+        watch(tmp_path, PageOptions("127.0.0.1:0"), lambda text: None, lambda name, serial: False)
