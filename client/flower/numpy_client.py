@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from flwr.client import NumPyClient
 from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
+from zofedht.client.flower.looking import look
 from zofedht.client.steps.identity import Identity
 from zofedht.client.steps.worker import BasisStore, Worker, no_secret
 from zofedht.client.tensors.worker import PlaceWorker
+from zofedht.common.checks.finding import Finding
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import DataError, ZofedhtError
 from zofedht.common.machine.memory import lacking
@@ -21,10 +23,12 @@ from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import full_evaluation, starting_point
 from zofedht.common.objective.named import space_of
 from zofedht.common.objective.parameters import parameters_of
-from zofedht.common.objective.points import evaluate_points
+from zofedht.common.objective.points import check_points, evaluate_points
 from zofedht.common.objective.scaling import units_of
+from zofedht.common.typing import Matrix
 from zofedht.common.wire.bundle import bundled, encode_updates, unbundled
-from zofedht.common.wire.codec import STATE_DIGEST, Config, Encoded, decode, encode_no_metrics
+from zofedht.common.wire.checked import CheckQuestion, asks_for_check
+from zofedht.common.wire.codec import STATE_DIGEST, Config, Encoded, decode, encode, encode_no_metrics
 from zofedht.common.wire.messages import Broadcast, Question, Update
 from zofedht.common.wire.points import (
     asks_for_parameters,
@@ -109,12 +113,18 @@ class ZofedhtClient(NumPyClient):
     def _permit_losses(self, count: int) -> None:
         """Raise ZofedhtError where this device's owner does not allow so many losses in one answer."""
 
+    def _permit_check(self, samples: int) -> None:
+        """Raise ZofedhtError where this device's owner does not allow F to be tried out on so many samples."""
+
+    def _found(self, findings: Sequence[Finding]) -> None:
+        """Look at what checks have found, which is not sent."""
+
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
         """Evaluate x on the whole shard, or on those of all clients of this node.
 
         The answer is the reason where that fails or x is in other units.
 
-        A ``Fleet`` asks here for F at points of its own, or for the parameters.
+        A ``Fleet`` asks here for F at points of its own, or for the parameters; a plan, for checks.
         """
         asked = [part.scalars for part in unbundled(config, [])]
         if len(asked) == 1:
@@ -146,12 +156,22 @@ class ZofedhtClient(NumPyClient):
                 return encode_parameters(parameters_of(objective, question.seed))
             check_fits(objective, question.dimension, question.units)
             points = decode_points(config, objective.dim)
+            if asks_for_check(config):
+                return self._looked(question, objective, points, config)
             self._permit_losses(len(points))
             return encode_answers(
                 evaluate_points(objective, points, most_seconds=_MOST_SECONDS, error_text=self._error_text)
             )
         except ZofedhtError as error:
             return encode_no_metrics(error.cause, self._error_text(error))
+
+    def _looked(self, question: Question, objective: Objective, points: Matrix, config: Config) -> Config:
+        asked = decode(CheckQuestion, config)
+        self._permit_check(asked.batch_size or len(objective))
+        check_points(objective, points)
+        told, findings = look(objective, points[0], asked, question.seed)
+        self._found(findings)
+        return encode(told).scalars
 
 
 def _question(broadcast: Broadcast) -> Question:

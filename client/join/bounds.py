@@ -92,6 +92,15 @@ class OwnBounds:
                 " give standardize-by on the server"
             )
 
+    def check_tries(self, samples: int) -> None:
+        """Raise DataError where F may not be tried out on so few samples: whether it repeats tells of its losses."""
+        self.check_losses(1)
+        if samples < self.least_batch:
+            raise DataError.public(
+                f"the client's own --least-batch {self.least_batch} does not allow checks on {samples} samples; a"
+                " larger batch-size, or 0 for the whole shard, does"
+            )
+
     def check_losses(self, count: int) -> None:
         """Raise DataError where so many losses in one answer are too many, or losses without noise are not allowed."""
         if self.only_sums:

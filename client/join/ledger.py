@@ -31,7 +31,9 @@ KINDS = {
 }
 """What a message is called, by the name of its field in Flower's ClientMessage."""
 
-_NUMBERS = ("slopes", "sketch", "values", "start", "column-sums")  # bytes that are float64 numbers; others are digests
+_OF_CHECKS = ("check-spread", "check-batch-spread", "check-flat", "check-steep")
+_NUMBERS = ("slopes", "sketch", "values", "start", "column-sums", *_OF_CHECKS)
+"""Keys whose bytes are float64 numbers; other bytes are digests."""
 
 
 class Ledger:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from zofedht.client.steps.warm_up import warm_up
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.client.tensors.held import Households
 from zofedht.client.tensors.worker import PlaceWorker
+from zofedht.common.checks.finding import Finding
 from zofedht.common.choices import AUTO, parse_transforms
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.about import about_rows, telling_columns, uneven_columns
@@ -178,6 +179,14 @@ class ResidentClient(ZofedhtClient):
 
     def _permit_losses(self, count: int) -> None:
         self._options.bounds.check_losses(count)
+
+    def _permit_check(self, samples: int) -> None:
+        self._options.bounds.check_tries(samples)
+
+    def _found(self, findings: Sequence[Finding]) -> None:
+        for finding in findings:
+            if finding.level != "ok":
+                _log.warning("check %s: %s", finding.name, finding.text)
 
     def _secret_of(self, broadcast: Broadcast) -> bytes:
         return secret_of_file(Path(self._options.privacy_key), self._options.name)

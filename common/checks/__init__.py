@@ -1,5 +1,5 @@
 """Checks of an objective before a run.
 
-Others use ``report`` (check: all of them, as a report), ``radius`` (flat_advice, noise_advice), ``readings`` (noise_of)
-and ``finding`` (Case, Finding).
+Others use ``report`` (check: all of them, as a report), ``check`` (check_code: what methods do, without the radius),
+``radius`` (flat_advice, noise_advice), ``readings`` (noise_of, batch_spread) and ``finding`` (Case, Finding).
 """

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from zofedht.common.checks.code import CODE_CHECKS
 from zofedht.common.checks.finding import Case, Finding, PlannedRun, clock_text
-from zofedht.common.checks.parameters import check_parameters
 from zofedht.common.checks.radius import check_radius
-from zofedht.common.errors import ObjectiveError
+from zofedht.common.errors import Cause, ObjectiveError
 from zofedht.common.objective.base import Objective, checked_loss
 from zofedht.common.objective.loading import checked_objective, starting_point
 from zofedht.common.objective.named import space_of
@@ -20,7 +22,7 @@ from zofedht.common.objective.scaling import given_start, in_search_units, units
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised, user_traceback
 from zofedht.common.space.space import Space
 
-__all__ = ["Finding", "PlannedRun", "check_objective", "failed"]
+__all__ = ["CodeReport", "Finding", "PlannedRun", "check_code", "check_objective", "failed"]
 
 _MOST_NAMES = 10
 
@@ -69,6 +71,34 @@ def check_objective(
     >>> {finding.level for finding in findings}
     {'ok'}
     """
+    looked = check_code(objective, radius=radius, batch_size=batch_size, seed=seed, x0=x0)
+    findings = list(looked.findings)
+    if (case := looked.case) is not None:
+        findings.extend(_tried(check_radius, case, "radius"))
+        findings.extend(_tried(lambda case: _time(case, plan or PlannedRun(), looked.warm_up), case, "time"))
+    return findings
+
+
+@dataclass(frozen=True)
+class CodeReport:
+    """What ``check_code`` has found: the case for further checks, None where it cannot be evaluated, and what it took.
+
+    ``evaluations`` are those of the checks that were made, at most; ``warm_up`` is the time of the first one.
+    """
+
+    findings: tuple[Finding, ...]
+    case: Case | None = None
+    evaluations: int = 0
+    warm_up: float = 0.0
+
+
+def check_code(
+    objective: Objective, *, radius: float, batch_size: int, seed: int, x0: Any = None, most: float = math.inf
+) -> CodeReport:
+    """Check what the objective's methods do at x0: all of ``check_objective`` but for the radius and the time.
+
+    A check that would take more than is left of ``most`` evaluations is left out.
+    """
     findings: list[Finding] = []
     try:
         case = _begin(objective, findings, radius, batch_size, seed, x0)
@@ -77,21 +107,27 @@ def check_objective(
             loss = checked_loss(case.value(case.x.copy()))  # the check of the arguments comes later
             warm_up = time.perf_counter() - began
     except _StoppedError as stopped:
-        return [*findings, stopped.finding]
+        return CodeReport((*findings, stopped.finding), evaluations=1)
     findings.append(Finding("value", "ok", f"{loss:.6g} at the starting point"))
-    for check in (_arguments, _repeats, _whole, _pair, _values, _threads, check_parameters, check_radius):
+    spent = 1
+    for check in CODE_CHECKS:
         # Losses that differ for the same x and batch cannot be compared; a warning of that has been given.
-        if check not in (_pair, _values, _threads, check_parameters) or _level(findings, "repeats") == "ok":
-            findings.extend(_tried(check, case))
-    findings.extend(_tried(lambda case: _time(case, plan or PlannedRun(), warm_up), case, "time"))
-    return findings
+        if check.compares and _level(findings, "repeats") != "ok":
+            continue
+        if spent + check.evaluations(case) > most:
+            continue
+        spent += check.evaluations(case)
+        findings.extend(_tried(check.find, case, check.name))
+    return CodeReport(tuple(findings), case, spent, warm_up)
 
 
 def failed(name: str, error: BaseException) -> Finding:
     """Return the error finding of an exception: one line, and the traceback of the user's own code."""
     ours = isinstance(error, ObjectiveError)
-    cause = error.__cause__ if ours else error
-    return Finding(name, "error", str(error) if ours else raised(error), user_traceback(cause) if cause else "")
+    inner = error.__cause__ if ours else error
+    cause: Cause = error.cause if isinstance(error, ObjectiveError) else "raised"
+    text = str(error) if ours else raised(error)
+    return Finding(name, "error", text, user_traceback(inner) if inner else "", cause=cause)
 
 
 class _StoppedError(Exception):
@@ -138,115 +174,14 @@ def _named(space: Space) -> str:
 
 
 def _level(findings: list[Finding], name: str) -> str:
-    return next(finding.level for finding in findings if finding.name == name)
+    return next((finding.level for finding in findings if finding.name == name), "")
 
 
-def _tried(check: Callable[[Case], Iterator[Finding]], case: Case, name: str = "") -> list[Finding]:
+def _tried(check: Callable[[Case], Iterator[Finding]], case: Case, name: str) -> list[Finding]:
     try:
         return list(check(case))
     except USER_ERRORS as error:
-        return [failed(name or check.__name__.removeprefix("check_").strip("_"), error)]
-
-
-def _arguments(case: Case) -> Iterator[Finding]:
-    """No method may change its arguments; a run calls all methods."""
-    objective = case.user
-    x, v, batch = case.user_point(case.x + case.radius * case.v), case.v.copy(), case.fresh_batch()
-    calls: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-        "value": (objective.value, {"x": x, "batch": batch}),
-        "pair": (objective.pair, {"w": x, "v": v, "radius": 0.0, "batch": batch}),
-        "values": (objective.values, {"ws": np.stack([x, x]), "batch": batch}),
-        "evaluate": (objective.evaluate, {"x": x}),
-    }
-    for method, (call, arguments) in calls.items():
-        given = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
-        try:
-            call(*given.values())
-        except USER_ERRORS:
-            if method == "value":
-                raise
-            continue  # the check of that method tells it
-        changed = [
-            name
-            for name, value in arguments.items()
-            if isinstance(value, np.ndarray) and not np.array_equal(value, given[name])
-        ]
-        if changed:  # the following methods may call this one
-            text = f"{method}() changes its argument {' and '.join(changed)}; work on a copy"
-            yield Finding("arguments", "error", text)
-            return
-    yield Finding("arguments", "ok", "left unchanged")
-
-
-def _repeats(case: Case) -> Iterator[Finding]:
-    point = case.x + case.radius * case.v
-    answers = [checked_loss(case.value(point)) for _ in range(2)]
-    checked_loss(case.value(case.x - case.radius * case.v))  # a memory of another point must not show
-    answers.append(checked_loss(case.value(point)))
-    spread = max(answers) - min(answers)
-    if spread == 0.0:
-        yield Finding("repeats", "ok", "the same loss for the same batch")
-        return
-    differ = f"different losses for the same x and batch (spread {spread:.2g})"
-    way_out = (
-        "seed the objective's own randomness by the batch, or use a radius that is clear of the noise (see radius)"
-    )
-    yield Finding("repeats", "warning", f"{differ}: {way_out}")
-
-
-def _whole(case: Case) -> Iterator[Finding]:
-    """The whole shard comes as a slice: in a full evaluation, and in every step with batch-size 0."""
-    checked_loss(case.objective.value(case.x.copy(), slice(None)))
-    metrics = case.objective.evaluate(case.x.copy())
-    odd = [f"{name} = {value!r}" for name, value in metrics.items() if not _is_number(value)]
-    if "loss" not in metrics:
-        yield Finding("whole", "error", f"evaluate() must return a 'loss', got {', '.join(metrics) or 'nothing'}")
-    elif odd:
-        yield Finding("whole", "error", f"evaluate() must return a number for each name, got {', '.join(odd)}")
-    else:
-        yield Finding("whole", "ok", "the whole shard can be evaluated")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and bool(np.isfinite(value))
-
-
-def _pair(case: Case) -> Iterator[Finding]:
-    middle, along = case.user_probe()
-    got = [checked_loss(value) for value in case.user.pair(middle, along, case.radius, case.fresh_batch())]
-    ends = (middle + sign * case.radius * along for sign in (1.0, -1.0))
-    yield _agreement("pair", got, [checked_loss(case.user.value(end, case.fresh_batch())) for end in ends])
-
-
-def _values(case: Case) -> Iterator[Finding]:
-    points = np.stack([case.x, case.x + case.v])
-    got = np.asarray(case.objective.values(points, case.fresh_batch()))
-    if got.shape != (2,) or got.dtype != np.float64:
-        text = f"values() must return a float64 array of shape (2,), got {got.dtype} {got.shape}"
-        yield Finding("values", "error", text)
-        return
-    yield _agreement("values", got.tolist(), [checked_loss(case.value(point)) for point in points])
-
-
-def _agreement(name: str, got: list[float], wanted: list[float]) -> Finding:
-    if len(got) == len(wanted) and np.allclose(got, wanted, rtol=1e-9, atol=1e-12):
-        return Finding(name, "ok", "agrees with value()")
-    return Finding(name, "error", f"{name}() gives {got}, value() gives {wanted} for the same points")
-
-
-def _threads(case: Case) -> Iterator[Finding]:
-    """Evaluations at once must give the losses of evaluations one after another."""
-    count = case.user.concurrency
-    if count == 1:
-        return
-    points = [case.x + sign * case.radius * case.v for sign in np.linspace(-1.0, 1.0, 4 * count)]
-    alone = [checked_loss(case.value(point)) for point in points]
-    together = np.asarray(Objective.values(case.user, case.user_point(np.stack(points)), case.fresh_batch()))
-    if np.array_equal(alone, together):
-        yield Finding("concurrency", "ok", f"{count} evaluations at once give the same losses as alone")
-    else:
-        text = f"{count} evaluations at once give other losses than alone; set concurrency = 1"
-        yield Finding("concurrency", "error", f"{text}, or give each evaluation its own data")
+        return [failed(name, error)]
 
 
 def _time(case: Case, plan: PlannedRun, warm_up: float) -> Iterator[Finding]:

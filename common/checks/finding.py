@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from zofedht.common.errors import Cause
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import Units, units_of
 from zofedht.common.random.streams import stream
@@ -29,12 +31,21 @@ class Finding:
     text : str
     traceback : str
         That of the user's own code, where the check raised.
+    number : float
+        What it is about, where that is a number: the spread of equal questions, the length within which F is flat.
+    places : tuple of int
+        The parameters that it is about.
+    cause : str or None
+        Why an evaluation failed.
     """
 
     name: str
     level: str
     text: str
     traceback: str = ""
+    number: float = math.nan
+    places: tuple[int, ...] = ()
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True)

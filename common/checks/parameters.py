@@ -11,7 +11,7 @@ from zofedht.common.objective.base import checked_loss
 from zofedht.common.objective.named import space_of
 from zofedht.common.space.kinds import Real
 
-__all__ = ["check_parameters"]
+__all__ = ["check_parameters", "evaluations_of_parameters"]
 
 _MOST = 100  # parameters that are moved one by one
 _FAR = 1.0  # in search units: a change that matters, as the objective's scale says
@@ -24,9 +24,7 @@ def check_parameters(case: Case) -> Iterator[Finding]:
     Takes two evaluations a parameter, and four for one that is flat. Settings that are whole numbers or choices are
     flat by nature and not looked at. Raises what the objective raises.
     """
-    space = space_of(case.objective)
-    whole = space is not None and not all(isinstance(parameter, Real) for _, parameter in space.parameters)
-    if whole or not 1 < len(case.x) <= _MOST:
+    if not evaluations_of_parameters(case):
         return
     there = checked_loss(case.value(case.x))
     still = [place for place in range(len(case.x)) if _is_still(case, place, case.radius, there)]
@@ -36,12 +34,21 @@ def check_parameters(case: Case) -> Iterator[Finding]:
     steep = [place for place in still if place not in flat]
     if flat:
         text = f"around the start F does not change with {_shown(case, flat)}, neither by the radius nor by its scale"
-        yield Finding("parameters", "warning", f"{text}: does value() read it? leave it out, or begin elsewhere")
+        text = f"{text}: does value() read it? leave it out, or begin elsewhere"
+        yield Finding("parameters", "warning", text, number=_FAR, places=tuple(flat))
     if steep:
         text = f"F does not change with {_shown(case, steep)} within radius {case.radius:g}, but does within its scale"
-        yield Finding("parameters", "warning", f"{text}: a larger scale for it, or a larger radius, shows its slope")
+        text = f"{text}: a larger scale for it, or a larger radius, shows its slope"
+        yield Finding("parameters", "warning", text, number=case.radius, places=tuple(steep))
     if not still:
         yield Finding("parameters", "ok", "F changes with each parameter")
+
+
+def evaluations_of_parameters(case: Case) -> int:
+    """Return how many evaluations ``check_parameters`` takes at most; 0 where it looks at nothing."""
+    space = space_of(case.objective)
+    whole = space is not None and not all(isinstance(parameter, Real) for _, parameter in space.parameters)
+    return 0 if whole or not 1 < len(case.x) <= _MOST else 1 + 4 * len(case.x)
 
 
 def _is_still(case: Case, place: int, length: float, there: float) -> bool:

@@ -14,9 +14,11 @@ from zofedht.common.random.streams import stream
 from zofedht.common.typing import Indices, Vector
 
 __all__ = [
+    "BATCH_EVALUATIONS",
     "MOST_ROUNDING",
     "PROBES",
     "Reading",
+    "batch_spread",
     "differences",
     "is_staircase",
     "jumps_at_x",
@@ -28,6 +30,11 @@ __all__ = [
 
 PROBES = 8
 """Directions that are tried at one radius."""
+
+_BATCHES = 8
+
+BATCH_EVALUATIONS = 2 * _BATCHES
+"""Of single batches, by which their slopes are compared."""
 
 MOST_ROUNDING = 0.05
 """The largest share of rounding in a good difference."""
@@ -150,6 +157,20 @@ def differences(case: Case, radius: float) -> Vector:
     """Return the differences along PROBES directions, (PROBES,), each on samples of its own as in a run."""
     ends = ([checked_loss(end) for end in case.objective.pair(case.x, v, radius, batch)] for v, batch in _probes(case))
     return np.array([high - low for high, low in ends])
+
+
+def batch_spread(case: Case, batch_size: int) -> float:
+    """Return the standard deviation of slopes along one direction over batches, in units of their mean.
+
+    NaN where the mean is 0. Takes BATCH_EVALUATIONS evaluations.
+    """
+    drawn = stream(case.seed, "check", 0, 3).integers(
+        0, len(case.objective), size=(_BATCHES, batch_size), dtype=np.intp
+    )
+    ends = [case.objective.pair(case.x, case.v, case.radius, batch) for batch in drawn]
+    slopes = np.array([checked_loss(high) - checked_loss(low) for high, low in ends])
+    middle = abs(float(np.mean(slopes)))
+    return float(np.std(slopes, ddof=1)) / middle if middle else np.nan
 
 
 def _probes(case: Case) -> Iterator[tuple[Vector, Indices | slice]]:

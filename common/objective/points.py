@@ -20,7 +20,7 @@ from zofedht.common.objective.scaling import in_user_units, units_of
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["Answer", "evaluate_points"]
+__all__ = ["Answer", "check_points", "evaluate_points"]
 
 _SHARD = slice(None)
 
@@ -75,14 +75,15 @@ def evaluate_points(
         When the points are not finite vectors of n numbers within the bounds.
     """
     plain = in_user_units(objective)
-    _check(objective, points)
+    check_points(objective, points)
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         if type(plain).values is not Objective.values and len(points) > 1:
             return _together(plain, points, samples, error_text)
         return _apart(plain, points, samples, most_seconds, error_text)
 
 
-def _check(objective: Objective, points: Matrix) -> None:
+def check_points(objective: Objective, points: Matrix) -> None:
+    """Raise ObjectiveError unless the points are finite vectors of n numbers within the bounds."""
     dimension, units = objective.dim, units_of(objective)
     if points.ndim != 2 or points.shape[1] != dimension or not len(points) or not np.all(np.isfinite(points)):
         raise ObjectiveError.public(

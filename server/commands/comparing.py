@@ -97,6 +97,6 @@ def _plan_over(args: argparse.Namespace, config: RunConfig) -> Plan:
     )
     sites = NetworkSites(listening, None)
     try:
-        return plan_over(config, sites.parameters, sites.samples, sites.ask, most=args.evaluations)
+        return plan_over(config, sites.parameters, sites.samples, sites.ask, sites.check, most=args.evaluations)
     finally:
         sites.close(over=False)  # they come back to the run that was planned

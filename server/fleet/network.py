@@ -17,7 +17,7 @@ from flwr.common import Parameters as NoArrays
 from flwr.common.typing import Scalar
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import FleetError, MessageError, ZofedhtError
+from zofedht.common.errors import FleetError, MessageError, ObjectiveError, ZofedhtError
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes, units_digest
 from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.parameters import Parameters
@@ -26,7 +26,8 @@ from zofedht.common.plain_text import printable
 from zofedht.common.terminal.command_line import check_address
 from zofedht.common.terminal.logs import shown
 from zofedht.common.tls import is_loopback, read_tls
-from zofedht.common.typing import Matrix
+from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.checked import Checked, CheckQuestion, decode_checked
 from zofedht.common.wire.codec import check_metrics, encode
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Question
 from zofedht.common.wire.points import (
@@ -200,6 +201,21 @@ class NetworkSites:
                 waiting[name] = asked[name]
         if self._closing.is_set():
             raise FleetError("the fleet was closed while it waited for answers")
+
+    def check(self, x: Vector, asked: CheckQuestion) -> dict[str, Checked | ZofedhtError]:
+        """Ask all sites at once to try their objectives out at x, (n,) in their units; an error for none."""
+        of, question = self._fleet(), encode_points(x[None]) | encode(asked).scalars
+        present = {name: proxy for name, proxy in self._roster.connected().items() if name in of.samples}
+        begun = {name: self._begin(proxy, question, self._units) for name, proxy in present.items()}
+        return {name: self._checked(future) for name, future in begun.items()}
+
+    def _checked(self, future: Future[EvaluateRes]) -> Checked | ZofedhtError:
+        try:
+            return decode_checked(_metrics(future.result()), self.parameters.dim)
+        except ZofedhtError as error:
+            return error
+        except LostClient as error:
+            return ObjectiveError(str(error), cause="no-answer")
 
     def close(self, *, over: bool) -> None:
         self._closing.set()

@@ -11,18 +11,17 @@ import numpy as np
 
 from zofedht.common.checks.finding import Case, Finding
 from zofedht.common.checks.radius import check_radius
-from zofedht.common.checks.readings import differences, noise_of
+from zofedht.common.checks.readings import batch_spread, differences, noise_of
 from zofedht.common.errors import ObjectiveError, cause_of
-from zofedht.common.objective.base import Objective, checked_loss
+from zofedht.common.objective.base import Objective
 from zofedht.common.objective.points import Answer
 from zofedht.common.objective.scaling import Units, in_search_units
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
-from zofedht.common.random.streams import stream
 from zofedht.common.typing import Indices, Vector
 
-__all__ = ["AskedSite", "SiteReading", "measured"]
+__all__ = ["AskedSite", "SiteReading", "evaluations_of_code", "measured"]
 
-_BATCHES = 8
+_FOR_SLOPES = 40  # 24 of noise, and 8 slopes
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,15 @@ class SiteReading:
     noise: float = 0.0
     slopes: Vector | None = None
     batch_spread: float = np.nan
+    code: tuple[Finding, ...] = ()
     findings: tuple[Finding, ...] = ()
     evaluations: int = 0
     error: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the site can run."""
+        return not self.error and all(finding.level != "error" for finding in self.code)
 
 
 class AskedSite(Objective):
@@ -73,10 +78,10 @@ class _SpentError(ObjectiveError):
 class _Counted(Objective):
     """Another objective, as its user wrote it; counts and times evaluations and refuses those beyond ``most``."""
 
-    def __init__(self, inner: Objective, most: int) -> None:
+    def __init__(self, inner: Objective, most: int, spent: int) -> None:
         self.inner, self._most = inner, most
         self.dim, self.bounds, self.scale = inner.dim, inner.bounds, inner.scale
-        self.count, self.times = 0, list[float]()
+        self.count, self.times = spent, list[float]()
 
     def __len__(self) -> int:
         return len(self.inner)
@@ -92,14 +97,15 @@ class _Counted(Objective):
 
 
 def measured(
-    name: str, objective: Objective, samples: int, x: Vector, *, radius: float, batch_size: int, seed: int, most: int
-) -> SiteReading:
+    name: str, objective: Objective, samples: int, x: Vector, *, radius: float, batch_size: int, seed: int, most: int,
+    spent: int = 0,
+) -> SiteReading:  # fmt: skip
     """Return what a site shows at x, (n,) in search units, and within some radii of it.
 
     ``objective`` is as its user wrote it. It is asked for at most ``most`` evaluations: first whether equal questions
-    get equal answers, then slopes, then the radius. An ``AskedSite`` has no batches.
+    get equal answers, then slopes, then the radius. An ``AskedSite`` has no batches. Of ``most``, ``spent`` are spent.
     """
-    counted = _Counted(objective, most)
+    counted = _Counted(objective, most, spent)
     asked = isinstance(objective, AskedSite)
     reading: dict[str, Any] = {}
     findings: list[Finding] = []
@@ -111,10 +117,10 @@ def measured(
         reading["seconds"] = float(np.median(times[1:])) / _samples_at_once(case)  # the first one may load something
         reading["slopes"] = differences(replace(case, batch=slice(None)), radius) / (2.0 * radius)
         if not asked and batch_size and len(objective) > 1:
-            reading["batch_spread"] = _batch_spread(case, batch_size)
+            reading["batch_spread"] = batch_spread(case, batch_size)
         findings.extend(check_radius(case))
-    except _SpentError as spent:
-        findings.append(Finding("radius", "ok", f"not judged to the end: {spent}"))
+    except _SpentError as over:
+        findings.append(Finding("radius", "ok", f"not judged to the end: {over}"))
     except USER_ERRORS as raised:
         told = raised if isinstance(raised, ObjectiveError) else raised_by_objective(raised)
         error = f"{cause_of(told)}: {told}"
@@ -125,16 +131,10 @@ def measured(
     )
 
 
+def evaluations_of_code(most: int) -> int:
+    """Return how many of ``most`` evaluations the checks of the code may take: noise and slopes come first."""
+    return max(0, most - _FOR_SLOPES)
+
+
 def _samples_at_once(case: Case) -> int:
     return len(case.objective) if isinstance(case.batch, slice) else len(case.batch)
-
-
-def _batch_spread(case: Case, batch_size: int) -> float:
-    """Return the standard deviation of slopes along one direction over batches, in units of their mean."""
-    drawn = stream(case.seed, "check", 0, 3).integers(
-        0, len(case.objective), size=(_BATCHES, batch_size), dtype=np.intp
-    )
-    ends = [case.objective.pair(case.x, case.v, case.radius, batch) for batch in drawn]
-    slopes = np.array([checked_loss(high) - checked_loss(low) for high, low in ends])
-    middle = abs(float(np.mean(slopes)))
-    return float(np.std(slopes, ddof=1)) / middle if middle else np.nan

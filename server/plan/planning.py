@@ -5,28 +5,37 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from zofedht.common.checks.finding import clock_text
+from zofedht.common.checks.check import check_code
+from zofedht.common.checks.finding import Finding, clock_text
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import ConfigError
+from zofedht.common.errors import ConfigError, ZofedhtError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import starting_point
 from zofedht.common.objective.named import space_of
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
-from zofedht.common.objective.scaling import in_search_units, in_user_units
+from zofedht.common.objective.scaling import in_search_units, in_user_units, units_of
 from zofedht.common.shards import objective_of
 from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.checked import MOST_LOOKS, Checked, CheckQuestion
 from zofedht.server.core.state import initial_vector
 from zofedht.server.plan.advice import Advice, advised
 from zofedht.server.plan.estimate import Estimate, estimated
-from zofedht.server.plan.measure import AskedSite, SiteReading, measured
+from zofedht.server.plan.measure import AskedSite, SiteReading, evaluations_of_code, measured
+from zofedht.server.plan.told import findings_of
 
 __all__ = ["Plan", "plan_here", "plan_over"]
 
+_SHOWN_ELSEWHERE = ("size", "units", "initial")
+_FAILS = ("value", "error")
+
 Ask = Callable[[Mapping[str, Matrix], Callable[[str, Sequence[Answer]], None]], None]
+
+Check = Callable[[Vector, CheckQuestion], Mapping[str, Checked | ZofedhtError]]
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ class Plan:
     @property
     def ok(self) -> bool:
         """Whether every site can run."""
-        return not any(site.error for site in self.sites)
+        return all(site.ok for site in self.sites)
 
     def __str__(self) -> str:
         return "\n".join([*self._looked_at(), *self._takes(), *self._says(), self._verdict()])
@@ -56,10 +65,8 @@ class Plan:
                 continue
             noise = f"noise {site.noise:.2g}" if site.noise else "no noise"
             lines.append(f"site {site.name}: {site.samples:,} samples, {_clock(site)} for F on all of them, {noise}")
-            lines += [
-                f"{finding.level if finding.level == 'ok' else finding.level.upper():7} {finding.name}: {finding.text}"
-                for finding in site.findings
-            ]
+            lines += _checked(site)
+            lines += [_line(finding) for finding in site.findings]
         timed = [site for site in self.sites if math.isfinite(site.seconds)]
         if len(timed) > 1:
             slow = max(timed, key=lambda site: site.seconds * site.samples)
@@ -92,7 +99,7 @@ class Plan:
         return [*lines, *([f"all of it: --set {' '.join(changes)}"] if changes else [])]
 
     def _verdict(self) -> str:
-        wrong = sum(bool(site.error) for site in self.sites)
+        wrong = sum(not site.ok for site in self.sites)
         return f"cannot run: {wrong} of {len(self.sites)} sites to mend" if wrong else "can run"
 
 
@@ -105,26 +112,28 @@ def plan_here(config: RunConfig, *, most: int) -> Plan:
     fitted = config.fitted(first.dim, space_of(in_user_units(first)))
     own = starting_point(in_search_units(first), config.seed)
     x = initial_vector(fitted, first.dim, own)
-    sites = [
-        measured(
-            name,
-            in_user_units(each),
-            len(each),
-            x,
-            radius=fitted.radius,
-            batch_size=fitted.batch,
-            seed=config.seed,
-            most=most,
-        )
-        for name, each in made.items()
-    ]
+    numbers: dict[str, Any] = {"radius": fitted.radius, "batch_size": fitted.batch, "seed": config.seed}
+    sites = [_looked_here(name, in_user_units(each), x, numbers, most) for name, each in made.items()]
     return _planned(fitted, first.dim, sites, "here")
 
 
-def plan_over(config: RunConfig, parameters: Parameters, samples: Mapping[str, int], ask: Ask, *, most: int) -> Plan:
+def _looked_here(name: str, objective: Objective, x: Vector, numbers: dict[str, Any], most: int) -> SiteReading:
+    code: tuple[Finding, ...] = ()
+    spent = 0
+    if allowed := evaluations_of_code(most):
+        units = units_of(objective)
+        start = x if units is None else units.to_user(x)
+        report = check_code(objective, **numbers, x0=start, most=allowed)
+        code, spent = _of_code(report.findings), report.evaluations
+    return replace(measured(name, objective, len(objective), x, **numbers, most=most, spent=spent), code=code)
+
+
+def plan_over(
+    config: RunConfig, parameters: Parameters, samples: Mapping[str, int], ask: Ask, check: Check, *, most: int
+) -> Plan:
     """Plan a run over sites that are asked by ``ask`` for F on their whole shards, all sites at once.
 
-    Raises ZofedhtError where the run does not fit the parameters.
+    ``check`` asks them first to try out their code. Raises ZofedhtError where the run does not fit the parameters.
     """
     config = config.replace(num_clients=len(samples), **_slots(config, len(samples)))
     fitted = config.fitted(parameters.dim, parameters.space)
@@ -137,15 +146,30 @@ def plan_over(config: RunConfig, parameters: Parameters, samples: Mapping[str, i
         ask({name: point[None]}, lambda _, told: answers.extend(told))
         return answers[0] if answers else Answer.lost("no-answer", "the site gave no answer")
 
+    looked: Mapping[str, Checked | ZofedhtError] = {}
+    if allowed := evaluations_of_code(most):
+        question = CheckQuestion(min(allowed, MOST_LOOKS), fitted.radius, fitted.batch)
+        looked = check(x if units is None else units.to_user(x), question)
+
     def look(name: str) -> SiteReading:
+        told = looked.get(name)
+        if isinstance(told, ZofedhtError):
+            return SiteReading(name, samples[name], error=f"{told.cause}: {told}")
         site = AskedSite(parameters.dim, units, partial(asked, name))
-        numbers = {"radius": fitted.radius, "batch_size": 0, "seed": config.seed, "most": most}
-        return measured(name, site, samples[name], x, **numbers)  # type: ignore[arg-type]
+        numbers: dict[str, Any] = {"radius": fitted.radius, "batch_size": 0, "seed": config.seed, "most": most}
+        spent = 0 if told is None else told.evaluations
+        reading = measured(name, site, samples[name], x, **numbers, spent=spent)
+        return reading if told is None else _with_told(reading, told, parameters.names)
 
     ask({}, lambda name, told: None)  # so that the sites' threads are there before ours ask at once
     with ThreadPoolExecutor(len(samples)) as pool:
         sites = list(pool.map(look, samples))
     return _planned(fitted, parameters.dim, sites, "over the network")
+
+
+def _with_told(reading: SiteReading, told: Checked, names: Sequence[str]) -> SiteReading:
+    spread = reading.batch_spread if told.batch_spread is None else float(told.batch_spread[0])
+    return replace(reading, code=_of_code(findings_of(told, names)), batch_spread=spread)
 
 
 def _slots(config: RunConfig, count: int) -> dict[str, int]:
@@ -157,6 +181,21 @@ def _planned(config: RunConfig, dimension: int, sites: list[SiteReading], where:
     can = [site for site in sites if not site.error]
     estimate = estimated(config, dimension, can) if len(can) == len(sites) else None
     return Plan(config, tuple(sites), estimate, tuple(advised(config, can)) if can else (), where)
+
+
+def _of_code(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Leave out what an evaluation at the start shows again, with its reason, and what a site says when it joins."""
+    return tuple(each for each in findings if each.name not in _SHOWN_ELSEWHERE and (each.name, each.level) != _FAILS)
+
+
+def _checked(site: SiteReading) -> list[str]:
+    fine = [finding.name for finding in site.code if finding.level == "ok"]
+    head = [f"{'ok':7} code: {', '.join(fine)}"] if fine else []
+    return [*head, *(_line(finding) for finding in site.code if finding.level != "ok")]
+
+
+def _line(finding: Finding) -> str:
+    return f"{finding.level if finding.level == 'ok' else finding.level.upper():7} {finding.name}: {finding.text}"
 
 
 def _clock(site: SiteReading) -> str:

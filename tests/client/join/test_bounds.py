@@ -14,6 +14,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError, DataError, MessageError
 from zofedht.common.random.streams import Address
 from zofedht.common.wire.bundle import bundled
+from zofedht.common.wire.checked import CheckQuestion
 from zofedht.common.wire.codec import Encoded, encode
 from zofedht.common.wire.messages import Broadcast, Member, Question
 from zofedht.common.wire.points import encode_points
@@ -76,12 +77,22 @@ def test_no_loss_is_told_beside_noise_or_sums(bounds: OwnBounds):
     config = RunConfig(num_clients=2)
     scalars = encode(Question("pi", 0, config.seed, config.task, 65)).scalars
     points = scalars | encode_points(np.zeros((1, 65)))
-    for question in (scalars, points):
+    for question in (scalars, points, points | encode(CheckQuestion(50, 1e-3, 64)).scalars):
         loss, examples, told = _client(bounds).evaluate([np.zeros(65)], question)
         assert np.isnan(loss)
         assert examples == 0
         assert told.keys() == {"cause", "reason"}
         assert "to be told" in str(told["reason"])
+
+
+@pytest.mark.parametrize(("batch_size", "told"), [(31, False), (32, True), (0, True)])
+def test_checks_keep_the_least_batch(batch_size: int, told: bool):
+    config = RunConfig(num_clients=2, kernel="numpy")
+    scalars = encode(Question("pi", 0, config.seed, config.task, 65)).scalars | encode_points(np.zeros((1, 65)))
+    asked = scalars | encode(CheckQuestion(50, 1e-3, batch_size)).scalars
+    answer = _client(OwnBounds(32)).evaluate([np.zeros(65)], asked)[2]
+    assert ("check-value" in answer) is told
+    assert told or "does not allow checks on 31 samples" in str(answer["reason"])
 
 
 @pytest.mark.parametrize("bounds", [(0, 0), (1, -1), (1, 0, -0.5), (1, 0, float("nan"))])

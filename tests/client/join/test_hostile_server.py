@@ -217,10 +217,17 @@ def test_any_later_question_is_answered(client: Any, kind: str, changes: dict[st
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.dictionaries(st.sampled_from(["points", "parameters", "dimension", "units", "task"]), VALUES | PACKED))
-def test_any_question_of_a_fleet_is_answered(client: Any, changes: dict[str, Any]):
+@given(
+    st.sampled_from([{}, {"check": 8, "radius": 1e-3, "batch-size": 4}]),
+    st.dictionaries(
+        st.sampled_from(["points", "parameters", "check", "radius", "batch-size", "dimension", "units", "task"]),
+        VALUES | PACKED,
+    ),
+)
+def test_any_question_of_a_fleet_is_answered(client: Any, kind: dict[str, Any], changes: dict[str, Any]):
+    """Points, parameters and checks."""
     scalars, _ = honest("evaluate")
-    answer = ask(client, message("evaluate", scalars | {"points": _bytes_of(N)} | changes, []))
+    answer = ask(client, message("evaluate", scalars | {"points": _bytes_of(N)} | kind | changes, []))
     assert answer.WhichOneof("msg") == "evaluate_res"
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, serde
+from flwr.common import Code, EvaluateRes, FitRes, Status, ndarrays_to_parameters, serde
 from flwr.proto.transport_pb2 import ClientMessage
 
 from zofedht.client.__main__ import main
 from zofedht.client.join.ledger import Ledger, total
 from zofedht.common.errors import DataError
+from zofedht.common.wire.checked import Checked
+from zofedht.common.wire.codec import encode
 
 
 def _slot(move: np.ndarray, slopes: np.ndarray, reason: str = "") -> ClientMessage:
@@ -47,6 +49,15 @@ def test_a_ledger_is_continued_and_readable_by_its_owner_alone(tmp_path: Path):
     assert path.stat().st_mode & 0o777 == 0o600
     found = total(path)
     assert (found.messages, found.numbers, found.evaluations) == ({"slot": 2}, 10, 80)
+
+
+def test_numbers_of_checks_are_counted(tmp_path: Path):
+    told = Checked(evaluations=9, value="ok", repeats="warning", spread=np.array([0.25]), flat=np.array([1.0, 3.0]))
+    result = EvaluateRes(Status(Code.OK, "Success"), 0.0, 0, encode(told).scalars)
+    Ledger(tmp_path / "sent.jsonl").sent(ClientMessage(evaluate_res=serde.evaluate_res_to_proto(result)))
+    line = json.loads((tmp_path / "sent.jsonl").read_text())
+    assert (line["check-repeats"], line["check-spread"]) == ("warning", [0.25])
+    assert total(tmp_path / "sent.jsonl").numbers == 3
 
 
 def test_the_command_sums_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

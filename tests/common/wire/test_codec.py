@@ -22,6 +22,7 @@ from zofedht.common.errors import MessageError, ObjectiveError
 from zofedht.common.keys.keys import Keys
 from zofedht.common.random.streams import Address
 from zofedht.common.rules import MOST_DRAWN, at_least, one_of
+from zofedht.common.wire.checked import Checked, CheckQuestion
 from zofedht.common.wire.codec import check_metrics, decode, decode_metrics, encode, encode_no_metrics, packed
 from zofedht.common.wire.fields import fields_of, wired
 from zofedht.common.wire.messages import (
@@ -178,7 +179,7 @@ def test_a_knob_costs_its_declaration() -> None:
 
 def test_every_whole_number_that_is_sent_has_a_bound() -> None:
     """Nobody allocates, or loops, as long as a peer likes."""
-    for kind in (Broadcast, Update, Question, Hello, TrailStep, StepSpec, Address):
+    for kind in (Broadcast, Update, Question, CheckQuestion, Checked, Hello, TrailStep, StepSpec, Address):
         for field in fields_of(kind):
             if field.kind is int and field.layout == "scalar":
                 assert field.rule is not None, (kind, field.name)

@@ -35,6 +35,15 @@ _MODULE = """
                 file.write("x")
             return float(np.sum((x - self.centre) ** 2))
 
+    class Odd(Bowl):
+        calls = 0
+
+        def value(self, x, batch):
+            if self.centre == 2.0:
+                x -= 1.0
+            self.calls += self.centre == 1.0
+            return super().value(np.array([x[0], 0.0]) if self.centre == 3.0 else x, batch) + self.calls % 2
+
     class Broken(Bowl):
         def value(self, x, batch):
             if self.centre == 2.0:
@@ -102,12 +111,44 @@ def test_sites_are_asked_and_come_back_to_the_run(site: Site, write_module: Call
     assert plan.ends() == 0, plan.text
     assert "looked at 3 sites over the network, each with at most " in plan.text
     assert "site c2: 30 samples, " in plan.text
+    assert "take batch-size = 64: slopes of batches of 64 differ by " in plan.text
     assert "the run: 20 rounds, " in plan.text
     assert plan.text.splitlines()[-1] == "can run"
     server = site.server(port=site.port, objective="plan_sites:Bowl", rounds=3, step_size=0.05)
     assert server.ends() == 0, server.text
     assert [client.ends() for client in clients] == [0, 0, 0]
     assert site.summary()["rounds"] == 3
+
+
+def test_each_site_says_what_its_checks_found(site: Site, write_module: Callable[[str, str], None]):
+    write_module("plan_odd", _MODULE)
+    folder = Path.cwd()
+    words = ["plan", "--address", "127.0.0.1:0", "--insecure", "--min-clients", "4"]
+    plan = site.run("zofedht.server.__main__", [*words, "--set", "objective=plan_odd:Odd", *KEYS])
+    site.port = int(plan.says(r"listening on port (\d+)")[1])
+    options = ["--objective", "plan_odd:Odd", "--partition"]
+    clients = [site.client(f"c{i}", *options, f"{i}/5", folder=folder) for i in range(3)]
+    clients.append(site.client("c4", *options, "4/5", "--only-sums", folder=folder))
+    assert plan.ends() == 2, plan.text
+    told = re.split(r"^(?=site|ERROR   site)", plan.text, flags=re.MULTILINE)[1:]
+    assert "WARNING repeats: different losses for the same x and batch, spread 1 (the site's own log" in told[0]
+    assert "ERROR   arguments: a method changes its arguments" in told[1]
+    assert "WARNING parameters: F does not change with some parameters: parameter 'pause' at all" in told[2]
+    assert "ok      code: value, arguments, repeats, whole, pair, values\n" in told[2]
+    assert told[3].startswith("ERROR   site c4: unusable: the client's own --only-sums allows no losses")
+    assert "cannot run: 2 of 4 sites to mend" in plan.text
+    clients[1].says(r"check arguments: value\(\) changes its argument x; work on a copy")
+    for client in clients:
+        client.kill()
+
+
+def test_the_same_checks_are_made_here(write_module: Callable[[str, str], None], capsys: pytest.CaptureFixture[str]):
+    write_module("plan_here", _MODULE)
+    assert main(["plan", "--set", "objective=plan_here:Odd", *KEYS]) == 2
+    out = capsys.readouterr().out
+    assert "ERROR   arguments: value() changes its argument x; work on a copy" in out
+    assert "WARNING repeats: different losses for the same x and batch (spread 1)" in out
+    assert out.splitlines()[-1] == "cannot run: 1 of 3 sites to mend"
 
 
 def test_an_address_needs_an_objective_of_the_sites(capsys: pytest.CaptureFixture[str]):
