@@ -116,7 +116,7 @@ class PlaceWorker:
         """Evaluate the x to which a trail leads on the whole shard. Raises ZofedhtError."""
         objective = self.lead(question, trail)
         with np.errstate(over="ignore", invalid="ignore"):
-            return Looked(metrics_in_place(objective), len(objective), objective.state_digest())
+            return Looked(metrics_in_place(objective), objective.evaluated, objective.state_digest())
 
 
 def _trail(broadcast: Broadcast, known: Vector) -> Vector | None:

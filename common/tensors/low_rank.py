@@ -51,6 +51,10 @@ class LowRankObjective(TensorObjective):
     def __len__(self) -> int:
         return len(self._net)
 
+    @property
+    def evaluated(self) -> int:
+        return self._net.evaluated
+
     def value(self, batch: Indices | slice) -> float:
         self._refresh()
         return self._net.value(batch)

@@ -49,6 +49,11 @@ class InPlaceObjective(ABC):
         """Return the number of samples of this shard: 1 where F has no samples."""
         return 1
 
+    @property
+    def evaluated(self) -> int:
+        """The samples that ``evaluate`` looks at, where these are not those of the shard."""
+        return len(self)
+
     @abstractmethod
     def value(self, batch: Indices | slice) -> float:
         """Return the mean loss of the present parameters on the samples of ``batch``, a float64 number.

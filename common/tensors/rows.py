@@ -48,21 +48,24 @@ class RowsObjective(InPlaceObjective):
     def __len__(self) -> int:
         return _count(self._data)
 
+    @property
+    def evaluated(self) -> int:
+        return _count(self._looked_at)
+
     def value(self, batch: Indices | slice) -> float:
         return self._means(self._data, np.arange(len(self))[batch])["loss"]
 
     def evaluate(self) -> dict[str, float]:
-        rows = self._data if self._evaluation is None else self._evaluation
-        return self._means(rows, np.arange(_count(rows)))
+        return self._means(self._looked_at, np.arange(self.evaluated))
 
     @abstractmethod
     def _figures(self, loss: Loss, rows: Any) -> Any:
         """Return what the loss says of the net on these rows."""
 
     def _take(self, data: Any, evaluation: Any) -> None:
-        self._data, self._evaluation = data, evaluation
-        for rows in (data, evaluation):
-            if rows is not None and _count(rows) < 1:
+        self._data, self._looked_at = data, data if evaluation is None else evaluation
+        for rows in (self._data, self._looked_at):
+            if _count(rows) < 1:
                 raise DataError("a client must have at least 1 row, got none")
 
     def _means(self, data: Any, indices: NDArray[np.intp]) -> dict[str, float]:

@@ -214,6 +214,15 @@ def test_rows_are_taken_some_at_a_time(tmp_path: Path) -> None:
         zofedht.onnx.session(path, lambda net, rows: {"hits": np.ones(3)}, POINTS).value(ALL)
 
 
+@pytest.mark.parametrize("trainable", ["all", LowRank(2)])
+def test_full_evaluations_are_counted_by_their_own_rows(trainable: Any, tmp_path: Path) -> None:
+    net = onnx_objective(tmp_path, ROWS, trainable=trainable, evaluation=(ROWS[0][:3], ROWS[1][:3]))
+    clients = [net, net.on(ROWS, (ROWS[0][:2], ROWS[1][:2])), net.on(ROWS)]
+    keys = {"rounds": 2, "evaluate_every": 1, "local_steps": 1, "batch_size": 2, "step_size": 0.01, "return_x": "last"}
+    fewer, all_rows = (run(ones, **keys, probe="rademacher").nfev_full for ones in (clients, [net.on(ROWS)] * 3))
+    assert fewer * 3 * 12 == all_rows * (3 + 2 + 12) > 0
+
+
 @pytest.mark.parametrize(("door", "library", "extra"), [("torch", "torch", "torch"), ("onnx", "onnxruntime", "onnx")])
 def test_a_missing_engine_is_named(
     door: str, library: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
