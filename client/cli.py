@@ -127,6 +127,14 @@ def _join(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="where copies of parameters in place lie; no number depends on it (auto: memory where there is plenty)",
     )
     command.add_argument(
+        "--most-snapshot-mb",
+        type=float,
+        default=float("inf"),
+        metavar="MB",
+        help="refuse to send or to take in more parameters in place than this, for clients that join late; 0: none (no"
+        " bound)",
+    )
+    command.add_argument(
         "--save", type=Path, metavar="FILE", help="after a run in place, write the parameters to this .npz"
     )
     command.add_argument(

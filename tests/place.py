@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
+from tests.waiting import until
 from zofedht import FunctionObjective, Shard, TensorObjective
 from zofedht.common.typing import Indices
+from zofedht.common.wire.snapshots import PART_BYTES
 
 ROWS, WIDTH, OUT = 40, 7, 3
 
@@ -58,3 +62,24 @@ def moved(shard: Shard) -> Rows:
     rows = Rows(shard.index)
     rows.arrays["bias"][1] = 0.25
     return rows
+
+
+class Wide(Rows):
+    """Has a table beside its parameters of which F knows nothing: a snapshot of it takes two parts."""
+
+    def __init__(self, site: int) -> None:
+        super().__init__(site, arrays={**Rows(site).arrays, "table": np.zeros(PART_BYTES // 4, np.float32)})
+
+
+class Patient(Wide):
+    """Works for some rounds, and goes on when its folder has a file named ``go``."""
+
+    def value(self, batch: Indices | slice) -> float:
+        if self.calls > 120:
+            until(Path("go").exists, "go")
+        return super().value(batch)
+
+
+def wide(shard: Shard) -> Wide:
+    """A factory of parameters whose snapshot takes two parts."""
+    return Patient(shard.index)

@@ -23,6 +23,7 @@ FLOWER_FACING = {
     "server/flower/simulation.py",
     "server/flower/living_pool.py",
     "server/flower/proxies.py",
+    "server/flower/snapshots.py",
     "server/grpc/transport.py",
     "server/grpc/roster.py",
     "server/grpc/conversation.py",

@@ -137,6 +137,8 @@ class ZofedhtClient(NumPyClient):
         question = decode(Question, config)
         if asks_for_points(config) or asks_for_parameters(config):
             return math.nan, 0, self._fleet_answer(question, config)
+        if question.snapshot:
+            return math.nan, 0, self._snapshot_answer(question, parameters)
         try:
             self._permit_losses(1)
             if place := self._place_of(question.task):
@@ -148,6 +150,14 @@ class ZofedhtClient(NumPyClient):
         except ZofedhtError as error:
             return math.nan, 0, encode_no_metrics(error.cause, self._error_text(error))
         return metrics["loss"], len(objective), dict(metrics)
+
+    def _snapshot_answer(self, question: Question, arrays: NDArrays) -> Config:
+        try:
+            if place := self._place_of(question.task):
+                return place.snapshot(question, arrays)
+            raise DataError.public("the run is not in place, and this client has no parameters to tell")
+        except ZofedhtError as error:
+            return encode_no_metrics(error.cause, self._error_text(error))
 
     def _fleet_answer(self, question: Question, config: dict[str, Scalar]) -> dict[str, Scalar]:
         try:

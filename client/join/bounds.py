@@ -28,6 +28,8 @@ class OwnBounds:
         Whether nothing but slopes with noise may leave the device, whatever the noise: what is spent is counted.
     only_sums : bool
         Whether slopes leave the device under the masks of secure aggregation alone, and losses not at all.
+    most_snapshot : float
+        Largest parameters in place, in MB, that leave the device or are taken in; 0 for none.
 
     Raises
     ------
@@ -40,12 +42,15 @@ class OwnBounds:
     least_noise: float = 0.0
     only_sums: bool = False
     only_noise: bool = False
+    most_snapshot: float = math.inf
 
     def __post_init__(self) -> None:
         if self.least_batch < 1:
             raise ConfigError([f"--least-batch must be at least 1, got {self.least_batch} (1 allows every batch)"])
         if self.most_steps < 0:
             raise ConfigError([f"--most-steps must be at least 0, got {self.most_steps} (0 sets no bound)"])
+        if not self.most_snapshot >= 0.0:
+            raise ConfigError([f"--most-snapshot-mb must be at least 0, got {self.most_snapshot} (0 allows none)"])
         if not 0.0 <= self.least_noise < math.inf:
             raise ConfigError([f"--least-noise must be at least 0, got {self.least_noise} (0 sets no bound)"])
 
@@ -80,6 +85,13 @@ class OwnBounds:
             raise DataError.public(
                 f"the client's own --least-noise {self.least_noise:g} does not allow a slot of noise {noise:g};"
                 " privacy = local with such a noise-multiplier does"
+            )
+
+    def check_snapshot(self, size: int) -> None:
+        """Raise DataError where parameters of so many bytes may not leave the device, nor be taken in."""
+        if size > 1e6 * self.most_snapshot:
+            raise DataError.public(
+                f"the client's own --most-snapshot-mb {self.most_snapshot:g} allows no snapshot of {size / 1e6:,.1f} MB"
             )
 
     def check_column_sums(self) -> None:

@@ -52,7 +52,12 @@ def join(args: argparse.Namespace) -> int:
         privacy_key=_own_key(args.privacy_key, args.name, needed=args.least_noise > 0.0 or args.lifetime_epsilon > 0.0),
         identity=None if tls is None else Identity(tls),
         bounds=OwnBounds(
-            args.least_batch, args.most_steps, args.least_noise, args.only_sums, only_noise=args.lifetime_epsilon > 0.0
+            args.least_batch,
+            args.most_steps,
+            args.least_noise,
+            args.only_sums,
+            only_noise=args.lifetime_epsilon > 0.0,
+            most_snapshot=args.most_snapshot_mb,
         ),
         lifetime=Lifetime(args.lifetime_epsilon, args.lifetime_delta, args.ledger and args.ledger.expanduser()),
     )

@@ -20,6 +20,7 @@ from zofedht.common.errors import DataError
 from zofedht.common.plain_text import printable
 from zofedht.common.terminal.whole_lines import length_of_whole_lines
 from zofedht.common.wire.npy import decode_vector
+from zofedht.common.wire.snapshots import PART
 
 __all__ = ["Ledger", "Totals", "ledger_text", "total"]
 
@@ -96,6 +97,8 @@ def _value(key: str, scalar: Scalar) -> object:
     value = getattr(scalar, str(scalar.WhichOneof("scalar")))
     if not isinstance(value, bytes):
         return value
+    if key == PART:  # all clients have the same parameters
+        return f"{len(value)} bytes of the parameters"
     return np.frombuffer(value, "<f8").tolist() if key in _NUMBERS else value.hex()
 
 

@@ -85,7 +85,7 @@ class ResidentClient(ZofedhtClient):
         self._made: tuple[str, Objective] | None = None
         self._held: InPlaceObjective | None = None
         self._worker_in_place = PlaceWorker(
-            self._in_place, Households(options.copies), self._told, options.bounds.check_slot
+            self._in_place, Households(options.copies), self._told, bounds.check_slot, bounds.check_snapshot
         )
         self._rows: tuple[tuple[FileRules, int], RawRows] | None = None
         self._seen = _Seen()

@@ -32,11 +32,25 @@ class Copy(ABC):
     def put_back(self) -> None:
         """Set the parameters to the copy."""
 
+    @abstractmethod
+    def read(self, start: int, size: int) -> bytes:
+        """Return so many bytes of the copy, or those that there are."""
+
+    @abstractmethod
+    def write(self, start: int, data: bytes) -> None:
+        """Set bytes of the copy, which are within it."""
+
 
 class _InMemory(Copy):
     def __init__(self, objective: InPlaceObjective) -> None:
         self._objective = objective
-        self._kept = [np.empty(block.shape, block.numpy_dtype) for block in objective.blocks]
+        self._bytes = np.empty(total_bytes(objective.blocks), np.uint8)
+        ends = np.cumsum([block.bytes for block in objective.blocks])
+        parts = np.split(self._bytes, ends[:-1])
+        self._kept = [
+            part.view(block.numpy_dtype).reshape(block.shape)
+            for part, block in zip(parts, objective.blocks, strict=True)
+        ]
 
     def take(self) -> None:
         for kept, numbers in zip(self._kept, self._objective.tensors(), strict=True):
@@ -45,6 +59,12 @@ class _InMemory(Copy):
     def put_back(self) -> None:
         for index, kept in enumerate(self._kept):
             self._objective.put(index, kept)
+
+    def read(self, start: int, size: int) -> bytes:
+        return self._bytes[start : start + size].tobytes()
+
+    def write(self, start: int, data: bytes) -> None:
+        self._bytes[start : start + len(data)] = np.frombuffer(data, np.uint8)
 
 
 class _InFile(Copy):
@@ -56,11 +76,11 @@ class _InFile(Copy):
         weakref.finalize(self, self._file.close)
 
     def take(self) -> None:
-        self._file.seek(0)
+        start = 0
         for numbers in self._objective.tensors():
             data = numbers.reshape(-1).view(np.uint8).data
-            while data:  # a raw file may take a part
-                data = data[self._file.write(data) :]
+            self.write(start, data)
+            start += len(data)
 
     def put_back(self) -> None:
         self._file.seek(0)
@@ -72,6 +92,20 @@ class _InFile(Copy):
                     raise ObjectiveError("the copy of the parameters was cut short: the temporary folder is full")
                 data = data[read:]
             self._objective.put(index, numbers)
+
+    def read(self, start: int, size: int) -> bytes:
+        self._file.seek(start)
+        parts = []
+        while size and (part := self._file.read(size)):
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def write(self, start: int, data: bytes | memoryview) -> None:
+        self._file.seek(start)
+        data = memoryview(data)
+        while data:  # a raw file may take a part
+            data = data[self._file.write(data) :]
 
 
 def copy_of(objective: InPlaceObjective, where: str = "auto") -> Copy:

@@ -9,13 +9,15 @@ import numpy as np
 
 from zofedht.client.tensors.copies import Copy, copy_of
 from zofedht.common.choices import PLACE_PROBES
+from zofedht.common.errors import DataError
 from zofedht.common.random.streams import Address
 from zofedht.common.tensors.agreement import Tensors
-from zofedht.common.tensors.blocks import blocks_as_text
+from zofedht.common.tensors.blocks import blocks_as_text, total_bytes
 from zofedht.common.tensors.directions import Direction
 from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.tensors.trail import TrailLaw, begins
 from zofedht.common.typing import Vector
+from zofedht.common.wire.messages import vector_digest
 
 __all__ = ["Held", "Households"]
 
@@ -33,6 +35,8 @@ class Held:
         self._copy: Copy | None = None
         self._copied: Vector | None = None  # the trail to what the copy holds
         self._law: TrailLaw | None = None
+        self._arriving: Vector | None = None  # the trail to a snapshot, of which the copy holds
+        self._arrived = 0  # so many bytes
         self._present: Vector | None = np.empty(0)  # the trail to the present parameters; None in the middle of a slot
         self.known = np.empty(0)  # the longest trail that was followed: later messages go on from there
         self.tensors = self._described()
@@ -42,9 +46,7 @@ class Held:
 
         Each is the same number of sums away from the start, so that all roads end in the same bits.
         """
-        if law != self._law:  # other directions: nothing but the start is common
-            self._present, self._copied = self._present if self._is_start else None, None
-            self._law, self.known = law, np.empty(0)
+        self._take_up(law)
         bases: dict[str, Vector | None] = {"present": self._present, "copy": self._copied, "start": np.empty(0)}
         lengths = {name: len(base) for name, base in bases.items() if base is not None and begins(base, trail)}
         nearest = max(lengths, key=lambda name: lengths[name])  # the first of equal ones
@@ -67,25 +69,76 @@ class Held:
     def changed(self) -> Iterator[None]:
         """Let the block change the parameters; whatever happens in it, they are put back bit for bit."""
         assert self._present is not None  # ``go_to`` comes first
-        here = self._present
-        if len(here) == 0:
-            copy = self._start
-        else:
-            if self._copied is None or not (len(here) == len(self._copied) and begins(self._copied, here)):
-                self._copied = None
-                if self._copy is None:
-                    self._copy = copy_of(self._objective, self._copies)
-                else:
-                    self._copy.take()
-                self._copied = here
-            assert self._copy is not None
-            copy = self._copy
+        here, copy = self._present, self._copy_here(self._present)
         self._present = None
         try:
             yield
         finally:
             copy.put_back()
             self._present = here
+
+    def copy_at(self, trail: Vector, law: TrailLaw) -> Copy:
+        """Lead the parameters to where a trail ends, and return a copy of them."""
+        self.go_to(trail, law)
+        return self._copy_here(trail)
+
+    def copied_at(self, digest: str) -> Copy | None:
+        """Return the latest copy where that is the end of a trail of this digest."""
+        if digest == vector_digest(np.empty(0)):
+            return self._start
+        return self._copy if self._copied is not None and vector_digest(self._copied) == digest else None
+
+    def length_held(self, trail: Vector, law: TrailLaw) -> int:
+        """Return how many lengths of a trail need not be followed any more."""
+        bases = (self._present, self._copied) if law == self._law else ()
+        return max((len(base) for base in bases if base is not None and begins(base, trail)), default=0)
+
+    def begin_arrival(self, trail: Vector, law: TrailLaw) -> None:
+        """Prepare for the parameters at the end of a trail, which come in parts."""
+        self._take_up(law)
+        self._copied = None
+        self._copy = self._copy or copy_of(self._objective, self._copies)
+        self._arriving, self._arrived = trail, 0
+
+    def arrive(self, start: int, part: bytes, digest: str) -> None:
+        """Take in a part of them. With the last part the parameters are where the trail leads.
+
+        Raises DataError for a part that is not the next one, or where all of them have another digest: then the
+        parameters are at the start.
+        """
+        size = total_bytes(self._objective.blocks)
+        if self._arriving is None or start != self._arrived or not 0 < len(part) <= size - start:
+            raise DataError.public(f"the bytes of the parameters from {start} on are not those that come next")
+        assert self._copy is not None
+        self._copy.write(start, part)
+        self._arrived += len(part)
+        if self._arrived < size:
+            return
+        trail, self._arriving, self._present = self._arriving, None, None
+        self._copy.put_back()
+        if (found := self._objective.state_digest()) != digest:
+            self._start.put_back()
+            self._present = np.empty(0)
+            raise DataError.public(f"the parameters that came have the digest {found}, not {digest}")
+        self._present = self._copied = self.known = trail
+
+    def _take_up(self, law: TrailLaw) -> None:
+        if law != self._law:  # other directions: nothing but the start is common
+            self._present, self._copied = self._present if self._is_start else None, None
+            self._law, self.known, self._arriving = law, np.empty(0), None
+
+    def _copy_here(self, here: Vector) -> Copy:
+        """Return a copy of the present parameters, which are at the end of this trail."""
+        if len(here) == 0:
+            return self._start
+        if self._copy is None or self._copied is None or not np.array_equal(here, self._copied):
+            self._copied = self._arriving = None
+            if self._copy is None:
+                self._copy = copy_of(self._objective, self._copies)
+            else:
+                self._copy.take()
+            self._copied = here
+        return self._copy
 
     @property
     def _is_start(self) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zofedht.client.plan import Plan
 from zofedht.client.tensors.held import Held, Households
@@ -15,11 +16,14 @@ from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.law import law_of
 from zofedht.common.errors import Cause, DataError, ObjectiveError, ZofedhtError
 from zofedht.common.shards import config_of_task
+from zofedht.common.tensors.blocks import total_bytes
 from zofedht.common.tensors.loading import metrics_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.tensors.trail import TrailLaw
 from zofedht.common.typing import Vector
+from zofedht.common.wire.codec import STATE_DIGEST, Config
 from zofedht.common.wire.messages import Broadcast, Question, Status, Update, vector_digest
+from zofedht.common.wire.snapshots import PART_BYTES, encode_held, encode_part, part_of, trail_of
 
 __all__ = ["Looked", "PlaceWorker"]
 
@@ -41,8 +45,10 @@ class PlaceWorker:
         homes: Households | None = None,
         error_text: Callable[[ZofedhtError], str] = str,
         permit: Callable[[StepSpec, int], None] = lambda spec, shard: None,
+        permit_snapshot: Callable[[int], None] = lambda size: None,
     ) -> None:
-        """``error_text`` and ``permit`` are those of ``Worker``."""
+        """``error_text`` and ``permit`` are those of ``Worker``; ``permit_snapshot`` is asked about so many bytes."""
+        self._permit_snapshot = permit_snapshot
         self._objective_of, self._homes = objective_of, homes or Households()
         self._error_text, self._permit = error_text, permit
 
@@ -117,6 +123,29 @@ class PlaceWorker:
         objective = self.lead(question, trail)
         with np.errstate(over="ignore", invalid="ignore"):
             return Looked(metrics_in_place(objective), objective.evaluated, objective.state_digest())
+
+    def snapshot(self, question: Question, arrays: Sequence[NDArray[Any]]) -> Config:
+        """Tell, give or take parameters at the end of a trail, as ``snapshots`` says. Raises ZofedhtError."""
+        objective = self._objective_of(question)
+        held, law = self._homes.of(objective), TrailLaw.of_config(config_of_task(question.task))
+        if question.snapshot != "held":
+            self._permit_snapshot(total_bytes(objective.blocks))
+        with np.errstate(over="ignore", invalid="ignore"):
+            match question.snapshot:
+                case "held":
+                    return encode_held(held.length_held(trail_of(arrays), law))
+                case "copy":
+                    held.copy_at(trail_of(arrays), law)
+                    return {STATE_DIGEST: objective.state_digest()}
+                case "take":
+                    copy = held.copied_at(question.digest)
+                    if copy is None:
+                        raise DataError.public("the copy of the parameters is not there any more")
+                    return encode_part(copy.read(question.start, PART_BYTES))
+            if question.start == 0:
+                held.begin_arrival(trail_of(arrays), law)
+            held.arrive(question.start, part_of(arrays), question.digest)
+        return {}
 
 
 def _trail(broadcast: Broadcast, known: Vector) -> Vector | None:

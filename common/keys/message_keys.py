@@ -39,6 +39,13 @@ class MessageKeys:
         rule=one_of((UNSAID, *DOWNLINKS)),
         otherwise=lambda config: "slopes" if config.in_place else "x",
     )
+    snapshot_after: int = key(
+        500,
+        "in place: a client that joins when the trail is longer by so many step lengths than the one that it holds is"
+        " sent the parameters of another client; 0: it always follows the trail",
+        unit="step lengths",
+        rule=at_least(0),
+    )
     wire_dtype: str = key(
         "float64",
         "type in which x, Q and moves are sent; float32 halves them and rounds them",

@@ -10,7 +10,7 @@ import numpy as np
 
 from zofedht.common.errors import ObjectiveError
 
-__all__ = ["DTYPES", "Block", "blocks_as_text", "checked_blocks", "total", "total_bytes"]
+__all__ = ["DTYPES", "Block", "blocks_as_text", "bytes_of_text", "checked_blocks", "total", "total_bytes"]
 
 DTYPES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 """Types of parameters, and the bytes of a number; bfloat16 has no NumPy type, its bits go as uint16."""
@@ -66,6 +66,18 @@ def total_bytes(blocks: Sequence[Block]) -> int:
 def blocks_as_text(blocks: Sequence[Block]) -> str:
     """Return a line for each block, as ``encoder.weight float32 384x384``: equal for equal blocks."""
     return "\n".join(f"{one.name} {one.dtype} {'x'.join(map(str, one.shape)) or '1'}" for one in blocks)
+
+
+def bytes_of_text(text: str) -> int:
+    """Return the bytes of all parameters of such blocks.
+
+    Examples
+    --------
+    >>> bytes_of_text("weight float32 784x10")
+    31360
+    """
+    lines = (line.split(" ") for line in text.split("\n"))
+    return sum(DTYPES[dtype] * math.prod(map(int, shape.split("x"))) for _, dtype, shape in lines)
 
 
 def checked_blocks(blocks: Sequence[Block], where: str) -> tuple[Block, ...]:

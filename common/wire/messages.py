@@ -20,6 +20,7 @@ from zofedht.common.rules import MOST_DRAWN, at_least, between, digest, labels_s
 from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.fields import wired
+from zofedht.common.wire.snapshots import SNAPSHOT_VERBS
 
 __all__ = [
     "MISSING",
@@ -240,7 +241,7 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Question:
-    """Asks a client for its starting point, or for an evaluation of x on its whole shard."""
+    """Asks a client for its starting point, for an evaluation of x on its whole shard, or about parameters in place."""
 
     client: str
     shard_index: int = wired(at_least(OWN_ROWS))
@@ -248,6 +249,9 @@ class Question:
     task: str = wired()
     dimension: int = wired(at_least(0), default=0, sent=True)  # n, where the server knows it
     units: str = ""  # digest of the scale and bounds of the x that is to be evaluated, where it has some
+    snapshot: str = wired(one_of(SNAPSHOT_VERBS), default="")  # what is asked of parameters in place, if anything is
+    start: int = wired(at_least(0, 2**62), default=0)  # the first byte of the part that is asked for or given
+    digest: str = wired(digest(), default="")  # of the trail that the part is at the end of, or of what all parts give
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
 from zofedht.server.flower.answers import answers_of, place_of, start_of, updates_of
 from zofedht.server.flower.proxies import evaluate_later, fit_later, plainly
+from zofedht.server.flower.snapshots import Snapshots
 from zofedht.server.flower.strategy import (
     Asked,
     ZofedhtStrategy,
@@ -103,6 +104,7 @@ class FlowerRounds(Server):
         self._central = central_evaluator(config)
         self._seen: dict[str, None] = {}  # clients that were there at some time, in the order that they came in
         self._pool = ThreadPoolExecutor(config.most_slots + _SPARE_THREADS, thread_name_prefix="slot")
+        self._snapshots = Snapshots(config, self._pool)
 
     def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
         """Run to the end of the config; Flower calls this. The history is in the result folder."""
@@ -154,8 +156,9 @@ class FlowerRounds(Server):
 
         When all have answered, those whose slopes are along other directions than ours are asked for their move.
         """
-        self._wait_for_homes()
-        round_ = self.strategy.coordinator.state.round + 1  # Flower counts from 1
+        homes, state = self._wait_for_homes(), self.strategy.coordinator.state
+        self._snapshots.bring(homes, state.tensors, state.x)
+        round_ = state.round + 1  # Flower counts from 1
         deadline = time.monotonic() + self._config.round_timeout
         pending: dict[Future[FitRes], Sequence[Asked]] = {}
         began: dict[Future[FitRes], float] = {}
@@ -223,9 +226,10 @@ class FlowerRounds(Server):
             if done and time.monotonic() >= deadline:
                 return {}
             try:
-                self._wait_for_homes()
+                homes = self._wait_for_homes()
             except RoundError:
                 return {}  # what the rounds have reached is not lost because nobody is there to look at it
+            self._snapshots.bring(homes, self.strategy.coordinator.state.tensors, x)
             if not done:
                 deadline = time.monotonic() + self._config.round_timeout
             questions = [asked for asked in self.strategy.questions() if asked[1]["client"] not in done]

@@ -25,6 +25,7 @@ from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Question
+from zofedht.common.wire.snapshots import PART_BYTES
 from zofedht.server.conduct import Result
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import ServerState
@@ -220,7 +221,8 @@ class _Service:
     def most_bytes(self) -> int:
         """Return the longest accepted reply: room for x and some text, or the limit until n is known."""
         if self._config.in_place:
-            return min(self._limit, 8 * self._config.step_spec(step_size=0.0).slopes + _ROOM_FOR_TEXT)
+            part = PART_BYTES if self._config.snapshot_after else 0
+            return min(self._limit, 8 * self._config.step_spec(step_size=0.0).slopes + part + _ROOM_FOR_TEXT)
         needed = 8 * self._vectors * self._settled.dimension + _ROOM_FOR_TEXT
         return min(self._limit, needed) if self._settled.dimension else self._limit
 

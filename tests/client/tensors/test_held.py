@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.place import Rows
-from zofedht import ObjectiveError
+from zofedht import DataError, ObjectiveError
 from zofedht.client.tensors import copies
 from zofedht.client.tensors.copies import copy_of
 from zofedht.client.tensors.held import Held, Households
@@ -77,3 +77,62 @@ def test_too_little_room_is_told_with_the_sum(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(copies, "free_bytes", lambda: 50)
     with pytest.raises(ObjectiveError, match="a copy of the parameters takes 0 MB, and 0 MB of memory are free"):
         copy_of(Rows(0), "memory")
+
+
+def parts(held: Held, trail: np.ndarray, size: int) -> list[bytes]:
+    copy, found = held.copy_at(trail, LAW), list[bytes]()
+    while part := copy.read(sum(map(len, found)), size):
+        found.append(part)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_a_snapshot_leads_on_to_the_same_bits(where: str, kind: str):
+    donor, late = Rows(0, kind), Rows(1, kind)
+    giving, taking = Held(donor, where), Held(late, where)
+    found = parts(giving, TRAIL[:15], 37)
+    digest, trail = donor.state_digest(), TRAIL[:15]
+    taking.begin_arrival(trail, LAW)
+    for number, part in enumerate(found):
+        taking.arrive(37 * number, part, digest)
+    assert late.state_digest() == digest
+    assert taking.length_held(TRAIL, LAW) == 15
+    for held in (giving, taking):
+        held.go_to(TRAIL, LAW)
+        with held.changed():
+            pass
+    assert late.state_digest() == donor.state_digest()
+    taking.go_to(TRAIL[:5], LAW)
+    giving.go_to(TRAIL[:5], LAW)
+    assert late.state_digest() == donor.state_digest()
+
+
+def test_a_snapshot_of_another_digest_leaves_the_start():
+    donor, late = Rows(0), Rows(1)
+    (whole,) = parts(Held(donor), TRAIL, 10**6)
+    taking, start = Held(late), late.state_digest()
+    taking.begin_arrival(TRAIL, LAW)
+    with pytest.raises(DataError, match=f"have the digest {donor.state_digest()}, not {start}"):
+        taking.arrive(0, whole, start)
+    assert late.state_digest() == start
+    taking.go_to(TRAIL, LAW)
+    assert late.state_digest() == donor.state_digest()
+
+
+def test_only_the_next_part_is_taken():
+    donor, late = Rows(0), Rows(1)
+    first, second, *_ = parts(Held(donor), TRAIL, 40)
+    taking = Held(late)
+    with pytest.raises(DataError, match="from 0 on are not those that come next"):
+        taking.arrive(0, first, "")
+    taking.begin_arrival(TRAIL, LAW)
+    taking.arrive(0, first, "")
+    for start, part in ((0, first), (40, second + bytes(1000)), (40, b"")):
+        with pytest.raises(DataError, match="are not those that come next"):
+            taking.arrive(start, part, "")
+    taking.go_to(TRAIL[:10], LAW)
+    with taking.changed():  # a slot, whose copy takes the place of what has arrived
+        pass
+    with pytest.raises(DataError, match="from 40 on are not those that come next"):
+        taking.arrive(40, second, "")

@@ -32,7 +32,7 @@ _OTHER: dict[str, Any] = {
     "privacy": "local", "clip": 0.5, "noise_multiplier": 1.25, "epsilon": 8.0, "delta": 1e-06, "least_samples": 70,
     "secure_aggregation": True, "share_threshold": 9, "slope_range": 10.0,
     "budget": 10**12, "seed": 2**63 - 1, "uplink": "slopes", "directions": "shared", "downlink": "slopes",
-    "wire_dtype": "float32",
+    "wire_dtype": "float32", "snapshot_after": 9,
     "min_replies": 2, "max_retries": 0, "round_timeout": 0.1, "ray_address": "auto",
     "evaluate_every": 0, "return_x": "last", "checkpoint_every": 1, "out": "results", "on_error": "stop",
 }  # fmt: skip

@@ -79,6 +79,12 @@ class Evil(Client):
         return result
 
     def evaluate(self, ins: EvaluateIns) -> EvaluateRes:
+        result = self._answered(ins)
+        if self._deed == "other-parameters" and isinstance(part := result.metrics.get("part"), bytes):
+            result.metrics["part"] = bytes([part[0] ^ 1]) + part[1:]
+        return result
+
+    def _answered(self, ins: EvaluateIns) -> EvaluateRes:
         result = self._honest.evaluate(ins)
         if self._deed == "false-loss":
             result.metrics = {"loss": "none of your business"}

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.place import Rows
+from tests.place import Rows, Wide
 from tests.server.grpc.processes import SMALL, Process, Site
 from tests.waiting import until
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.wire.snapshots import PART_BYTES
 from zofedht.server.inprocess import run_in_process
 
 KEYS: dict[str, Any] = {
@@ -33,9 +34,9 @@ def joined(site: Site, name: str, *options: Any, factory: str = "make", share: s
     return site.client(name, *place, "--max-wait", "30", *options)
 
 
-def saved(site: Site, name: str) -> str:
+def saved(site: Site, name: str, kind: type[Rows] = Rows) -> str:
     """Return the digest of the parameters that a client has saved."""
-    rows = Rows(0)
+    rows = kind(0)
     rows.load(site.folder / f"{name}.npz")
     return rows.state_digest()
 
@@ -67,17 +68,64 @@ def test_a_killed_server_goes_on_to_the_same_bits(site: Site):
     assert site.summary()["tensors"] == in_process(**keys)
 
 
-def test_a_newcomer_follows_the_trail_from_the_start(site: Site):
-    keys = KEYS | {"rounds": 60, "sampling": "with-replacement", "clients_per_round": 2}
-    server = site.server("--min-clients", 2, **keys)
-    clients = [joined(site, f"c{index}") for index in range(2)]
-    until(lambda: len(site.history()) > 5, "five rounds")
-    clients.append(joined(site, "c2", "--save", site.folder / "c2.npz"))
+LATE: dict[str, Any] = KEYS | {
+    "objective": "tests.place:wide", "rounds": 30, "sampling": "with-replacement", "clients_per_round": 2,
+    "snapshot_after": 20,
+}  # fmt: skip
+
+
+def ends_with_a_newcomer(site: Site, server: Process, clients: list[Process]) -> None:
+    """Let c2 join in the middle of a run: all end, with equal parameters."""
+    until(lambda: len(site.history()) > 4, "five rounds")
+    late = joined(site, "c2", "--save", site.folder / "c2.npz", factory="wide")
+    late.says("joined")
+    (site.folder / "go").touch()
     assert server.ends() == 0, server.text
-    assert [client.ends() for client in clients] == [0, 0, 0]
+    assert [client.ends() for client in (*clients, late)] == [0, 0, 0]
     told = site.summary()
     assert told["evaluated_clients"]["last"] == 3
-    assert saved(site, "c2") == told["tensors"]["present"]
+    assert saved(site, "c2", Wide) == told["tensors"]["present"]
+
+
+def test_a_newcomer_follows_the_trail_from_the_start(site: Site):
+    server = site.server("--min-clients", 2, **(LATE | {"snapshot_after": 0}))
+    ends_with_a_newcomer(site, server, [joined(site, f"c{index}", factory="wide") for index in range(2)])
+    assert "got the parameters" not in server.text
+
+
+def test_a_newcomer_gets_the_parameters_of_another_client(site: Site):
+    server = site.server("--min-clients", 2, **LATE)
+    clients = [joined(site, f"c{index}", factory="wide") for index in range(2)]
+    ends_with_a_newcomer(site, server, clients)
+    size = 4 * (7 * 3 + 3) + PART_BYTES
+    server.says(rf"c2 got the parameters, {size:,} bytes in .* s, for \d+ step lengths")
+
+
+def test_other_parameters_than_were_told_reach_nobody(site: Site):
+    server = site.server("--min-clients", 2, **LATE)
+    liar = site.evil("other-parameters", "c0", "box:tests.place:wide")
+    ends_with_a_newcomer(site, server, [liar, joined(site, "c1", factory="wide")])
+    server.says("client c0 sent other parameters than those whose digest it told")
+    server.says("c2 got the parameters")
+
+
+def test_after_a_kill_of_server_and_client_a_snapshot_leads_on(site: Site):
+    server = site.server("--min-clients", 2, **LATE)
+    clients = [joined(site, f"c{index}", factory="wide") for index in range(3)]
+    until(lambda: len(site.history()) > 4, "five rounds")
+    server.kill()
+    clients.pop().kill()
+    server = site.server("--min-clients", 2, **LATE, resume=True, port=site.port)
+    ends_with_a_newcomer(site, server, clients)
+    server.says("c2 got the parameters")
+
+
+def test_who_allows_no_snapshot_follows_the_trail(site: Site):
+    server = site.server("--min-clients", 2, **LATE)
+    clients = [joined(site, f"c{index}", "--most-snapshot-mb", 1, factory="wide") for index in range(2)]
+    ends_with_a_newcomer(site, server, clients)
+    server.says("client c0: the client's own --most-snapshot-mb 1 allows no snapshot of 4.2 MB")
+    assert "got the parameters" not in server.text
 
 
 @pytest.mark.parametrize(
