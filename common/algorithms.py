@@ -304,6 +304,19 @@ ALGORITHMS = {
             "Su et al. 2026",
             probe="rademacher", local_steps=1, server_step="tracking",
         ),
+        Algorithm(
+            "fzoos",
+            "isotropic",
+            "shard",
+            "steps along the gradient of a Gaussian process that each client fits to the last values of its F,"
+            " corrected by what the others know",
+            "Shu et al. 2023, algorithm 2",
+            uplinks=("move",),
+            most_parameters=300,
+            defaults={
+                "slope": "surrogate", "slopes_per_step": 5, "local_steps": 10, "radius": 0.01, "memory": 150,
+            },
+        ),
         _isotropic(
             "fedadam", "zofedavg-sgd with adam on the server", "Reddi et al. 2021, algorithm 2", server_step="adam"
         ),

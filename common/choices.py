@@ -67,7 +67,7 @@ SVMLIGHT_INDICES = (AUTO, "from-0", "from-1")
 PARTITIONS = ("iid", "sorted", "sorted-binary", "thirds", "dirichlet")
 MODELS = ("logistic", "svm-hinge", "svm-squared-hinge", "mlp", "quadratic")
 COVARIANCES = ("trace", "paper")
-SLOPES = ("central", "forward", "three-point", "gradient")
+SLOPES = ("central", "forward", "three-point", "gradient", "surrogate")
 LAWS = (
     "isotropic", "trajectory", "shrunk", "either", "cone", "diagonal", "pool", "weighted-pool", "subset", "lowrank",
     "subspace-core",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from zofedht.client.falls import Falls
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.typing import Vector
+from zofedht.common.typing import Matrix, Vector
 
 __all__ = ["SlotResult", "all_failed"]
 
@@ -35,3 +35,4 @@ class SlotResult:
     falls: Falls | None = None  # what was measured beside the steps
     curvatures: Vector | None = None  # v'Hv of each direction, (K q,), where slopes take three points
     changes: Vector | None = None  # of each slope along the shift, (K q,), where there is one
+    queries: Matrix | None = None  # points and F there, (queries, n + 1), where a surrogate is fitted

@@ -16,6 +16,7 @@ from zofedht.client.steps.masks import Masks
 from zofedht.client.steps.memory import check_room
 from zofedht.client.steps.private_steps import private_steps
 from zofedht.client.steps.replica import Replica
+from zofedht.client.steps.surrogate_steps import surrogate_steps
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.law import law_of
 from zofedht.common.errors import Cause, DataError, ObjectiveError, ZofedhtError
@@ -137,7 +138,9 @@ class Worker:
             with one_thread(), np.errstate(over="ignore", invalid="ignore"):
                 _prepare(objective, broadcast.x)
                 stiff = stiff_directions(objective, broadcast.x) if broadcast.spec.tells_stiff else None
-                if draws is None:
+                if broadcast.spec.queries:
+                    result = surrogate_steps(objective, broadcast.x, plan, broadcast.queries, broadcast.surplus)
+                elif draws is None:
                     points = broadcast.anchor, broadcast.control, broadcast.shift
                     result = local_steps(objective, broadcast.x, plan, *points)
                 else:
@@ -161,6 +164,7 @@ class Worker:
             sketch=sketch(result.move) if slopes else None,
             curvatures=result.curvatures,
             changes=result.changes,
+            queries=result.queries,
             examples=len(objective),
             evaluations=result.evaluations,
             loss=result.loss,

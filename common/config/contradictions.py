@@ -16,6 +16,7 @@ from zofedht.common.config.step_contradictions import (
     of_corrections,
     of_curvature,
     of_slopes,
+    of_surrogates,
 )
 from zofedht.common.rules import MOST_DRAWN
 
@@ -85,6 +86,7 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
             f" {spec.local_steps:,} (batch-size = 0 takes the whole shard in each step)",
         )
     yield from of_slopes(config)
+    yield from of_surrogates(config)
     yield from of_curvature(config)
     yield from of_corrections(config)
     if config.aggregation != "mean":

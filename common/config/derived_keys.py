@@ -125,6 +125,7 @@ class DerivedKeys(Keys):
             "law": self.row.law,
             "blocks": "" if self.blocks == AUTO else self.blocks,
             "side_rounds": self.refresh if self.row.low_rank else 1,
+            "kept_queries": self.memory if self.slope == "surrogate" else 1,
             "subspace_weight": 0.0,
             "shrink": 1.0,
         }

@@ -11,7 +11,15 @@ from zofedht.common.keys.keys import Scalar
 if TYPE_CHECKING:
     from zofedht.common.config.run_config import RunConfig
 
-__all__ = ["of_aggregation", "of_auto_steps", "of_auto_weight", "of_corrections", "of_curvature", "of_slopes"]
+__all__ = [
+    "of_aggregation",
+    "of_auto_steps",
+    "of_auto_weight",
+    "of_corrections",
+    "of_curvature",
+    "of_slopes",
+    "of_surrogates",
+]
 
 
 def of_slopes(config: RunConfig) -> Iterator[Problem]:
@@ -41,6 +49,32 @@ def of_slopes(config: RunConfig) -> Iterator[Problem]:
                 "slope",
                 f"slope must be central or forward with {config.algorithm}, which shapes directions, got 'gradient'",
             )
+
+
+def of_surrogates(config: RunConfig) -> Iterator[Problem]:
+    """Yield problems of steps along surrogates, which no slopes tell."""
+    if (config.slope == "surrogate") != (config.algorithm == "fzoos"):
+        yield Problem(
+            "slope",
+            f"slope must be surrogate with fzoos and with no other algorithm, got {config.slope!r} with"
+            f" {config.algorithm}",
+        )
+    if config.algorithm != "fzoos":
+        return
+    wanted: dict[str, tuple[Scalar, str]] = {
+        "slope-scale": ("none", "a step has no slopes"),
+        "correction": ("none", "the surrogates of the others correct a step"),
+        "privacy": ("none", "values of F hold no noise"),
+        "secure-aggregation": (False, "values of F are not masked"),
+        "aggregation": ("mean", "false values of F would stay in the surrogates"),
+        "batch-growth": (0.0, "steps take whole shards"),
+        "on-error": ("drop-slot" if config.on_error == "skip-step" else config.on_error, "steps are not skipped"),
+    }
+    yield from other_values(config, "with fzoos", wanted)
+    if config.server_step in ("tracking", "newton", "quasi-newton"):
+        yield Problem("server-step", f"server-step must not be {config.server_step} with fzoos: it learns from slopes")
+    if config.step_is_auto:
+        yield Problem("step-size", "step-size must be a number with fzoos, since auto learns from slopes")
 
 
 def of_curvature(config: RunConfig) -> Iterator[Problem]:

@@ -11,7 +11,10 @@ from zofedht.common.choices import LAWS
 from zofedht.common.keys.keys import Keys
 from zofedht.common.rules import at_least, between, one_of, without_default
 
-__all__ = ["StepSpec"]
+__all__ = ["FIRST_QUERIES", "StepSpec"]
+
+FIRST_QUERIES = 50
+"""Points around x_r at which a slot that fits a surrogate begins."""
 
 _KEYS = {field.name: field for field in dataclasses.fields(Keys)}
 
@@ -49,6 +52,7 @@ class StepSpec:
     slope: str = _as("slope")
     slopes_per_step: int = _as("slopes_per_step", default=1)  # q
     slope_scale: str = _as("slope_scale", default="none")
+    kept_queries: int = _as("memory", default=1)  # values of F that a surrogate is fitted to, and that are kept
     correction: str = _as("correction", default="none")  # of slopes
     probe: str = _as("probe")
     kernel: str = _as("kernel")
@@ -83,8 +87,10 @@ class StepSpec:
         three points: its pass back costs about two passes forward (Kaplan et al. 2020, section 2.1). A measured step
         has its own two ends more, and the first one the anchor; where it has no length, its beginning alone. Where
         slopes are corrected at the anchor, the first step takes the whole shard, and each other one measures twice. A
-        shifted step measures twice as well.
+        shifted step measures twice as well. Where a surrogate is fitted, F is asked at its queries.
         """
+        if self.queries:
+            return self.samples(shard) * self.queries
         q = self.slopes_per_step
         points = {"central": 2 * q, "forward": q + 1, "three-point": 2 * q + 1, "gradient": 3}[self.slope]
         points *= 2 if self.shifted else 1
@@ -99,6 +105,16 @@ class StepSpec:
     def slopes(self) -> int:
         """The slopes of a slot, K q: as many directions are drawn."""
         return self.local_steps * self.slopes_per_step
+
+    @property
+    def queries(self) -> int:
+        """The points of a slot that fits a surrogate, 0 of any other.
+
+        x_r and those around it, K more of its way, and q around each of them but the last.
+        """
+        if self.slope != "surrogate":
+            return 0
+        return 1 + FIRST_QUERIES + self.local_steps + self.slopes_per_step * (self.local_steps - 1)
 
     @property
     def takes_gradients(self) -> bool:

@@ -55,7 +55,8 @@ class StepKeys:
     )
     memory: int = key(
         UNSAID,
-        "moves in the trajectory; at most n, the number of parameters, is used; default: the algorithm's, else 5",
+        "moves in the trajectory, at most n, the number of parameters; with fzoos, values of F that a surrogate is"
+        " fitted to; default: the algorithm's, else 5",
         symbol="tau",
         unit="rounds",
         rule=default_or(at_least(1, 10**4)),
@@ -116,16 +117,16 @@ class StepKeys:
     slope: str = key(
         UNSAID,
         "ends of a probe: w + mu v and w - mu v (central), w + mu v and w (forward), or all three, which also give v'Hv"
-        " (three-point); gradient: no probe, but the gradient of a built-in model; default: the algorithm's, else"
-        " central",
+        " (three-point); gradient: no probe, but the gradient of a built-in model; surrogate: that of a surrogate of F"
+        " (fzoos); default: the algorithm's, else central",
         symbol="c",
         rule=one_of((UNSAID, *SLOPES)),
         otherwise="central",
     )
     slopes_per_step: int = key(
         UNSAID,
-        "slopes of a step, all at the same w and on the same samples; w moves by their sum; default: the algorithm's,"
-        " else 1",
+        "slopes of a step, all at the same w and on the same samples, w moves by their sum; with fzoos, points around w"
+        " at which F is asked; default: the algorithm's, else 1",
         symbol="q",
         unit="slopes",
         rule=default_or(at_least(1, 10**4)),

@@ -34,6 +34,8 @@ Purpose = Literal[
     "shift",  # along which a change of slopes is looked for
     "blocks",  # what directions of low rank have in common
     "tensors",  # a piece of a direction whose parameters are tensors
+    "queries",  # points around w at which a surrogate may be told F
+    "features",  # frequencies that tell a surrogate
 ]
 _CODES = {purpose: code for code, purpose in enumerate(get_args(Purpose), start=1)}
 """The number that a purpose is in a name."""

@@ -17,6 +17,7 @@ from zofedht.common.objective.stiff import MOST_STIFF
 from zofedht.common.privacy.masking import STAGES
 from zofedht.common.random.streams import Address
 from zofedht.common.rules import MOST_DRAWN, at_least, between, digest, labels_seen, one_of
+from zofedht.common.surrogate import FEATURES
 from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.fields import wired
@@ -142,6 +143,9 @@ class Broadcast:
     shift: Vector | None = wired(shape=lambda it: (it["size"] or it["x"].shape[0],), default=None)
     # a = h_i - h, of which each slope c along v becomes c - v.a: (n,)
     control: Vector | None = wired(shape=lambda it: (it["size"] or it["x"].shape[0],), default=None)
+    # What the client saw of F before, which its surrogate is fitted to: points, with F in the last column,
+    queries: Matrix | None = wired(shape=lambda it: (-1, 1 + (it["size"] or it["x"].shape[0])), default=None)
+    surplus: Vector | None = wired(shape=lambda it: (FEATURES,), default=None)  # and what the others know beyond it
     basis_version: int = wired(at_least(NO_BASIS), default=NO_BASIS, sent=True)  # refresh round of Q
     basis_digest: str = ""  # of Q
     basis_rank: int = wired(at_least(0), default=0)  # tau', columns of Q
@@ -225,6 +229,8 @@ class Broadcast:
             raise MessageError(f"blocks must have at most as many parameters as x, got {self.spec.blocks!r}")
         if self.spec.shifted != (self.shift is not None):
             raise MessageError("a shift must come where steps are shifted, and nowhere else")
+        if self.queries is not None and not (self.spec.queries and 0 < len(self.queries) <= self.spec.kept_queries):
+            raise MessageError(f"queries must be 1 to {self.spec.kept_queries}, where slopes are those of a surrogate")
         drawn = self.spec.local_steps * self.spec.batch_size
         if drawn > MOST_DRAWN:
             raise MessageError(f"local-steps times batch-size must be at most {MOST_DRAWN}, got {drawn}")
@@ -234,7 +240,8 @@ class Broadcast:
         slopes = self.spec.slopes
         if (self.x.size or (self.size if self.trail is not None else 0)) != self.round * slopes:
             raise MessageError(f"a trail in place must have {slopes} step lengths for each of {self.round} rounds")
-        odd = [name for name in ("anchor", "control", "shift", "basis", "sums") if getattr(self, name) is not None]
+        vectors = ("anchor", "control", "shift", "basis", "sums", "queries", "surplus")
+        odd = [name for name in vectors if getattr(self, name) is not None]
         if odd or self.needs_basis:
             raise MessageError(f"a broadcast in place must hold no vectors, got {', '.join(odd) or 'a basis'}")
 
@@ -309,6 +316,10 @@ class Update:
     sketch: Vector | None = wired(shape=lambda _: (-1,), default=None)  # of the move, with the slopes: (SKETCH_SUMS,)
     curvatures: Vector | None = wired(shape=lambda _: (-1,), default=None)  # v'Hv, where slopes take three points: (K,)
     changes: Vector | None = wired(shape=lambda _: (-1,), default=None)  # of slopes along a shift: (K,)
+    # F where a slot that fits a surrogate asked it, in the last column: (queries, n + 1)
+    queries: Matrix | None = wired(
+        shape=lambda it: (-1, 1 + (0 if it["move"] is None else it["move"].size)), default=None
+    )
     examples: int = wired(layout="apart", default=0)  # rows of the shard
     evaluations: int = wired(at_least(0, 2**63 - 1), default=0, sent=True)  # that the algorithm asked for
     loss: float = wired(default=math.nan, sent=True)  # mean loss of all probes of the slot, which its steps lower

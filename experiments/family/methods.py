@@ -31,7 +31,7 @@ class Method:
 
 _PAPER: Mapping[str, Scalar] = {"step-schedule": "inverse-sqrt"}
 
-_SCALES = {"fedavg": 10.0, "hizoo": 10.0, "adaptive-qn": 0.01}
+_SCALES = {"fedavg": 10.0, "hizoo": 10.0, "adaptive-qn": 0.01, "fzoos": 0.01}
 """Rows whose best steps lie elsewhere: the steps of directions must be short for the sake of their number."""
 
 _KEYS: Mapping[str, Mapping[str, Scalar]] = {"fedzen": {"clients-per-round": 100}}

@@ -98,6 +98,8 @@ def _complaint(update: Update, asked: Mapping[int, Broadcast]) -> tuple[Cause, s
         complaint = _not_finite("the curvatures", update.curvatures, (broadcast.spec.slopes,))
     if complaint is None and broadcast.spec.shifted:
         complaint = _not_finite("the changes", update.changes, (broadcast.spec.slopes,))
+    if complaint is None and broadcast.spec.queries:
+        complaint = _not_finite("the queries", update.queries, (broadcast.spec.queries, broadcast.dimension + 1))
     if complaint is None and update.stiff is not None:
         complaint = _stiff_complaint(update.stiff, broadcast)
     if complaint is not None:

@@ -24,6 +24,7 @@ from zofedht.server.aggregation.masked_sum import MaskedSum
 from zofedht.server.aggregation.screening import Failure, screen
 from zofedht.server.auto import Intervention
 from zofedht.server.core.attempt import Attempt
+from zofedht.server.core.mean_of_rows import sent_to_each
 from zofedht.server.core.outcome import Outcome
 from zofedht.server.core.round_record import Observer, RoundRecord, record_round
 from zofedht.server.core.rounds import ask, given_to, tell
@@ -33,7 +34,6 @@ from zofedht.server.delivery.holdings import Holdings
 from zofedht.server.delivery.traffic import Traffic
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
 from zofedht.server.privacy import Account, drawing_seed
-from zofedht.server.rows.controls import corrections
 
 __all__ = ["Coordinator"]
 
@@ -123,8 +123,7 @@ class Coordinator:
         if chosen is None:
             return None
         chosen = self._known(chosen)
-        corrected = corrections(self.state.controls, self.config, self.state.x.shape[0])
-        broadcast = given_to(self._attempt.asked[slot], chosen, corrected, self.config)
+        broadcast = given_to(self._attempt.asked[slot], chosen, sent_to_each(self.state, self.config), self.config)
         self._give(broadcast, chosen)
         return self._send(broadcast)
 

@@ -35,13 +35,12 @@ from zofedht.server.aggregation.screening import Failure, diverged, screen
 from zofedht.server.auto import Intervention
 from zofedht.server.core.guide import asks_stiff, with_guide, with_next_guide
 from zofedht.server.core.in_place import tell_lengths
-from zofedht.server.core.mean_of_rows import mean_of_row
+from zofedht.server.core.mean_of_rows import mean_of_row, sent_to_each
 from zofedht.server.core.outcome import Outcome
 from zofedht.server.core.points import ask_points, tell_points
 from zofedht.server.core.selection import select
 from zofedht.server.core.state import ServerState
 from zofedht.server.privacy import drawing_seed
-from zofedht.server.rows.controls import corrections
 from zofedht.server.rows.learnt_shrink import learns_in, shift_of
 from zofedht.server.rows.pool import Pool, advanced, x_of
 from zofedht.server.rows.second_order import shift_back
@@ -104,19 +103,18 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
     def of(slot: int) -> Broadcast:
         return changed(common, address=changed(common.address, slot=slot))
 
-    own = corrections(state.controls, config, state.x.shape[0])
+    own = sent_to_each(state, config)
     return [given_to(of(slot), member, own, config) for slot, member in enumerate(chosen)]  # line 9
 
 
 def given_to(
-    broadcast: Broadcast, member: Member, correction_of: Callable[[str], Vector | None], config: RunConfig
+    broadcast: Broadcast, member: Member, own: Callable[[str], dict[str, Any]], config: RunConfig
 ) -> Broadcast:
-    """Return a slot's broadcast for this client, without the basis; ``correction_of`` is that of ``corrections``."""
+    """Return a slot's broadcast for this client, without the basis; ``own`` is that of ``sent_to_each``."""
     spec, uplink = broadcast.spec, "move" if member.moves_only else config.uplink
     spec = spec if spec.uplink == uplink else changed(spec, uplink=uplink)  # one for all slots: it is encoded once
-    own = correction_of(member.name)
-    given = changed(broadcast, client=member.name, shard_index=member.shard_index, basis=None, spec=spec)
-    return given if own is None else changed(given, control=own)
+    given = {"client": member.name, "shard_index": member.shard_index, "basis": None, "spec": spec}
+    return changed(broadcast, **given | {"control": None, "queries": None, "surplus": None} | own(member.name))
 
 
 def tell(

@@ -28,6 +28,7 @@ from zofedht.server.rows.learnt_shrink import Learning, begun
 from zofedht.server.rows.pool import Pool
 from zofedht.server.rows.second_order import Curvature
 from zofedht.server.rows.server_step import Moments
+from zofedht.server.rows.surrogates import Seen
 
 __all__ = ["ServerState", "Totals", "first_state", "initial_state", "initial_vector"]
 
@@ -59,6 +60,7 @@ class ServerState:
     curvature: Curvature = field(default_factory=Curvature)  # what server steps of second order know
     batch: int = 0  # samples of a step, where batches have grown; 0: as the config says
     controls: tuple[Control, ...] = ()  # estimates of clients' gradients, where the run makes any
+    surrogates: tuple[Seen, ...] = ()  # what clients have seen of F, where their steps follow surrogates
     pool: Pool | None = None  # what x is made from, where directions are candidates of a pool
     search: Search | None = None  # of points, where the algorithm asks for evaluations
     moments: Moments = field(default_factory=Moments)  # what the server step remembers

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,13 +47,13 @@ def mean_control(controls: Sequence[Control], clients: int, dimension: int) -> V
     return total / clients
 
 
-def corrections(controls: Sequence[Control], config: RunConfig, dimension: int) -> Callable[[str], Vector | None]:
-    """Return the function from a client's name to h_i - h, (n,), or to None where nothing is taken off its slopes."""
+def corrections(controls: Sequence[Control], config: RunConfig, dimension: int) -> Callable[[str], dict[str, Any]]:
+    """Return the function from a client's name to its ``control`` h_i - h, (n,), or to nothing to take off slopes."""
     if config.correction != "control" or not controls:
-        return lambda client: None
+        return lambda client: {}
     mean = mean_control(controls, config.num_clients, dimension)  # once for all slots of a round
     held = {control.client: control.estimate for control in controls}
-    return lambda client: held[client] - mean if client in held else -mean
+    return lambda client: {"control": held[client] - mean if client in held else -mean}
 
 
 def learnt_controls(

@@ -188,6 +188,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "sums": {"law": "pool", "pool-size": 8, "sums": _bytes_of(8), "origin-digest": "a", "x-digest": "b"},
     "control": {"control": _bytes_of(N)},
     "shift": {"shift": _bytes_of(N), "shifted": True},
+    "surrogate": {"slope": "surrogate", "kept-queries": 9, "queries": _bytes_of(3 * N + 3)},
+    "surplus": {"slope": "surrogate", "surplus": _bytes_of(10_000)},
     "anchor": {"anchor": _bytes_of(N), "measured": 1},
     "curvatures": {"slope": "three-point"},
     "stiff": {"tells-stiff": True},

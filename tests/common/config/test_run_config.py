@@ -136,7 +136,7 @@ def test_whole_floats_and_integers_stand_for_each_other() -> None:
         ("checkpoint_every", 0, "must be at least 1, got 0"),
         ("algorithm", "x", f"must be one of default, {', '.join(ALGORITHMS)}, got 'x'"),
         ("covariance", "tracy", "must be one of trace, paper, got 'tracy' (did you mean 'trace'?)"),
-        ("slope", "both", "must be one of default, central, forward, three-point, gradient, got 'both'"),
+        ("slope", "both", "must be one of default, central, forward, three-point, gradient, surrogate, got 'both'"),
         ("init", "one", "must be one of auto, zeros, ones, random, got 'one' (did you mean 'ones'?)"),
     ],
 )

@@ -27,6 +27,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "lozo": {"blocks": "8x8", "refresh": 3},
     "subzero": {"blocks": "8x8", "uplink": "slopes", "refresh": 3},
     "fedrzo": {},
+    "fzoos": {"rounds": 3, "local_steps": 2, "model": "quadratic"},
 }
 
 

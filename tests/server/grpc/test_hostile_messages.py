@@ -295,6 +295,7 @@ ROWS: dict[str, Any] = {
     "robust points": searches(num_clients=2, max_retries=0, aggregation="median"),
     "curvatures": small(algorithm="hizoo", num_clients=2, clients_per_round=2, max_retries=0),
     "controls": small(algorithm="zo-scaffold", num_clients=2, clients_per_round=2, max_retries=0),
+    "surrogates": small(algorithm="fzoos", num_clients=2, clients_per_round=2, max_retries=0, memory=20),
     "pool": small(algorithm="fedkseed", num_clients=2, clients_per_round=2, max_retries=0, downlink="slopes"),
     "stiff": small(algorithm="zofed-shrink", num_clients=2, clients_per_round=2, max_retries=0, warm_up=1),
 }
@@ -302,7 +303,10 @@ ROWS: dict[str, Any] = {
 
 NUMBERS = st.sampled_from([0.0, -1.0, 1e-300, 1e99, 1e300, float("nan"), float("inf"), -float("inf")])
 PACKED = st.lists(NUMBERS, max_size=20).map(lambda numbers: np.array(numbers).tobytes()) | st.binary(max_size=20)
-LATER = ["values", "slopes", "sketch", "curvatures", "changes", "stiff", "stiff-rank", "stage", "payload", "skipped"]
+LATER = [
+    "values", "slopes", "sketch", "curvatures", "changes", "queries", "stiff", "stiff-rank", "stage", "payload",
+    "skipped",
+]  # fmt: skip
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -97,12 +97,14 @@ def test_clients_follow_a_row_by_slopes_alone(name: str) -> None:
 def test_a_row_charges_what_its_steps_ask(name: str) -> None:
     one = config(name)
     q = one.fitted(12).slopes_per_step
-    points = {"forward": q + 1, "central": 2 * q, "three-point": 2 * q + 1, "gradient": 3}[one.slope]
+    points = {"forward": q + 1, "central": 2 * q, "three-point": 2 * q + 1, "gradient": 3, "surrogate": 1}[one.slope]
     batch = one.batch_size if ALGORITHMS[name].data == "minibatch" else 6
     asked = state(name, num_clients=1, clients_per_round=1).totals.evaluations
     samples = one.local_steps * batch
     if one.correction == "anchor":  # the shard once, and then each batch at w and at x
         samples = 6 + 2 * (one.local_steps - 1) * batch
+    if one.slope == "surrogate":  # x and 50 around it, K of the way, and q around each but the last
+        samples = (51 + one.local_steps + q * (one.local_steps - 1)) * batch
     rounds = 7
     if one.server_step == "quasi-newton":  # but for the first round each measures at the x before as well
         rounds += 6
