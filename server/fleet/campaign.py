@@ -50,10 +50,14 @@ class _Begun(NamedTuple):
 class Campaign:
     """Takes the folder and makes the sites at once; waits for the sites when something is wanted of them."""
 
-    def __init__(self, make: Callable[[About | None], Sites], folder: str | Path | None, rules: Rules) -> None:
+    def __init__(
+        self, make: Callable[[About | None], Sites], folder: str | Path | None, rules: Rules, maximize: Any
+    ) -> None:
         """``make`` gets what the folder holds of an earlier use, or None. Raises ZofedhtError."""
         rules.check()
-        self._rules = rules
+        if not isinstance(maximize, bool | np.bool_):
+            raise FleetError(f"maximize must be True or False, got {maximize!r}")
+        self._rules, self.maximize = rules, bool(maximize)
         if folder is not None and not is_path(folder):
             raise FleetError(f"folder must name a folder, got {folder!r}")
         self._folder = None if folder is None else FleetFolder(Path(folder).expanduser())
@@ -72,11 +76,11 @@ class Campaign:
             parameters, samples = self.sites.parameters, self.sites.samples
             ledger, file = Ledger(), None
             if self._folder is not None:
-                self._folder.begin(About(samples, parameters))
+                self._folder.begin(About(samples, parameters, self.maximize))
                 ledger = self._folder.ledger(forget_losses=self._rules.on_error == "stop")
                 file = self._folder.candidates(parameters.labels)
             questions = Questions(self.sites, ledger, **self._rules._asdict())
-            self._known = _Begun(parameters, ledger, questions, Candidates(len(samples), ledger, file))
+            self._known = _Begun(parameters, ledger, questions, Candidates(len(samples), ledger, file, self.maximize))
         return self._known
 
     @property
@@ -126,7 +130,8 @@ class Campaign:
             self.sites.close(over=over)
             if self._folder is not None and self._known is not None:
                 start, ledger = self._known.parameters.start, self._known.ledger
-                self._folder.write_sites(site_rows(self.names, ledger, start, self.best))
+                rows = site_rows(self.names, ledger, start, self.best, maximize=self.maximize)
+                self._folder.write_sites(rows)
         finally:
             if self._folder is not None:
                 self._folder.close()

@@ -23,7 +23,7 @@ _Key = tuple[int, int, int]
 
 
 class Best(NamedTuple):
-    """The x with the lowest mean of those that all sites have answered, over its repeats where there are some."""
+    """The x with the best mean of those that all sites have answered, over its repeats where there are some."""
 
     x: Vector
     mean: float
@@ -33,9 +33,10 @@ class Best(NamedTuple):
 class Candidates:
     """Keeps the mean of each question that all sites have answered, and writes ``candidates.csv``."""
 
-    def __init__(self, sites: int, ledger: Ledger, file: RowFile | None = None) -> None:
+    def __init__(self, sites: int, ledger: Ledger, file: RowFile | None, maximize: bool) -> None:
         """Go on with what the file holds. Raises CheckpointError where a line of it is none."""
         self._sites, self._ledger, self._file = sites, ledger, file
+        self._sign = -1.0 if maximize else 1.0
         self._points: dict[int, Vector] = {}
         self._means: dict[int, list[float]] = {}
         self._known: set[_Key] = set()
@@ -84,19 +85,22 @@ class Candidates:
         if not self._means:
             return None
         means = {candidate: sum(each) / len(each) for candidate, each in self._means.items()}
-        best = min(means, key=lambda candidate: (means[candidate], candidate))
+        best = min(means, key=lambda candidate: (self._sign * means[candidate], candidate))
         return Best(self._points[best].copy(), means[best], len(self._means[best]))
 
 
-def site_rows(sites: Sequence[str], ledger: Ledger, start: Vector, best: Best | None) -> list[list[str]]:
-    """Return the lines of ``sites.csv``; what is not known is empty."""
+def site_rows(
+    sites: Sequence[str], ledger: Ledger, start: Vector, best: Best | None, *, maximize: bool
+) -> list[list[str]]:
+    """Return the lines of ``sites.csv``; what is not known is empty, and what is better is a gain above 0."""
     first, last = vector_digest(start), "" if best is None else vector_digest(best.x)
     rows = []
     for site in sites:
         answers = ledger.answers_of(site)
         every = [answer for each in answers.values() for answer in each]
         before, after = _mean(answers.get(first, ())), _mean(answers.get(last, ()))
-        numbers = before, after, before - after, _noise(list(answers.values()))
+        gain = after - before if maximize else before - after
+        numbers = before, after, gain, _noise(list(answers.values()))
         seconds = sum(answer.seconds for answer in every if not math.isnan(answer.seconds))
         lost = sum(answer.cause is not None for answer in every)
         told = ["" if math.isnan(number) else repr(number) for number in numbers]

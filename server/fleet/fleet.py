@@ -56,6 +56,9 @@ class Fleet(SiteFunction):
         Seconds that a site which has left is waited for.
     seed : int
         Told to the sites' factories in their ``Shard``.
+    maximize : bool
+        Whether a higher mean is better: for ``best``, ``compare``, ``minimize`` and the files. Values keep their sign:
+        give an optimiser that minimises -fleet(x).
     health_address : str
         Loopback HOST:PORT of a health service for containers.
     refuse : sequence of str, or path
@@ -98,6 +101,7 @@ class Fleet(SiteFunction):
         timeout: float = 300.0,
         rejoin: float = 30.0,
         seed: int = 0,
+        maximize: bool = False,
         health_address: str = "",
         refuse: Sequence[str] | str | Path = (),
         report: Callable[[str], None] | None = None,
@@ -110,7 +114,7 @@ class Fleet(SiteFunction):
             address, certificates, insecure, min_clients, timeout, rejoin, seed, health_address, refuse
         )
         self._campaign = Campaign(
-            lambda about: NetworkSites(listening, about, report), folder, Rules(budget, on_error, max_retries)
+            lambda about: NetworkSites(listening, about, report), folder, Rules(budget, on_error, max_retries), maximize
         )
 
     @classmethod
@@ -129,6 +133,7 @@ class Fleet(SiteFunction):
         max_retries: int = 3,
         seed: int = 0,
         threads: int = 1,
+        maximize: bool = False,
     ) -> Self:
         """Return a fleet of functions f(x) and Objectives in this process.
 
@@ -144,7 +149,7 @@ class Fleet(SiteFunction):
             Integer or Choice, a function gets its parameters by keyword.
         threads : int
             How many sites are evaluated at once.
-        folder, budget, on_error, max_retries, seed
+        folder, budget, on_error, max_retries, seed, maximize
             As for ``Fleet``.
         """
 
@@ -153,7 +158,7 @@ class Fleet(SiteFunction):
             return LocalSites(sites, x0=x0, seed=seed, threads=threads, **declared)
 
         fleet = cls.__new__(cls)
-        fleet._campaign = Campaign(make, folder, Rules(budget, on_error, max_retries))
+        fleet._campaign = Campaign(make, folder, Rules(budget, on_error, max_retries), maximize)
         return fleet
 
     def refuse(self, *entries: str) -> None:

@@ -30,10 +30,11 @@ SITES = ("site", "start", "final", "gain", "noise", "answers", "lost", "seconds"
 
 @dataclass(frozen=True)
 class About:
-    """What may not change in a folder: the sites with their numbers of samples, and what they declare."""
+    """What may not change in a folder: the sites with their samples, what they declare, and which way is better."""
 
     samples: Mapping[str, int]
     parameters: Parameters
+    maximize: bool = False
 
     def text(self) -> str:
         """Return it as JSON; numbers are read back bit for bit."""
@@ -41,6 +42,7 @@ class About:
         units = None if mine.units is None else mine.units
         told = {
             "sites": dict(self.samples),
+            "maximize": self.maximize,
             "start": mine.start.tolist(),
             "names": list(mine.names),
             "parameters": None if mine.space is None else mine.space.rows,
@@ -62,7 +64,7 @@ class About:
         start = np.array(told["start"], dtype=np.float64)
         samples = {str(name): int(count) for name, count in told["sites"].items()}
         space = None if told["parameters"] is None else Space.of_rows(told["parameters"])
-        return cls(samples, Parameters(start, tuple(told["names"]), units, space))
+        return cls(samples, Parameters(start, tuple(told["names"]), units, space), told["maximize"] is True)
 
     def check_goes_on(self, folder: Path, now: About) -> None:
         """Raise FleetError unless the fleet that is there now may go on with what the folder holds of this one."""
@@ -75,6 +77,9 @@ class About:
             )
         if self.parameters.dim != now.parameters.dim:
             raise FleetError(f"{here} has n = {now.parameters.dim} parameters, {held} {self.parameters.dim}; {other}")
+        if self.maximize != now.maximize:
+            seeks = {True: "the highest value", False: "the lowest value"}
+            raise FleetError(f"{here} seeks {seeks[now.maximize]}, {held} {seeks[self.maximize]}; {other}")
         for name, count in self.samples.items():
             if now.samples[name] != count:
                 raise FleetError(

@@ -72,9 +72,10 @@ class SiteFunction:
 
     @property
     def best(self) -> Best | None:
-        """The ``x`` with the lowest ``mean`` over all sites, and its ``repeats``; None while there is none.
+        """The ``x`` with the best ``mean`` over all sites, and its ``repeats``; None while there is none.
 
-        Where answers are noisy the lowest of many means is low by luck, too: ``compare`` tells what x is worth.
+        The best mean is the lowest, or the highest where the fleet maximises. Where answers are noisy the best of many
+        means is good by luck, too: ``compare`` tells what x is worth.
         """
         return self._campaign.best
 
@@ -123,6 +124,8 @@ class SiteFunction:
     def compare(self, x: Point, x0: Point | None = None, *, repeats: int = 2) -> Comparison:
         """Ask all sites anew about x and x0, ``repeats`` times each in turn, and return how much better x is.
 
+        The gain is how far F falls, or how far it rises where the fleet maximises.
+
         ``x0`` is ``fleet.x0`` unless it is given. With two repeats or more the noise of the answers is known.
 
         Examples
@@ -137,7 +140,8 @@ class SiteFunction:
             raise FleetError(f"repeats must be a whole number of at least 1, got {repeats!r}")
         pair = checked_points([self.x0 if x0 is None else x0, x], self._campaign.parameters)
         values = self.table(np.tile(pair, (repeats, 1)))
-        return comparison(values[:, 0::2], values[:, 1::2], self.sites)
+        sign = -1.0 if self._campaign.maximize else 1.0
+        return comparison(sign * values[:, 0::2], sign * values[:, 1::2], self.sites)
 
     def minimize(
         self,
@@ -147,9 +151,8 @@ class SiteFunction:
         maxfev: int = 0,
         seed: int = 0,
         callback: Callable[[OptimizeResult], Any] | None = None,
-        maximize: bool = False,
     ) -> OptimizeResult:
-        """Minimise the mean over the sites.
+        """Minimise the mean over the sites, or maximise it where the fleet does.
 
         ``cma-es`` asks no more sites than their spread calls for, and bears noise and lost answers. ``lbfgs``, on
         forward differences of all sites, is for functions without noise that are smooth. ``auto`` looks at the answers
@@ -168,18 +171,15 @@ class SiteFunction:
         callback : callable, optional
             Hears ``x``, ``settings``, ``nit`` and ``nfev`` after each generation or gradient; True or StopIteration
             ends the search.
-        maximize : bool
-            Whether the largest mean is sought. ``fun`` is then that; ``fleet.best`` and ``fleet.compare`` still take a
-            lower mean as better.
 
         Returns
         -------
         scipy.optimize.OptimizeResult
             ``x``, ``settings`` (its values by name) and ``fun``, the mean of a full evaluation there: the best x that
             all sites have answered where answers are equal when asked twice, else the mean of the search's
-            distribution. ``success`` says that it is below ``start_fun``; ``nfev`` counts site evaluations, ``nit``
-            generations or gradients. ``ended`` says what ended it (budget, converged or callback), ``lost`` how many
-            answers were lost.
+            distribution. ``success`` says that it is better than ``start_fun``; ``nfev`` counts site evaluations,
+            ``nit`` generations or gradients. ``ended`` says what ended it (budget, converged or callback), ``lost`` how
+            many answers were lost.
 
         Examples
         --------
@@ -191,8 +191,6 @@ class SiteFunction:
         (array([1., 1.]), True)
         """
         [start] = checked_points([self.x0 if x0 is None else x0], self._campaign.parameters)
-        if not isinstance(maximize, bool | np.bool_):
-            raise FleetError(f"maximize must be True or False, got {maximize!r}")
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise FleetError(f"seed must be a whole number of at least 0, got {seed!r}")
         result = minimize(
@@ -202,7 +200,7 @@ class SiteFunction:
             maxfev=maxfev,
             seed=int(seed),
             callback=callback,
-            maximize=bool(maximize),
+            maximize=self._campaign.maximize,
         )
         [result.x] = checked_points([result.x], self._campaign.parameters)
         declared = self._campaign.parameters

@@ -64,7 +64,7 @@ def outcome_of(config: RunConfig, done: Result, why: str, sign: float) -> tuple[
     rounds, found, verdict = done.state.round, done.state.auto.step_found, done.verdict
     ended = {
         "callback": f"the callback has stopped the run after {rounds} round{'s' if rounds > 1 else ''}",
-        "converged": "no step leads lower",
+        "converged": "no step gains any more",
         "budget": f"the budget of {config.budget:,} evaluations is spent",
         "epsilon": f"another round would spend more than epsilon = {config.epsilon:g}; {rounds} rounds are done",
     }.get(why, f"all {config.rounds} rounds are done")

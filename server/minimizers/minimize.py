@@ -61,7 +61,7 @@ def minimize(
     door = Door(evaluator, start, limit, callback, sign)
     first = float(np.mean(door.first))
     search = begin_search(problem, method, Left(door.left))
-    why, ended = "no step leads lower", "converged"
+    why, ended = "no step gains any more", "converged"
     try:
         while not search.over:
             search = _carried(door, problem, search)

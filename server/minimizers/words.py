@@ -19,7 +19,7 @@ def why_changed(before: Search, after: Search) -> str:
         case "cma-es", "lbfgs":
             return f"{SHARE:g} of the sites are asked, and F looked smooth"
         case "lbfgs", "cma-es" if descent_of(after).point is None:
-            return "no step leads lower, and there may be other valleys"
+            return "no step gains any more, and there may be other valleys"
         case "lbfgs", "cma-es":
             return "L-BFGS-B has taken half of what was left, and is not at its end"
     return ""

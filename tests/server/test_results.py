@@ -171,8 +171,8 @@ def test_files_are_in_the_user_s_sign(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_fleet_maximizes_too() -> None:
-    with Fleet.local([hill, hill], x0=np.zeros(3)) as fleet:
-        most = fleet.minimize(maxfev=900, maximize=True)
+    with Fleet.local([hill, hill], x0=np.zeros(3), maximize=True) as fleet:
+        most = fleet.minimize(maxfev=900)
     with Fleet.local([lambda x: -hill(x)] * 2, x0=np.zeros(3)) as fleet:
         least = fleet.minimize(maxfev=900)
     assert np.array_equal(most.x, least.x)
@@ -258,7 +258,6 @@ def test_malformed_arguments_of_run_are_named(options: dict[str, Any], sentence:
     ("options", "sentence"),
     [
         ({"callback": 3}, "callback must be a function of one argument, got 3"),
-        ({"maximize": 1}, "maximize must be True or False, got 1"),
         ({"seed": "a"}, "seed must be a whole number of at least 0, got 'a'"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"maxfev": 10.5}, "maxfev must be a whole number of at least 0, got 10.5"),

@@ -276,6 +276,7 @@ def test_points_must_be_within_the_bounds() -> None:
         ({"budget": -1}, "budget must be a whole number of at least 0, got -1"),
         ({"max_retries": 1.5}, "max_retries must be a whole number"),
         ({"x0": [0.5, 1000.0]}, "x0 must hold 2 numbers within the bounds"),
+        ({"maximize": 1}, "maximize must be True or False, got 1"),
         ({"names": ["a", "b"]}, "the Objective of site c0 says them itself"),
     ],
 )
@@ -314,6 +315,38 @@ def test_the_sites_table_has_gain_noise_and_lost(tmp_path: Path) -> None:
     for line, start, final in zip(lines, first, last, strict=True):
         assert [float(cell) for cell in line[1:5]] == [start, final, start - final, 0.0]
     assert [line[5:7] for line in lines] == [["6", "0"], ["5", "1"], ["6", "0"]]
+
+
+def test_the_highest_mean_is_best_where_the_fleet_maximizes(tmp_path: Path) -> None:
+    """All is that of the negative fleet, in the user's own sign."""
+
+    def hill(x: np.ndarray) -> float:
+        return 7.0 - float(x @ x)
+
+    def use(folder: Path, sign: float) -> tuple[Any, ...]:
+        sites = [lambda x, c=c: sign * (hill(x) + c) for c in (0.0, 1.0, 2.0)]
+        with Fleet.local(sites, x0=[1.0, 2.0], folder=folder, maximize=sign > 0.0) as fleet:
+            means = fleet.many([[1.0, 2.0], [0.5, 0.0], [3.0, 0.0]])
+            return means, fleet.best, fleet.compare([0.5, 0.0]), fleet.minimize(maxfev=300)
+
+    (up, most, rise, found), (down, least, fall, same) = (
+        use(tmp_path / name, s) for name, s in (("up", 1.0), ("d", -1.0))
+    )
+    np.testing.assert_array_equal(up, -down)
+    assert (most.x.tolist(), most.mean) == (least.x.tolist(), -least.mean) == ([0.5, 0.0], 7.75)
+    assert (rise.gain, rise.wins, str(rise)) == (fall.gain, 3, str(fall))
+    assert rise.gain == 4.75
+    assert (found.x.tolist(), found.fun) == (same.x.tolist(), -same.fun)
+    gains = [[float(row[3]) for row in rows(tmp_path / name, "sites.csv")[1:]] for name in ("up", "d")]
+    assert gains[0] == gains[1]
+    assert min(gains[0]) > 4.7
+    with Fleet.local([hill], x0=[1.0, 2.0], folder=tmp_path / "one", maximize=True) as fleet:
+        fleet([0.0, 0.0])
+    with (
+        pytest.raises(FleetError, match="seeks the lowest value, the fleet that was begun there the highest value"),
+        Fleet.local([hill], x0=[1.0, 2.0], folder=tmp_path / "one"),
+    ):
+        pass
 
 
 def test_candidates_are_told_by_name(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_lbfgs_ends_where_no_step_leads_lower(tmp_path: Path) -> None:
     found = run([rosenbrock] * 3, x0=np.zeros(4), algorithm="lbfgs", budget=9000, out=tmp_path)
     np.testing.assert_allclose(found.x, 1.0, atol=1e-4)
     assert 3 * 5 * found.nit < found.nfev < 3 * 9 * found.nit < 3000  # central differences at the end
-    assert found.message == f"no step leads lower; L-BFGS-B took {found.nit} gradients"
+    assert found.message == f"no step gains any more; L-BFGS-B took {found.nit} gradients"
     told = load_run(tmp_path).summary["search"]
     assert (told["over"], told["doing"], told["gradients"]) == (True, "lbfgs", found.nit)
 

@@ -124,7 +124,7 @@ def test_lbfgs_asks_a_batch_for_each_gradient(tmp_path: Path) -> None:
     with Fleet.local([rosenbrock] * 3, x0=np.zeros(4), folder=tmp_path) as fleet:
         found = fleet.minimize(method="lbfgs", maxfev=3000)
         np.testing.assert_allclose(found.x, 1.0, atol=1e-4)
-        assert found.message.startswith(f"no step leads lower after {found.nit} gradients")
+        assert found.message.startswith(f"no step gains any more after {found.nit} gradients")
         spent = found.nfev
         assert fleet(found.x) == found.fun
     rounds = [line.split(",")[1] for line in (tmp_path / "candidates.csv").read_text().splitlines()[1:]]
