@@ -212,7 +212,7 @@ class ZOFedClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             of_classes = compute_sample_weight(self.class_weight, y)
             weights = self._weights_of(of_classes if weights is None else weights * of_classes, X)
         if not self._begun():
-            self._length = length_of(X)
+            self._length = length_of(X, weights)
         labels = np.searchsorted(self.classes_, y)
         rows = self._scaled(X, ones=self.fit_intercept and self.model != "mlp")  # a network has its own biases
         trained = []

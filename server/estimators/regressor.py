@@ -153,9 +153,9 @@ class ZOFedRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         config, sites = self._for_groups(self._config(X.shape[0], **{"step-size": step}), groups, X.shape[0])
         weights = self._weights_of(sample_weight, X)
         if not self._begun():
-            self._length = length_of(X)
+            self._length = length_of(X, weights)
             self._middle = float(np.average(y, weights=weights)) if self.fit_intercept else 0.0
-            self._spread = length_of((y - self._middle)[:, None])
+            self._spread = length_of((y - self._middle)[:, None], weights)
         rows, target = self._scaled(X, ones=self.fit_intercept), (y - self._middle) / self._spread
         if weights is not None:  # w |a - y| is |w a - w y|, and so with squares of the root
             factors = np.sqrt(weights) if self.loss == "squared" else weights

@@ -37,14 +37,18 @@ class Trained(NamedTuple):
     losses: list[float]
 
 
-def length_of(X: Features) -> float:
-    """Return the root mean square length of the rows, of any size that float64 has; 1 where all are 0."""
+def length_of(X: Features, weights: Vector | None = None) -> float:
+    """Return the root mean square length of the rows, of any size that float64 has; 1 where all are 0.
+
+    ``weights`` have mean 1: a row of weight 2 counts as two rows.
+    """
     largest = float(abs(X).max()) if X.shape[0] else 0.0
     if largest == 0.0:
         return 1.0
     parts: Any = X / largest  # squares of 1e155 overflow, and those of 1e-165 vanish
     square = parts.multiply(parts) if sparse.issparse(parts) else np.square(parts)
-    return largest * float(np.sqrt(square.sum() / X.shape[0]))
+    total = square.sum() if weights is None else weights @ np.asarray(square.sum(axis=1)).ravel()
+    return largest * float(np.sqrt(total / X.shape[0]))
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data as weights_on_dense_data
+from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_sparse_data as weights_on_sparse_data
 
 from tests.server.estimators.drawn import DRAWN
-from zofedht import ZOFedClassifier
+from zofedht import ZOFedClassifier, ZOFedRegressor
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.data.partition import split
@@ -27,6 +30,7 @@ from zofedht.server.inprocess import run_in_process
 QUICK: dict[str, Any] = {"rounds": 10, "local_steps": 20, "batch_size": 16, "random_state": 0}
 X, Y = load_breast_cancer(return_X_y=True)
 X = StandardScaler().fit_transform(X)
+WHOLE: dict[str, Any] = {"num_clients": 1, "clients_per_round": 1, "batch_size": 0, "rounds": 10}
 LINEAR = ["logistic", "svm-hinge", "svm-squared-hinge"]
 
 
@@ -41,6 +45,15 @@ def test_it_passes_the_checks_of_scikit_learn(model: str) -> None:
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] not in ("passed", "skipped", "xfail")]
     assert failed == []
     assert sum(r["status"] == "skipped" for r in results) <= 3  # what needs other packages
+
+
+@pytest.mark.parametrize("check", [weights_on_dense_data, weights_on_sparse_data])
+@pytest.mark.parametrize(
+    "estimator", [ZOFedClassifier(**WHOLE), ZOFedClassifier("mlp", **WHOLE), ZOFedRegressor(**WHOLE)], ids=repr
+)
+def test_a_weight_of_two_is_a_row_twice(estimator: Any, check: Callable[[str, Any], None]) -> None:
+    """Where nothing is drawn of the rows, in scikit-learn's own check."""
+    check(type(estimator).__name__, estimator)
 
 
 @pytest.mark.parametrize("model", [*LINEAR, "mlp"])
