@@ -212,7 +212,7 @@ ALGORITHMS = {
             "central slopes of few parameters, those that moved farthest in the first rounds",
             "Ran et al. 2026",
             learns="subset",
-            defaults={"radius": 1e-3, "local_steps": 10},
+            defaults={"radius": 1e-3, "local_steps": 10, "uplink": "slopes"},
         ),
         Algorithm(
             "lozo",

@@ -15,7 +15,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.law import law_of, slot_directions
 from zofedht.common.errors import ConfigError, RoundError
 from zofedht.common.random.streams import Address
-from zofedht.common.typing import Vector
+from zofedht.common.typing import Matrix, Vector
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
@@ -109,6 +109,20 @@ def test_a_row_charges_what_its_steps_ask(name: str) -> None:
     if one.server_step == "quasi-newton":  # but for the first round each measures at the x before as well
         rounds += 6
     assert asked == rounds * points * samples
+
+
+@pytest.mark.parametrize("name", ["lozo", "subzero"])
+def test_blocks_move_by_one_rank_between_refreshes(name: str) -> None:
+    """Rank 1: the sides stay for three rounds, so x, which begins at 0, gains one rank in three."""
+    blocks: list[Matrix] = []
+    one = config(name, blocks="3x4", rank=1, refresh=3)
+    run_in_process(one, quadratics(), observers=[lambda state, record: blocks.append(state.x.reshape(3, 4))])
+    assert [np.linalg.matrix_rank(block, tol=1e-9) for block in blocks] == [1, 1, 1, 2, 2, 2, 3]
+
+
+def test_meerkat_sends_its_slopes_alone() -> None:
+    assert config("meerkat").uplink == "slopes"
+    assert x("meerkat", refresh=2).tobytes() != x("meerkat", refresh=2, subset_share=1.0).tobytes()
 
 
 def test_signs_are_what_zo_sign_moves_by() -> None:
