@@ -44,7 +44,9 @@ def best_blocks(companion: Study, studies: Sequence[Study], out: Path, written: 
         " only. Panels that were not run with both schedules are left out.",
     ]
     for partition, number in (("iid", 1), (base.preset.non_iid, 2)):
-        title = f"{name} preset, {partition} (figure {number}), each algorithm at its best schedule"
+        if not any(panel.partition == partition for panel in merged.panels()):
+            continue
+        title = f"{name} preset, {partition} rows (figure {number}), each algorithm at its best schedule"
         path = out / f"{name}-best-{partition}.png"
         save_figure(draw_figure(merged, partition, title), path)
         written.append(path)

@@ -77,9 +77,10 @@ def _study_blocks(study: Study, out: Path, written: list[Path]) -> list[str]:
     if study.about["commands"]:
         blocks.append("\n".join(f"- `{_anywhere(command)}`" for command in study.about["commands"]))
     figures = {"iid": "figure 1", preset.non_iid: "figure 2"}
-    for partition in dict.fromkeys([*figures, *sorted({panel.partition for panel in panels})]):
+    partitions = {panel.partition for panel in panels}
+    for partition in [name for name in dict.fromkeys([*figures, *sorted(partitions)]) if name in partitions]:
         shown = figures.get(partition, "not in the paper")
-        figure = draw_figure(study, partition, f"{preset.name} preset, {partition} ({shown}): mean and sd over repeats")
+        figure = draw_figure(study, partition, f"{preset.name} preset, {partition} rows ({shown})")
         path = out / f"{name}-{partition}.png"
         save_figure(figure, path)
         written.append(path)

@@ -1,32 +1,31 @@
-"""Pictures of a study: the paper's figures of 3 x 3 panels, mean and band over repeats."""
+"""Pictures of a study: the paper's figures, median and range over seeds."""
 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from zofedht.common.errors import MissingExtraError
 from zofedht.experiments.study.cells import Panel, full_budget
 from zofedht.experiments.study.published import PUBLISHED
-from zofedht.experiments.study.results import Chosen, Study, curve
+from zofedht.experiments.study.results import Chosen, Study
 from zofedht.server.records.files import replace_file
+from zofedht.server.records.plots import STYLES, Curve, fit_losses, median_and_band
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "draw_figure", "new_figure", "save_figure"]
+__all__ = ["draw_figure", "new_figure", "save_figure"]
 
-COLOURS = {"zofedht": "C3", "zofedavg-sgd": "C0", "zofedavg-gd": "C2", "zofed-shrink": "C1"}
+_STYLE_OF = dict(zip(("zofedht", "zofedavg-sgd", "zofed-shrink", "zofedavg-gd"), STYLES, strict=False))
 _ROWS = ("mnist", "fashion-mnist", "rcv1")
 _MODELS = {"logistic": "LR", "svm-hinge": "SVM (hinge)", "svm-squared-hinge": "SVM (squared hinge)", "mlp": "MLP"}
 _DPI = 110
 _COLOURS_OF_A_PICTURE = 128
-_LINEAR_RANGE = 2.0  # losses that span more than this factor are drawn on a logarithmic axis
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
@@ -61,69 +60,75 @@ def save_figure(figure: Figure, path: Path) -> None:
 def draw_figure(study: Study, partition: str, title: str) -> Figure:
     """Draw one partition as the paper does: a row a data set, a column a model, loss against evaluations.
 
-    A panel without finished cells says so. The other kind of SVM gets a column where the study has it. A diamond at the
-    end of the budget is the loss that the authors published.
+    Rows and columns without a finished cell are left out. A line is the median over seeds, in a band from the lowest to
+    the highest loss. A diamond at the end of the budget is the loss that the authors published.
     """
     run = [panel for panel in study.panels() if panel.partition == partition]
-    rows = _ROWS if not run or any(panel.dataset in _ROWS for panel in run) else ("digits",)
-    other_svm = "svm-hinge" if study.preset.svm == "svm-squared-hinge" else "svm-squared-hinge"
-    columns = ["logistic", study.preset.svm, "mlp"]
-    if any(panel.model == other_svm for panel in run):
-        columns.insert(2, other_svm)
-    figure = new_figure((4.0 * len(columns), 3.0 * len(rows)))
-    figure.suptitle(title)
+    rows = [name for name in (*_ROWS, "digits") if any(panel.dataset == name for panel in run)]
+    columns = [name for name in _MODELS if any(panel.model == name for panel in run)]
+    figure = new_figure((max(5.0 * len(columns), 7.0), 3.7 * len(rows) + 0.6))
+    figure.suptitle(f"{title}\n{_who(study, run)}", fontsize="medium")
     grid = figure.subplots(len(rows), len(columns), squeeze=False)
     for row, dataset in enumerate(rows):
         for column, model in enumerate(columns):
             axes, panel = grid[row, column], Panel(dataset, model, partition)
             axes.set_title(f"{_MODELS[model]}, {dataset}", fontsize=10)
-            if panel not in run:
-                axes.text(0.5, 0.5, "not run", ha="center", va="center", transform=axes.transAxes, color="0.5")
-                if panel not in PUBLISHED:
-                    axes.set(xticks=[], yticks=[])
-            if panel in run or panel in PUBLISHED:
-                _draw_panel(axes, study.chosen(panel), PUBLISHED.get(panel, {}), full_budget(dataset) / 1e6)
+            lines = study.chosen(panel) if panel in run else []
+            if any(map(_finite, lines)):
+                _draw_panel(axes, lines, PUBLISHED.get(panel, {}), full_budget(dataset) / 1e6)
+            else:
+                text = "all runs diverged" if lines else "not run"
+                axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes, color="0.5")
+                axes.set(xticks=[], yticks=[])
     return figure
 
 
+def _who(study: Study, run: Sequence[Panel]) -> str:
+    """Return clients and seeds of the runs that are drawn."""
+    configs = [outcome.result["config"] for panel in run for line in study.chosen(panel) for outcome in line.outcomes]
+    clients = {f"{config['num-clients']:g} clients, {config['clients-per-round']:g} a round" for config in configs}
+    seeds = sorted({int(config["seed"]) for config in configs})
+    return f"median and range over seeds {', '.join(map(str, seeds))}; {' or '.join(sorted(clients))}"
+
+
+def _finite(chosen: Chosen) -> list[Curve]:
+    """Return the curves of the repeats that have not diverged."""
+    found = [outcome for outcome in chosen.outcomes if math.isfinite(outcome.loss) and len(outcome.points) > 1]
+    return [
+        Curve(
+            chosen.algorithm,
+            [{"evaluations": point.evaluations, "train_loss": point.loss} for point in outcome.points[1:]],
+            outcome.points[0].loss,
+            {},
+        )
+        for outcome in found
+        if all(math.isfinite(point.loss) for point in outcome.points)
+    ]
+
+
 def _draw_panel(axes: Axes, lines: Sequence[Chosen], published: Mapping[str, float], budget: float) -> None:
-    heights = []
+    drawn: list[Curve] = []
     for chosen in lines:
-        finite = [outcome for outcome in chosen.outcomes if np.isfinite(outcome.loss)]
-        if not finite:
+        curves = _finite(chosen)
+        if not curves:
             continue
-        evaluations, losses = curve(finite)
-        mean, sd = losses.mean(axis=0), losses.std(axis=0, ddof=1 if len(losses) > 1 else 0)
-        x = np.asarray(evaluations) / 1e6
+        losses, low, high = median_and_band(curves)
+        along = curves[0].along(1e6, "evaluations")[: len(losses)]
+        colour, style = _STYLE_OF.get(chosen.algorithm, STYLES[-1])
         alpha = "" if chosen.alpha is None else f", alpha {chosen.alpha:g}"
-        colour = COLOURS.get(chosen.algorithm, "C4")
-        runs = f", {len(finite)} runs" if len(finite) > 1 else ", 1 run"
+        seeds = f"{len(curves)} seed{'s' * (len(curves) > 1)}"
         linear = ", linear" if chosen.schedule == "linear" else ""
-        label = f"{chosen.algorithm} (eta {chosen.eta:g}{alpha}{linear}{runs})"
-        axes.plot(x, mean, color=colour, linewidth=1.2, label=label)
-        axes.fill_between(x, mean - sd, mean + sd, color=colour, alpha=0.2, linewidth=0)
-        heights.append(mean[len(mean) // 10 :])  # the first steps from far away would flatten the rest
+        label = f"{chosen.algorithm}, eta {chosen.eta:g}{alpha}{linear}, {seeds}: {losses[-1]:.4g}"
+        axes.plot(along, losses, color=colour, linestyle=style, linewidth=1.4, label=label)
+        axes.fill_between(along, low, high, color=colour, alpha=0.2, linewidth=0)
+        drawn += curves
     for algorithm, end in published.items():
-        label = f"{algorithm}, published"
-        axes.plot([budget], [end], "D", color=COLOURS[algorithm], markersize=5, clip_on=False, zorder=3, label=label)
-        heights.append(np.array([end]))
-    if heights:
-        drawn = np.concatenate(heights)
-        low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
-        axes.set_ylim(low - 0.05 * (high - low) - 1e-9, high + 0.05 * (high - low) + 1e-9)
-        if low > 0.0 and high > _LINEAR_RANGE * low:
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter("{x:g}")
-            axes.set_ylim(0.95 * low, 1.05 * high)
+        colour, label = _STYLE_OF[algorithm][0], f"{algorithm}, published: {end:.4g}"
+        axes.plot([budget], [end], "D", color=colour, markersize=5, clip_on=False, zorder=3, label=label)
     axes.set_xlim(left=0)
-    axes.set_xlabel("million evaluations", fontsize=8)
+    fit_losses(axes, drawn, list(published.values()))
+    axes.set_xlabel("function evaluations, millions", fontsize=8)
     axes.set_ylabel("training loss", fontsize=8)
     axes.tick_params(labelsize=8, which="both")
     axes.grid(alpha=0.3)
-    if lines:  # one diamond stands for all: their colours are those of the curves, and a large legend would hide them
-        shown = [line for line in axes.lines if line.get_marker() != "D"]
-        diamonds = axes.plot([], [], "D", color="0.5", markersize=4, label="published ends") if published else []
-        axes.legend(handles=[*shown, *diamonds], fontsize=6.5)
-    elif published:
-        axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=1 + bool(published))

@@ -23,6 +23,7 @@ import numpy as np
 from zofedht.common.typing import Vector
 from zofedht.experiments.report.pictures import save_figure
 from zofedht.server.records.files import make_folder, replace_file
+from zofedht.server.records.plots import STYLES
 
 __all__ = ["AS_PRINTED", "CORRECTED", "EPSILONS", "PRINTED_ROW", "Setting", "gamma", "table1", "trajectories"]
 
@@ -101,25 +102,29 @@ def table1(out: Path | None, *, runs: int = 10, seed: int = 0) -> None:
     for eps, *values in zip(EPSILONS, PRINTED_ROW, printed, corrected, strict=True):
         writer.writerow([f"{eps:g}", *(f"{value:.4f}" for value in values)])
     replace_file(out / "table1.csv", text.getvalue().encode())
-    _draw(out / "table1.png", printed, corrected, seed)
+    _draw(out / "table1.png", printed, corrected, runs, seed)
     print(f"wrote {out / 'table1.csv'} and {out / 'table1.png'}")
 
 
-def _draw(path: Path, printed: Vector, corrected: Vector, seed: int) -> None:
+def _draw(path: Path, printed: Vector, corrected: Vector, runs: int, seed: int) -> None:
     from zofedht.experiments.report.pictures import new_figure
 
-    figure = new_figure((10.0, 4.0))
+    figure = new_figure((10.0, 4.4))
+    figure.suptitle(f"Table I: gradient descent on a badly scaled quadratic with noise eps N(0, I), seed {seed}")
     left, right = figure.subplots(1, 2)
     paths = trajectories(CORRECTED, 20_000, seed)
-    for index, width in ((7, 0.7), (6, 4.0), (5, 2.0), (0, 0.7)):  # one upon the other, so that all can be seen
+    widths = ((7, 0.7), (6, 4.0), (5, 2.0), (0, 0.7))  # one upon the other, so that all can be seen
+    for (index, width), (colour, _) in zip(widths, STYLES, strict=False):
         points = paths[index, ::10]
-        left.plot(points[:, 0], points[:, 1], linewidth=width, label=f"eps = {EPSILONS[index]:g}")
-    left.set(xlabel="x1 (sensitive)", ylabel="x2 (insensitive)", title="20,000 steps, corrected settings")
+        left.plot(points[:, 0], points[:, 1], color=colour, linewidth=width, label=f"eps = {EPSILONS[index]:g}")
+    left.set(xlabel="x1 (sensitive)", ylabel="x2 (insensitive)", title=f"20,000 steps of {CORRECTED.name}")
     left.legend(fontsize=8)
     right.semilogx(EPSILONS, PRINTED_ROW, "k_", markersize=14, label="printed row")
-    right.semilogx(EPSILONS, corrected, "o-", markersize=4, label=CORRECTED.name)
-    right.semilogx(EPSILONS, printed, "s--", markersize=4, label=AS_PRINTED.name)
-    right.set(xlabel="eps", ylabel="gamma(eps)", title="share of steps longer along x2")
+    for (colour, style), marker, row, setting in zip(
+        STYLES, "os", (corrected, printed), (CORRECTED, AS_PRINTED), strict=False
+    ):
+        right.semilogx(EPSILONS, row, color=colour, linestyle=style, marker=marker, markersize=4, label=setting.name)
+    right.set(xlabel="eps", ylabel="gamma(eps): steps longer along x2", title=f"mean of {runs} runs")
     right.legend(fontsize=8)
     for axes in (left, right):
         axes.grid(alpha=0.3)

@@ -21,11 +21,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["AGAINST", "Curve", "curve_of", "draw_losses", "plot_runs", "rows_with_losses", "title_of"]
+__all__ = [
+    "AGAINST",
+    "STYLES",
+    "Curve",
+    "curve_of",
+    "draw_losses",
+    "fit_losses",
+    "median_and_band",
+    "plot_runs",
+    "rows_with_losses",
+    "title_of",
+]
 
 _LINEAR_RANGE = 20.0  # losses that span more than this factor are drawn on a logarithmic axis
 _BEGINNING = 0.1  # of a run; what lies above all later losses then is cut off
-_STYLES = [
+STYLES = [
     ("#0072b2", "-"),
     ("#d55e00", "--"),
     ("#009e73", "-."),
@@ -33,7 +44,9 @@ _STYLES = [
     ("#e69f00", (0, (6, 1, 1, 1, 1, 1))),
     ("#56b4e9", (0, (1, 1))),
     ("#000000", (0, (8, 2))),
-]  # Okabe and Ito's colours, which the colour-blind can tell apart, each with a line style of its own
+]
+"""Okabe and Ito's colours, which the colour-blind can tell apart, each with a line style of its own."""
+
 AGAINST: dict[str, tuple[str, tuple[str, ...]]] = {
     "evaluations": ("function evaluations", ("evaluations",)),
     "bytes": ("bytes up and down", ("bytes_up", "bytes_down")),
@@ -114,12 +127,12 @@ def draw_losses(axes: Axes, curves: Sequence[Curve], against: str = "evaluations
     largest = max(max(curve.along(1.0, *counts)) for curve in curves)
     scale, unit = next((scale, unit) for least, scale, unit in _UNITS[what] if largest >= least)
     groups = [list(group) for _, group in itertools.groupby(curves, key=lambda curve: curve.but_for_the_seed)]
-    for group, (colour, style) in zip(groups, itertools.cycle(_STYLES), strict=False):
+    for group, (colour, style) in zip(groups, itertools.cycle(STYLES), strict=False):
         name = group[0].name
         if len(group) > 1:
             name = re.sub(r"-?seed\d+$", "", name) or name
             name = f"{name}, median and range of {len(group)} seeds"
-        losses, low, high = _median_and_band(group)
+        losses, low, high = median_and_band(group)
         along = group[0].along(scale, *counts)[: len(losses)]
         axes.plot(along, losses, color=colour, linestyle=style, label=f"{name}, ends at {losses[-1]:.4g}")
         if len(group) > 1:
@@ -133,7 +146,7 @@ def draw_losses(axes: Axes, curves: Sequence[Curve], against: str = "evaluations
     axes.set_xlabel(f"{what}{unit}")
     axes.grid(alpha=0.3)
     axes.set_xlim(left=0)
-    _fit_losses(axes, curves)
+    fit_losses(axes, curves)
 
 
 def _draw(figure: Figure, curves: Sequence[Curve]) -> None:
@@ -145,16 +158,19 @@ def _draw(figure: Figure, curves: Sequence[Curve]) -> None:
     figure.suptitle(title_of(curves), fontsize="medium")
 
 
-def _median_and_band(group: Sequence[Curve]) -> tuple[list[float], list[float], list[float]]:
+def median_and_band(group: Sequence[Curve]) -> tuple[list[float], list[float], list[float]]:
     """Return median, lowest and highest loss over seeds, as far as all of them have come."""
     columns = list(zip(*(curve.losses for curve in group), strict=False))
     return [statistics.median(column) for column in columns], [min(c) for c in columns], [max(c) for c in columns]
 
 
-def _fit_losses(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Show the losses after the beginning of the runs; where these still span decades, on a logarithmic axis."""
+def fit_losses(axes: Axes, curves: Sequence[Curve], marks: Sequence[float] = ()) -> None:
+    """Show ``marks`` and the losses after the beginning of the runs.
+
+    Where these losses still span decades the axis is logarithmic; else what lies above them is cut off, and told.
+    """
     later = [loss for curve in curves for loss in curve.losses[math.ceil(_BEGINNING * len(curve.losses)) :]]
-    low, high = min(later), max(later)
+    low, high = min([*later, *marks]), max([*later, *marks])
     above = max(loss for curve in curves for loss in curve.losses)
     if low > 0.0 and high > _LINEAR_RANGE * low:
         axes.set_yscale("log")  # shared by both axes
@@ -164,7 +180,7 @@ def _fit_losses(axes: Axes, curves: Sequence[Curve]) -> None:
         axes.set_ylim(low - room, high + room)
         starts = {curve.losses[0] for curve in curves}
         text = f"begins at {above:.4g}" if starts == {above} else f"cut off: losses up to {above:.4g}"
-        axes.annotate(text, (0.1, 0.96), xycoords="axes fraction", va="top", fontsize="small")
+        axes.annotate(text, (0.02, 0.05), xycoords="axes fraction", fontsize="small")  # where falling curves are not
 
 
 def title_of(curves: Sequence[Curve]) -> str:

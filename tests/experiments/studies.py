@@ -49,7 +49,8 @@ def add(folder: Path, cell: Cell, losses: Sequence[float | None], *, share: floa
         "seconds": 1.0,
         "cpu_seconds": 1.1 if cell.alpha else 1.0,
         "kernel": "numpy",
-        "config": {"budget": budget},
+        "config": {"budget": budget, "num-clients": 100, "clients-per-round": 10, "seed": cell.repeat}
+        | changes.pop("config", {}),
     }
     (place / "result.json").write_text(json.dumps(result | changes))
 
