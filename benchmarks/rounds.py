@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -34,7 +35,7 @@ _BIN = Path(sys.executable).parent
 _SERVER = str(_BIN / "zofedht-server")
 _MOST = {"simulation": 50, "superlink": 10}  # clients; beyond that a round takes minutes
 _FEW_ROUNDS = {"superlink": 4}
-_CLIENT_PROCESSES = 4  # host the clients in threads: 200 processes would measure the machine's memory
+_CLIENT_PROCESSES = 4  # host the clients: 200 processes would measure the machine's memory
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,13 +104,18 @@ def _started(engine: str, folder: Path, clients: int, keys: dict[str, object]) -
         elif engine == "grpc":
             command = [_SERVER, "serve", "--address", "127.0.0.1:0", "--insecure", "--min-clients", str(clients)]
             server = spawn(stack, [*command, "--out", out, "--set", *assignments])
-            port = port_of(server)
-            share = [range(first, clients, _CLIENT_PROCESSES) for first in range(min(_CLIENT_PROCESSES, clients))]
-            host = [sys.executable, "-m", "benchmarks.many_clients", port, str(keys["dataset"]), str(clients)]
-            hosts = [spawn(stack, [*host, *map(str, indices)]) for indices in share]
-            yield [server, *hosts]
+            yield [server, *host_clients(stack, port_of(server), str(keys["dataset"]), clients)]
         else:
             yield [spawn(stack, [_SERVER, "run", "--engine", engine, "--out", out, "--set", *assignments])]
+
+
+def host_clients(
+    stack: ExitStack, port: str, dataset: str, clients: int, options: Sequence[str] = ()
+) -> list[subprocess.Popen[str]]:
+    """Start the processes that hold all clients (``benchmarks.many_clients``)."""
+    hosts = min(_CLIENT_PROCESSES, clients)
+    command = [sys.executable, "-m", "benchmarks.many_clients", *options, port, dataset, str(clients)]
+    return [spawn(stack, [*command, *map(str, range(first, clients, hosts))]) for first in range(hosts)]
 
 
 def spawn(stack: ExitStack, command: Sequence[str]) -> subprocess.Popen[str]:
@@ -120,15 +126,24 @@ def spawn(stack: ExitStack, command: Sequence[str]) -> subprocess.Popen[str]:
     return process
 
 
-def port_of(server: subprocess.Popen[str]) -> str:
-    """Wait until a server listens, and return its port. What it says later is dropped: a full pipe would stop it."""
+def port_of(server: subprocess.Popen[str], *, drained: bool = True) -> str:
+    """Wait until a server listens, and return its port. What it says later is dropped: a full pipe would stop it.
+
+    Unless ``drained``, the caller reads on.
+    """
     said = server.stderr
     assert said is not None
     for line in said:
         if " listening on port " in line:
-            threading.Thread(target=lambda: deque(said, maxlen=0), daemon=True).start()
+            if drained:
+                drain(said)
             return line.split()[-1]
     raise RuntimeError("the server did not start")
+
+
+def drain(said: IO[str]) -> None:
+    """Read what a process says, and drop it."""
+    threading.Thread(target=lambda: deque(said, maxlen=0), daemon=True).start()
 
 
 def _watch(history: Path, processes: Sequence[subprocess.Popen[str]], rounds: int) -> tuple[float, float]:
@@ -160,6 +175,11 @@ def _peak_megabytes(pid: int) -> float:
     except (FileNotFoundError, ProcessLookupError):
         return float("nan")
     return next((float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), float("nan"))
+
+
+def cpu_of(processes: Sequence[subprocess.Popen[str]]) -> float:
+    """Return the CPU seconds of processes and of their descendants that live."""
+    return sum(_cpu(process.pid) for process in processes)
 
 
 def _cpu(pid: int) -> float:

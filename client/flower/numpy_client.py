@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from flwr.client import NumPyClient
-from flwr.common import Scalar
+import numpy as np
+from flwr.client import Client, NumPyClient
+from flwr.common import Code, FitIns, FitRes, Parameters, Scalar, Status
 from flwr.common.typing import NDArrays
 
 from zofedht.client.flower.looking import look
@@ -15,6 +16,7 @@ from zofedht.client.steps.identity import Identity
 from zofedht.client.steps.worker import BasisStore, Worker, no_secret
 from zofedht.client.tensors.worker import PlaceWorker
 from zofedht.common.checks.finding import Finding
+from zofedht.common.choices import WIRE_DTYPES
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import DataError, ZofedhtError
 from zofedht.common.machine.memory import lacking
@@ -30,6 +32,7 @@ from zofedht.common.wire.bundle import bundled, encode_updates, unbundled
 from zofedht.common.wire.checked import CheckQuestion, asks_for_check
 from zofedht.common.wire.codec import STATE_DIGEST, Config, Encoded, decode, encode, encode_no_metrics
 from zofedht.common.wire.messages import Broadcast, Question, Update
+from zofedht.common.wire.npy import decode_vectors, encode_vector
 from zofedht.common.wire.points import (
     asks_for_parameters,
     asks_for_points,
@@ -76,6 +79,19 @@ class ZofedhtClient(NumPyClient):
             spend=spend,
             identity=identity,
         )
+
+    def to_client(self) -> Client:
+        """Return Flower's Client. Its ``fit`` reads .npy bytes by our own reader: NumPy's parses them as Python text."""
+        client = super().to_client()
+        setattr(client, "fit", self._fit_bytes)  # noqa: B010  (Flower makes the class)
+        return client
+
+    def _fit_bytes(self, ins: FitIns) -> FitRes:
+        tensors = ins.parameters.tensors
+        vectors = [np.array(view) for view in decode_vectors(tensors, "x", len(tensors), WIRE_DTYPES)]
+        moves, examples, metrics = self.fit(vectors, ins.config)
+        told = Parameters([encode_vector(move) for move in moves], ins.parameters.tensor_type)
+        return FitRes(Status(Code.OK, "Success"), told, examples, metrics)
 
     def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
         """Return the objective's own starting point or zeros, (n,), and what it declares of its parameters.

@@ -189,13 +189,26 @@ def _read(kind: Any, scalars: Mapping[str, Any], arrays: Sequence[Any], apart: M
                 dtype = field.dtype or values.get("dtype", "float64")
                 values[name] = _unpacked(scalars[field.key], field, values, dtype)
         elif layout == "nested":
-            values[name] = _read(field.kind, scalars, (), {})
+            values[name] = _nested(field.kind, scalars)
         elif layout == "apart":
             values[name] = apart[name]
         else:
             dtype = field.dtype or values.get("dtype", "float64")
             values[name] = _vector(arrays, field, dtype) if arrays else field.default()
     return kind(**values)
+
+
+def _nested(kind: Any, scalars: Mapping[str, Any]) -> Any:
+    """Return a nested message; the latest of its kind is kept, since all slots of a round have one spec."""
+    said = repr([scalars.get(field.key) for field in fields_of(kind)])  # equal for no two values that differ
+    latest = _READ.get(kind)
+    if latest is None or latest[0] != said:
+        latest = _READ[kind] = said, _read(kind, scalars, (), {})
+    return latest[1]
+
+
+_READ: dict[Any, tuple[str, Any]] = {}
+"""By kind of nested message: what the latest one was read from, and the same read."""
 
 
 def _checked(value: Any, field: Field) -> Any:
