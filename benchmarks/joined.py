@@ -3,10 +3,10 @@
     python -m benchmarks.joined [--clients 200,1000,5000] [--slots 10,200] [--rounds 30] [--insecure] [--prepared]
 
 Every client has a stream, a connection and, over mutual TLS, a certificate, but thousands of them live in one process
-(``benchmarks.many_clients``). A slot is one step on two sparse rows, so the numbers are those of the round and not of
-the arithmetic; ``in process`` is the arithmetic of as many slots. With ``--prepared`` clients do not compute: a round is
-then as long as the server and gRPC make it. A round's seconds are the median of the differences between lines of
-history.jsonl. CPU is the mean of all rounds but the first few. Memory is the server's resident set after the last one.
+(``benchmarks.many_clients``). A slot is one step on one sparse row, so the numbers are those of the round and not of
+the arithmetic; ``in process`` is the arithmetic of as many slots. With ``--prepared`` clients do not compute: then a
+round is as long as the server and gRPC make it. A round's seconds are the median of the differences between lines of
+history.jsonl. CPU is the mean of all rounds but the first few. Memory is the server's resident set after the last.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--prepared", action="store_true", help="clients answer without computing")
     args = parser.parse_args(argv)
     print("ms of a round: its length, the CPU of server and of clients; in process: the same slots without a network")
-    print(f"{'clients':>8}{'slots':>7}{'length':>9}{'server':>9}{'clients':>9}{'in process':>12}{'joined in s':>13}", end="")
+    print(
+        f"{'clients':>8}{'slots':>7}{'length':>9}{'server':>9}{'clients':>9}{'in process':>12}{'joined in s':>13}",
+        end="",
+    )
     print(f"{'MB':>6}{'threads':>9}")
     arithmetic = {slots: measure("in-process", slots, 784, args.rounds)[0] for slots in _numbers(args.slots)}
     for clients in _numbers(args.clients):
@@ -70,7 +73,7 @@ def _served(clients: int, slots: int, args: argparse.Namespace) -> _Measured:
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         folder = Path(scratch)
         data, certificates = folder / "rows.svm", folder / "certificates"
-        write_rows(data, 3 * clients, 784)
+        write_rows(data, 5 * clients, 784)  # a fifth is held out: all shards have four
         keys = {
             "dataset": data, "num-clients": clients, "clients-per-round": slots, "rounds": args.rounds,
             "sampling": "without-replacement", "local-steps": 1, "batch-size": 1, "evaluate-every": 0, "memory": 5,

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 from flwr.client import Client
 from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 
@@ -27,6 +28,7 @@ from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import METHOD, Connection, answer_to
 from zofedht.common.tls import read_tls
 from zofedht.common.wire.messages import OWN_ROWS
+from zofedht.common.wire.npy import decode_vector, encode_vector
 from zofedht.common.wire.pieces import pieces_of
 
 _JOINING = 16  # at once
@@ -69,7 +71,13 @@ class _Prototype:
     def answer(self, index: int, kind: str, message: ServerMessage) -> bytes:
         """Return the serialised answer of the client of a shard."""
         if kind not in self._said:
-            self._said[kind] = answer_to(self._client, kind, message).SerializeToString()
+            said = answer_to(self._client, kind, message)
+            for place, tensor in enumerate(
+                said.fit_res.parameters.tensors
+            ):  # moves of one length: nobody is an outlier
+                move = decode_vector(tensor, "the move")
+                said.fit_res.parameters.tensors[place] = encode_vector(1e-3 * move / np.linalg.norm(move))
+            self._said[kind] = said.SerializeToString()
         own = ClientMessage()
         if kind == "fit_ins":
             for key in ("round", "slot", "client"):
@@ -80,9 +88,7 @@ class _Prototype:
         return self._said[kind] + own.SerializeToString()
 
 
-async def _stay(
-    index: int, args: argparse.Namespace, joining: asyncio.Semaphore, prototype: _Prototype | None
-) -> None:
+async def _stay(index: int, args: argparse.Namespace, joining: asyncio.Semaphore, prototype: _Prototype | None) -> None:
     name = f"client-{index}"
     tls = read_tls(args.certificates / name, "client") if args.certificates else None
     connection = Connection(f"127.0.0.1:{args.port}", tls)

@@ -81,14 +81,14 @@ class ZofedhtClient(NumPyClient):
         )
 
     def to_client(self) -> Client:
-        """Return Flower's Client. Its ``fit`` reads .npy bytes by our own reader: NumPy's parses them as Python text."""
+        """Return Flower's Client, with our own reader of .npy bytes in ``fit``: NumPy's parses them as Python text."""
         client = super().to_client()
         setattr(client, "fit", self._fit_bytes)  # noqa: B010  (Flower makes the class)
         return client
 
     def _fit_bytes(self, ins: FitIns) -> FitRes:
         tensors = ins.parameters.tensors
-        vectors = [np.array(view) for view in decode_vectors(tensors, "x", len(tensors), WIRE_DTYPES)]
+        vectors: NDArrays = [np.array(view) for view in decode_vectors(tensors, "x", len(tensors), WIRE_DTYPES)]
         moves, examples, metrics = self.fit(vectors, ins.config)
         told = Parameters([encode_vector(move) for move in moves], ins.parameters.tensor_type)
         return FitRes(Status(Code.OK, "Success"), told, examples, metrics)

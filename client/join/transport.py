@@ -19,7 +19,6 @@ from flwr.common.typing import EvaluateRes, FitRes, GetParametersRes, GetPropert
 from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 
 from zofedht.client.join.patience import Patience
-from zofedht.common.choices import WIRE_DTYPES
 from zofedht.common.errors import JoinError, ZofedhtError
 from zofedht.common.plain_text import printable
 from zofedht.common.tls import TlsFiles
@@ -269,8 +268,8 @@ def answer_to(client: Client, kind: str | None, message: ServerMessage) -> Clien
     verb = verb if verb in _FAILED else "get_properties"
     try:
         question = getattr(serde, f"{verb}_ins_from_proto")(getattr(message, f"{verb}_ins"))
-        if verb in _DTYPES:  # before NumPy's reader, which allocates whatever shape an array claims
-            decode_vectors(question.parameters.tensors, "x", dtypes=_DTYPES[verb])
+        if verb == "evaluate":  # before NumPy's reader, which allocates whatever shape an array claims
+            decode_vectors(question.parameters.tensors, "x")
         return _wrapped(verb, getattr(client, verb)(question))
     except ZofedhtError as error:
         if kind == "get_properties_ins":
@@ -289,7 +288,6 @@ def _wrapped(verb: str, result: Any) -> ClientMessage:
     return ClientMessage(**{f"{verb}_res": getattr(serde, f"{verb}_res_to_proto")(result)})
 
 
-_DTYPES = {"fit": WIRE_DTYPES, "evaluate": ("float64",)}
 _NOTHING = Parameters([], "numpy.ndarray")
 _FAILED: dict[str, Callable[[Status], Any]] = {
     "fit": lambda status: FitRes(status, _NOTHING, 0, {}),

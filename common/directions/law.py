@@ -124,8 +124,10 @@ class DirectionLaw:
 
 def law_of(spec: StepSpec, dimension: int, basis: Matrix | None = None) -> DirectionLaw:
     """Return the law of directions in n = ``dimension`` parameters; ``basis`` is Q or None."""
-    own = {field.name for field in fields(DirectionLaw)} & {field.name for field in fields(spec)}
-    return DirectionLaw(dimension, basis, **{name: getattr(spec, name) for name in own})
+    return DirectionLaw(dimension, basis, **{name: getattr(spec, name) for name in _OF_SPEC})
+
+
+_OF_SPEC = {field.name for field in fields(DirectionLaw)} & {field.name for field in fields(StepSpec)}
 
 
 def slot_directions(

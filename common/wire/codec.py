@@ -17,7 +17,7 @@ import numpy as np
 from zofedht.common.errors import CAUSES, Cause, MessageError, ObjectiveError
 from zofedht.common.plain_text import MOST_TEXT, printable
 from zofedht.common.typing import Matrix, Vector
-from zofedht.common.wire.fields import Field, fields_of
+from zofedht.common.wire.fields import Field, constants_of, fields_of, made
 from zofedht.common.wire.message_size import Length, fit_ins_size, fit_res_size, npy_size
 from zofedht.common.wire.messages import Broadcast, Hello, Update
 
@@ -173,21 +173,20 @@ def decode(kind: type[_Message], scalars: Mapping[str, Any], arrays: Sequence[An
 
 
 def _read(kind: Any, scalars: Mapping[str, Any], arrays: Sequence[Any], apart: Mapping[str, Any]) -> Any:
-    values: dict[str, Any] = {}
+    values = dict(constants_of(kind))
     for field in fields_of(kind):
         name, layout = field.name, field.layout
         if layout == "scalar" or layout == "packed":
-            if field.key not in scalars:
-                if field.required:
-                    raise MessageError(
-                        f"the message has no {field.key!r}; server and client may be of different versions"
-                    )
+            if field.key in scalars:
+                value = scalars[field.key]
+                if layout == "scalar":
+                    values[name] = _checked(value, field)
+                else:
+                    values[name] = _unpacked(value, field, values, field.dtype or values.get("dtype", "float64"))
+            elif field.required:
+                raise MessageError(f"the message has no {field.key!r}; server and client may be of different versions")
+            elif name not in values:
                 values[name] = field.default()
-            elif layout == "scalar":
-                values[name] = _checked(scalars[field.key], field)
-            else:
-                dtype = field.dtype or values.get("dtype", "float64")
-                values[name] = _unpacked(scalars[field.key], field, values, dtype)
         elif layout == "nested":
             values[name] = _nested(field.kind, scalars)
         elif layout == "apart":
@@ -195,7 +194,7 @@ def _read(kind: Any, scalars: Mapping[str, Any], arrays: Sequence[Any], apart: M
         else:
             dtype = field.dtype or values.get("dtype", "float64")
             values[name] = _vector(arrays, field, dtype) if arrays else field.default()
-    return kind(**values)
+    return made(kind, values)
 
 
 def _nested(kind: Any, scalars: Mapping[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from zofedht.common.rules import Rule
 
-__all__ = ["Field", "Layout", "Shape", "changed", "fields_of", "wired"]
+__all__ = ["Field", "Layout", "Shape", "changed", "constants_of", "fields_of", "made", "wired"]
 
 Layout = Literal["scalar", "array", "packed", "nested", "apart"]
 """array: in the list of arrays. packed: the bytes of numbers. nested: its own fields. apart: carried by other means."""
@@ -82,9 +82,20 @@ def changed(message: _Message, **changes: Any) -> _Message:
     A round makes thousands of messages. It is for plain frozen dataclasses, whose values are looked at nowhere when
     they are made.
     """
-    made = object.__new__(type(message))
-    made.__dict__.update(message.__dict__, **changes)
-    return made
+    return made(type(message), message.__dict__ | changes)
+
+
+def made(kind: type[_Message], values: Mapping[str, Any]) -> _Message:
+    """Return a message with these values, one for each field: ``changed`` says for which dataclasses."""
+    message = object.__new__(kind)
+    message.__dict__.update(values)
+    return message
+
+
+@functools.cache
+def constants_of(message: Any) -> Mapping[str, Any]:
+    """Return the defaults that all messages of a dataclass may share, by name."""
+    return {field.name: field.constant for field in fields_of(message) if field.constant is not MISSING}
 
 
 @functools.cache

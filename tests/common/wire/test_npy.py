@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from zofedht.common.errors import MessageError
-from zofedht.common.wire.npy import decode_vector, decode_vectors
+from zofedht.common.wire.npy import decode_vector, decode_vectors, encode_vector
 
 GOOD = ndarrays_to_parameters([np.arange(8.0)]).tensors[0]
 
@@ -125,3 +125,8 @@ def test_a_message_holds_one_vector_or_none():
     assert len(decode_vectors([GOOD], "x")) == 1
     with pytest.raises(MessageError, match="at most one array, x, got 2"):
         decode_vectors([GOOD, GOOD], "x")
+
+
+@given(npst.arrays(st.sampled_from([np.float64, np.float32]), st.integers(0, 300)))
+def test_a_vector_is_written_as_numpy_writes_it(x: np.ndarray):
+    assert encode_vector(x) == saved(x)
