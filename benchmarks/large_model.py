@@ -80,7 +80,7 @@ def slot_seconds(objective: InPlaceObjective, keys: dict[str, Any], repeats: int
         timed.seconds, timed.calls, began = 0.0, 0, time.process_time()
         held.go_to(np.full(round_ * law.slopes, 1e-6), law)
         with held.changed():
-            place_steps(objective, plan, law)
+            place_steps(objective, plan, law.directions(round_, 0, objective.blocks, np.empty(0)))
         spent = time.process_time() - began
         if round_:  # the first slot has no trail to follow
             forward.append(timed.seconds / timed.calls)

@@ -27,6 +27,7 @@ __all__ = [
     "MODELS",
     "ON_ERROR",
     "PARTITIONS",
+    "PLACE_LAWS",
     "PLACE_PROBES",
     "PREPROCESS",
     "PRIVACIES",
@@ -75,6 +76,9 @@ LAWS = (
 SLOPE_SCALES = ("none", "spread")
 CORRECTIONS = ("none", "control", "anchor")
 PROBE_LAWS = ("gaussian", "rademacher", "sphere", "frame")
+PLACE_LAWS = ("isotropic", "pool", "lowrank", "subspace-core", "subset")
+"""Laws of directions that need neither x nor a guide as a vector."""
+
 PLACE_PROBES = ("gaussian", "rademacher")
 """Laws whose numbers are independent: of parameters in place, v is drawn block by block."""
 

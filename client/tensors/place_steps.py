@@ -8,6 +8,7 @@ ends with x_r put back bit for bit. The last step is not taken: what is told is 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from zofedht.common.objective.base import checked_loss
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.tensors.directions import Direction
 from zofedht.common.tensors.objective import InPlaceObjective
-from zofedht.common.tensors.trail import TrailLaw
 from zofedht.common.typing import Indices, Vector
 
 __all__ = ["place_steps"]
@@ -50,15 +50,15 @@ class _Moves:
         return checked_loss(self._objective.value(batch))
 
 
-def place_steps(objective: InPlaceObjective, plan: Plan, law: TrailLaw) -> SlotResult:
-    """Take K zeroth-order steps from the present parameters, and leave them where that led.
+def place_steps(objective: InPlaceObjective, plan: Plan, directions: Sequence[Direction]) -> SlotResult:
+    """Take K zeroth-order steps along the K q directions of the slot, and leave the parameters where that led.
 
     Raises ObjectiveError, with its cause and step, when an evaluation fails or a slope is not finite; if such steps are
     skipped, only when all of them were.
     """
     spec, q = plan.spec, plan.spec.slopes_per_step
     slopes, losses = np.zeros((spec.local_steps, q)), np.full((spec.local_steps, q), math.nan)
-    directions, batches = law.directions(plan.address.round), plan.batches(len(objective))
+    batches = plan.batches(len(objective))
     moves, errors = _Moves(objective), list[ObjectiveError]()
     for step in range(spec.local_steps):
         along = directions[step * q : (step + 1) * q]
@@ -84,7 +84,7 @@ def place_steps(objective: InPlaceObjective, plan: Plan, law: TrailLaw) -> SlotR
 
 
 def _probed(
-    moves: _Moves, along: list[Direction], radius: float, kind: str, batch: Indices | slice, step: int
+    moves: _Moves, along: Sequence[Direction], radius: float, kind: str, batch: Indices | slice, step: int
 ) -> tuple[Vector, Vector]:
     """Return the slopes along the directions of a step, and the mean of the losses that gave each."""
     slopes, losses = np.empty(len(along)), np.empty(len(along))

@@ -81,7 +81,8 @@ class PlaceWorker:
             with np.errstate(over="ignore", invalid="ignore"):
                 held.go_to(trail, law)
                 with held.changed():
-                    result = place_steps(objective, plan, law)
+                    directions = law.directions(broadcast.round, plan.address.directions.slot, objective.blocks, trail)
+                    result = place_steps(objective, plan, directions)
         except ObjectiveError as error:
             status: Status = "stopped" if broadcast.spec.on_error == "stop" else "failed"
             return _answer(broadcast, status, error.cause, self._error_text(error), error.step)

@@ -102,7 +102,7 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
 
 def _of_messages(config: RunConfig) -> Iterator[Problem]:
     """Yield a problem for each key of messages that cannot say what the others need."""
-    follows = (config.uplink, config.directions) == ("slopes", "shared")
+    follows = (config.uplink, config.directions) == ("slopes", "shared") or config.in_place
     if config.downlink == "slopes" and not follows and not config.row.pools:
         yield Problem(
             "downlink",

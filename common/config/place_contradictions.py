@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from zofedht.common.choices import PLACE_PROBES
+from zofedht.common.choices import PLACE_LAWS, PLACE_PROBES
 from zofedht.common.config.checking import Problem, other_values
 from zofedht.common.keys.keys import Scalar
 
@@ -17,11 +17,18 @@ __all__ = ["of_place"]
 
 def of_place(config: RunConfig) -> Iterator[Problem]:
     """Yield a problem for each key that needs x or a direction as a whole, which nobody has in place."""
-    if config.asks_points or config.row.law != "isotropic":
+    if config.asks_points or config.row.law not in PLACE_LAWS:
         yield Problem(
             "algorithm",
-            "algorithm must have isotropic directions where in-place is true, since nobody holds x or a guide as one"
-            f" vector, got {config.algorithm!r} (zofedavg-sgd, mezo, decomfl and fzoo have)",
+            "algorithm must have directions that are drawn block by block where in-place is true, since nobody holds x"
+            f" or a guide as one vector, got {config.algorithm!r} (zofedavg-sgd, mezo, decomfl, fzoo, fedkseed, lozo,"
+            " subzero and meerkat have)",
+        )
+    if config.directions == "per-slot" and config.aggregation != "mean":
+        yield Problem(
+            "aggregation",
+            "aggregation must be mean where in-place is true and directions are per-slot, got"
+            f" {config.aggregation!r}: it compares moves, which nobody has (directions = shared compares slopes)",
         )
     if config.probe not in PLACE_PROBES:
         yield Problem(
@@ -44,7 +51,6 @@ def of_place(config: RunConfig) -> Iterator[Problem]:
             " there",
         )
     wanted: dict[str, tuple[Scalar, str]] = {
-        "directions": ("shared", "x is what the mean step lengths along them lead to"),
         "uplink": ("slopes", "a move is as large as the parameters"),
         "downlink": ("slopes", "the server has no x to send"),
         "server-step": ("mean", "its memory is as large as the parameters"),
@@ -53,5 +59,6 @@ def of_place(config: RunConfig) -> Iterator[Problem]:
         "secure-aggregation": (False, "its masks need another stage"),
         "init": ("auto", "clients begin with the parameters that they hold"),
         "parameters": ("", "named parameters are few"),
+        "blocks": ("auto", "the objective's blocks say which parameters are matrices"),
     }
     yield from other_values(config, "where in-place is true", wanted)

@@ -38,6 +38,9 @@ _TASK_KEYS = (
 
 _STEP_KEYS = ("algorithm", "probe", "radius", "slope", "slopes-per-step", "local-steps", "batch-size", "kernel")
 
+_PLACE_KEYS = ("directions", "clients-per-round", "refresh", "rank", "pool-size", "subset-share")
+"""What else says which directions a trail in place is along."""
+
 FREE_KEYS = frozenset(
     {
         "rounds",
@@ -175,12 +178,12 @@ class RunConfig(DerivedKeys):
     @functools.cached_property
     def task(self) -> str:
         """What a client needs to build its objective, as JSON with sorted keys."""
-        return self._told(_TASK_KEYS + _STEP_KEYS if self.in_place else _TASK_KEYS)
+        return self._told(_TASK_KEYS + _STEP_KEYS + _PLACE_KEYS if self.in_place else _TASK_KEYS)
 
     @functools.cached_property
     def preparation(self) -> str:
         """What a client needs to be ready for its first slot: the task and the kind of the steps, as JSON."""
-        return self._told(_TASK_KEYS + _STEP_KEYS)
+        return self._told(_TASK_KEYS + _STEP_KEYS + (_PLACE_KEYS if self.in_place else ()))
 
     def _told(self, keys: Sequence[str]) -> str:
         everything = self.to_mapping()

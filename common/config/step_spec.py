@@ -45,7 +45,9 @@ class StepSpec:
     pool_size: int = _as("pool_size", default=1024)  # S, of laws that have a pool
     blocks: str = _as("blocks", default="")  # of laws of low rank; never auto here
     rank: int = _as("rank", default=2)  # r
-    side_rounds: int = _as("refresh", default=1)  # rounds for which a side of such directions stays
+    side_rounds: int = _as("refresh", default=1)  # rounds for which a side of them stays, or which tell a subset
+    subset_share: float = _as("subset_share", default=0.1)  # of laws in place
+    slots: int = dataclasses.field(default=1, metadata={"rule": at_least(1)})  # with directions of their own, in place
     radius: float = _as("radius")  # mu
     local_steps: int = _as("local_steps")  # K
     batch_size: int = _as("batch_size")  # b; 0: the whole shard

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,13 @@ _WORTH_COMPILING = 2**16
 Numbers = NDArray[Any]
 
 
+class Bent(Protocol):
+    """A law that is not isotropic, as ``laws`` has them."""
+
+    def numbers(self, direction: Direction, block: int, piece: int, part: slice) -> Numbers:
+        """Return v on a stretch of a block, as float32 numbers of the caller's own."""
+
+
 @dataclass(frozen=True)
 class Direction:
     """One direction v over all blocks, of which no number is held.
@@ -44,20 +51,31 @@ class Direction:
         Which direction of the slot, from 0: step k has those from k q on.
     probe : str
         gaussian or rademacher.
+    bent : Bent, optional
+        What becomes of its isotropic numbers, where the law has no such ones.
     """
 
     address: Address
     number: int
     probe: str
+    bent: Bent | None = None
 
     def pieces(self, block: int, size: int) -> Iterator[tuple[slice, Numbers]]:
         """Yield the stretches of a block, the ``block``-th of so many numbers, and v there as float32."""
         for piece, start in enumerate(range(0, size, PIECE)):
             part = slice(start, min(start + PIECE, size))
-            if self.probe == "rademacher":
-                yield part, _signs(self._words(block, piece, part), part, np.float32(1.0))
-            else:
-                yield part, self._normals(block, piece, part)
+            yield part, self.numbers(block, piece, part)
+
+    def numbers(self, block: int, piece: int, part: slice) -> Numbers:
+        """Return v on a piece of a block, which is this stretch of it, as float32."""
+        bent = self.bent
+        return self.isotropic(block, piece, part) if bent is None else bent.numbers(self, block, piece, part)
+
+    def isotropic(self, block: int, piece: int, part: slice) -> Numbers:
+        """Return the numbers of the probe there, as float32."""
+        if self.probe == "rademacher":
+            return _signs(self._words(block, piece, part), part, np.float32(1.0))
+        return self._normals(block, piece, part)
 
     def add_to(self, array: Numbers, block: int, coefficient: float) -> None:
         """Add coefficient * v to the ``block``-th tensor, a contiguous array of floats, in place."""
@@ -93,16 +111,16 @@ def add_all(array: Numbers, block: int, directions: Sequence[Direction], coeffic
             stretch = flat[part]
             for direction, coefficient in zip(directions, coefficients, strict=True):
                 length = kind(coefficient)
-                if direction.probe == "rademacher":
+                if direction.probe == "rademacher" and direction.bent is None:
                     words = direction._words(block, piece, part)
                     if compiled is not None:
                         compiled(words, stretch, length)
                     else:
                         stretch += _signs(words, part, length)
                 else:
-                    normals = direction._normals(block, piece, part).astype(kind, copy=False)
-                    normals *= length
-                    stretch += normals
+                    numbers = direction.numbers(block, piece, part).astype(kind, copy=False)
+                    numbers *= length
+                    stretch += numbers
 
 
 def _signs(words: NDArray[np.uint64], part: slice, length: Any) -> Numbers:

@@ -1,20 +1,27 @@
 """The trail: mean step lengths that lead from the start to x, in the place of x.
 
 Round r moves x by -sum_k l_k v_k, and v_k is a function of (seed, r, k). So K q lengths a round tell x to everybody who
-has the start: a trail is the vector of all of them, round by round. Two trails are of one run where the shorter one is
-the beginning of the longer one.
+has the start: a trail is the vector of all of them, round by round. Where slots have directions of their own, a round
+has M K q lengths, slot by slot, with 0 for a slot that did not count. Two trails are of one run where the shorter one
+is the beginning of the longer one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.step_spec import StepSpec
+from zofedht.common.directions.pool import drawn_candidates
 from zofedht.common.random.streams import Address
-from zofedht.common.tensors.directions import Direction
+from zofedht.common.tensors.blocks import Block
+from zofedht.common.tensors.directions import Bent, Direction, add_all
+from zofedht.common.tensors.laws import LowRankLaw, Subset, farthest
 from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.typing import Vector
 
@@ -23,36 +30,83 @@ __all__ = ["TrailLaw", "begins"]
 
 @dataclass(frozen=True)
 class TrailLaw:
-    """What the lengths of a trail are along: ``slopes`` directions of each round, of this seed and probe."""
+    """What the lengths of a trail are along: ``slopes`` directions of each slot that has its own, of this seed and law.
+
+    isotropic: numbers of the probe. pool: each direction is one of S fixed ones, drawn by chance. lowrank,
+    subspace-core: ``laws.LowRankLaw``, whose sides stay for ``side_rounds``. subset: after ``side_rounds`` isotropic
+    ones, ``laws.Subset`` of the parameters that moved farthest in these.
+    """
 
     seed: int
     probe: str
     slopes: int  # K q
+    law: str = "isotropic"
+    slots: int = 1  # that have directions of their own; 1 where all slots share them
+    side_rounds: int = 1
+    rank: int = 2
+    pool_size: int = 1024
+    subset_share: float = 0.1
 
     @classmethod
     def of(cls, spec: StepSpec, seed: int) -> TrailLaw:
         """Return the law of a run whose slots step by this."""
-        return cls(seed, spec.probe, spec.slopes)
+        names = [field.name for field in fields(cls) if field.name != "seed"]
+        return cls(seed, **{name: getattr(spec, name) for name in names})
 
     @classmethod
     def of_config(cls, config: RunConfig) -> TrailLaw:
         """Return the law of a run of this config."""
         return cls.of(config.step_spec(step_size=0.0), config.seed)
 
-    def directions(self, round_: int) -> list[Direction]:
-        """Return the directions of a round, which all its slots share."""
-        return [Direction(Address(self.seed, round_, 0), number, self.probe) for number in range(self.slopes)]
+    @property
+    def lengths(self) -> int:
+        """The lengths that a round adds to the trail."""
+        return self.slots * self.slopes
+
+    def directions(self, round_: int, slot: int, blocks: Sequence[Block], trail: Vector) -> list[Direction]:
+        """Return the directions of a slot of a round; ``trail`` leads to this round, or farther."""
+        address = Address(self.seed, round_, slot)
+        if self.law == "pool":
+            drawn = drawn_candidates(self.pool_size, None, self.slopes, address)
+            return [Direction(Address(self.seed, 0, 0), int(one), self.probe) for one in drawn]
+        bent: Bent | None = None
+        if self.law in ("lowrank", "subspace-core"):
+            bent = LowRankLaw(self.law, self.rank, round_ - round_ % self.side_rounds, tuple(blocks))
+        elif self.law == "subset" and round_ >= self.side_rounds:
+            bent = _subset(self, tuple(blocks), trail[: self.side_rounds * self.lengths].tobytes())
+        return [Direction(address, number, self.probe, bent) for number in range(self.slopes)]
+
+    def along(self, trail: Vector, round_: int, blocks: Sequence[Block]) -> tuple[list[Direction], list[float]]:
+        """Return the directions of a round and how far it leads along each; a length of 0 moves nothing."""
+        own = trail[round_ * self.lengths : (round_ + 1) * self.lengths]
+        slots = range(self.slots if own.any() else 0)
+        found = (v for slot in slots for v in self.directions(round_, slot, blocks, trail))
+        pairs = [(v, -float(length)) for v, length in zip(found, own, strict=False) if length != 0.0]
+        return [v for v, _ in pairs], [coefficient for _, coefficient in pairs]
 
     def follow(self, objective: InPlaceObjective, trail: Vector, first: int) -> None:
         """Lead the parameters from where the first so many lengths led to where all of them lead.
 
-        A length of 0 moves nothing. The order of the sums is fixed, so that all who follow agree bit for bit.
+        The order of the sums is fixed, so that all who follow agree bit for bit.
         """
-        for round_ in range(first // self.slopes, len(trail) // self.slopes):
-            lengths = trail[round_ * self.slopes : (round_ + 1) * self.slopes]
-            pairs = [(v, -float(one)) for v, one in zip(self.directions(round_), lengths, strict=True) if one != 0.0]
-            if pairs:
-                objective.add_all([v for v, _ in pairs], [coefficient for _, coefficient in pairs])
+        for round_ in range(first // self.lengths, len(trail) // self.lengths):
+            directions, coefficients = self.along(trail, round_, objective.blocks)
+            if directions:
+                objective.add_all(directions, coefficients)
+
+
+@functools.lru_cache(maxsize=4)
+def _subset(law: TrailLaw, blocks: tuple[Block, ...], trail: bytes) -> Subset:
+    """Return the parameters that moved farthest along a trail, from its directions alone, a block at a time."""
+    lengths = np.frombuffer(trail)
+
+    def moved(block: int) -> NDArray[np.float32]:
+        sums = np.zeros(blocks[block].size, np.float32)
+        for round_ in range(law.side_rounds):
+            add_all(sums, block, *law.along(lengths, round_, blocks))
+        return sums
+
+    return farthest(moved, blocks, law.subset_share)
 
 
 def begins(trail: Vector | None, whole: Vector) -> bool:

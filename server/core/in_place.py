@@ -1,4 +1,4 @@
-"""Rounds whose parameters the clients hold: x is the trail, to which a round adds its mean step lengths. Pure."""
+"""Rounds whose parameters the clients hold: x is the trail, to which a round adds its step lengths. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.replay import Replay
-from zofedht.common.typing import Matrix
+from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.server.aggregation.combine import combine
+from zofedht.server.aggregation.combine import Combined, combine
 from zofedht.server.aggregation.replays import Replays
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.outcome import Outcome
@@ -35,20 +36,31 @@ def tell_lengths(
     failures: Sequence[Failure],
     asked: Mapping[int, Broadcast],
 ) -> tuple[ServerState | None, Outcome]:
-    """Add the round's mean step lengths, (K q,), to the trail, as ``rounds.tell`` adds mean moves to x."""
+    """Add the round's step lengths, (K q,) or (M K q,), to the trail, as ``rounds.tell`` adds mean moves to x."""
     if not usable or len(usable) < config.min_replies:
         return None, Outcome(len(usable), tuple(failures))
     combined = combine(usable, asked, config, _NoMoves(), None, state.lengths, secret=state.secret)
-    (one,) = combined.contributions  # all slots share their directions
-    assert one.lengths is not None
-    if not np.all(np.isfinite(one.lengths)):
+    lengths = _lengths(combined, next(iter(asked.values())).spec)
+    if not np.all(np.isfinite(lengths)):
         return None, Outcome.of_overflow(usable, failures, "slopes")
     evaluations = state.totals.evaluations + sum(update.evaluations for update in usable)
     following = replace(
         state,
         round=state.round + 1,
-        x=np.concatenate([state.x, one.lengths]),
+        x=np.concatenate([state.x, lengths]),
         totals=replace(state.totals, evaluations=evaluations),
         lengths=combined.medians,
     )
-    return following, Outcome.of_steps(usable, failures, combined, lengths=one.lengths)
+    return following, Outcome.of_steps(usable, failures, combined, lengths=lengths)
+
+
+def _lengths(combined: Combined, spec: StepSpec) -> Vector:
+    """Return how far x moves along each direction of a round: a slot of its own directions by its part of the mean."""
+    lengths = [one.lengths for one in combined.contributions if one.lengths is not None]
+    if spec.slots == 1:
+        return lengths[0]
+    rows, total = np.zeros((spec.slots, spec.slopes)), sum(one.weight for one in combined.contributions)
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller looks for what is not finite
+        for one, own in zip(combined.contributions, lengths, strict=True):
+            rows[one.slot] = one.weight / total * own
+    return rows.reshape(-1)

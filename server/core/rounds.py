@@ -78,7 +78,7 @@ def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attemp
         spec=config.step_spec(
             **auto.spec(state.auto, now),  # with eta_r
             batch_size=state.batch or config.batch,
-            blocks=config.blocks_of(state.x.shape[0]) if config.row.low_rank else "",
+            blocks=config.blocks_of(state.x.shape[0]) if config.row.low_rank and not config.in_place else "",
             subspace_weight=weight,
             subspace_gain=gain,
             shrink=config.shrink if shrinks else 1.0,

@@ -48,7 +48,7 @@ def rebuild(run: FinishedRun, objective: InPlaceObjective, *, last: bool = False
     trail = run.last if last else run.x
     law = TrailLaw.of_config(run.config)
     law.follow(objective, trail, 0)
-    _check_bits(run, objective, tensors, len(trail) // law.slopes)
+    _check_bits(run, objective, tensors, len(trail) // law.lengths)
 
 
 def _check_bits(run: FinishedRun, objective: InPlaceObjective, tensors: Tensors, rounds: int) -> None:

@@ -18,6 +18,7 @@ from zofedht import (
     Optimizer,
     RunConfig,
     TensorObjective,
+    load_run,
     run,
 )
 from zofedht.client.tensors import copies
@@ -68,16 +69,26 @@ def test_the_trail_and_the_start_give_the_parameters_bit_for_bit():
         {"privacy": "central", "sampling": "without-replacement", "clip": 10.0, "noise_multiplier": 0.01},
         {"weighting": "examples", "probe": "gaussian"},
         {"return_x": "best", "evaluate_every": 2},
+        {"algorithm": "fedkseed", "pool_size": 6},
+        {"algorithm": "lozo", "refresh": 3},
+        {"algorithm": "subzero", "refresh": 3},
+        {"algorithm": "meerkat", "refresh": 2, "subset_share": 0.4},
+        {"directions": "per-slot"},
+        {"algorithm": "fedkseed", "pool_size": 6, "directions": "per-slot"},
+        {"algorithm": "meerkat", "refresh": 2, "directions": "per-slot"},
     ],
 )
-def test_rows_of_isotropic_directions_work_in_place(keys: dict[str, Any]):
+def test_rows_of_the_family_work_in_place(keys: dict[str, Any], tmp_path: Path):
     given = {name: value for name, value in KEYS.items() if not (name == "local_steps" and "algorithm" in keys)}
     clients = sites()
-    result = run(clients, **(given | {"step_size": 0.01} | keys))
+    result = run(clients, **(given | {"step_size": 0.01} | keys), out=tmp_path / "run")
     assert result.nit == 8
     assert len({client.state_digest() for client in clients}) == 1
     if result.digest:
         assert result.fun < 13.0  # the start has 13.8
+    alone = Rows(0)
+    load_run(tmp_path / "run").rebuild(alone)
+    assert alone.state_digest() == clients[0].state_digest()
 
 
 def test_one_net_for_all_clients_gives_the_same_bits():
@@ -156,12 +167,15 @@ def test_a_client_whose_parameters_went_astray_is_told_apart():
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ({"algorithm": "zofedht"}, "algorithm must have isotropic directions where in-place is true.*got 'zofedht'"),
-        ({"algorithm": "cma-es"}, "algorithm must have isotropic directions where in-place is true.*got 'cma-es'"),
+        ({"algorithm": "zofedht"}, "algorithm must have directions that are drawn block by block .*got 'zofedht'"),
+        ({"algorithm": "fedkseed-pro"}, "algorithm must have directions .* block by block .*got 'fedkseed-pro'"),
+        ({"algorithm": "cma-es"}, "algorithm must have directions that are drawn block by block .*got 'cma-es'"),
         ({"probe": "sphere"}, "probe must be gaussian or rademacher where in-place is true, got 'sphere'"),
         ({"slope": "three-point"}, "slope must be central or forward where in-place is true, got 'three-point'"),
         ({"step_size": "auto"}, "step-size must be a number where in-place is true, got 'auto'"),
-        ({"directions": "per-slot"}, "directions must be shared where in-place is true"),
+        ({"directions": "per-slot", "aggregation": "median"}, "aggregation must be mean where in-place is true and"),
+        ({"directions": "per-slot", "privacy": "central"}, "directions must be shared"),
+        ({"algorithm": "lozo", "blocks": "7x3"}, "blocks must be auto where in-place is true"),
         ({"uplink": "move"}, "uplink must be slopes where in-place is true"),
         ({"downlink": "x"}, "downlink must be slopes where in-place is true"),
         ({"server_step": "adam"}, "server-step must be mean where in-place is true"),

@@ -32,6 +32,11 @@ def spec(**changes: Any) -> StepSpec:
     return StepSpec(**(keys | changes))
 
 
+def along(law: TrailLaw, objective: TensorObjective, round_: int) -> list[Direction]:
+    """Return the directions that all slots of a round share."""
+    return law.directions(round_, 0, objective.blocks, np.empty(0))
+
+
 @dataclass(frozen=True)
 class AlongTensors(Plan):
     """A plan whose directions are those of tensors, as whole vectors."""
@@ -71,7 +76,7 @@ def test_slopes_are_those_of_whole_vectors(probe: str, slope: str, together: int
     how = spec(probe=probe, slope=slope, slopes_per_step=together, slope_scale=scale)
     sizes = tuple(block.size for block in rows.blocks)
     vector = local_steps(AsVector(rows), rows.vector(), AlongTensors(how, law_of(how, rows.dim), address, sizes))
-    found = place_steps(rows, Plan(how, law_of(how, 0), address), TrailLaw(11, probe, how.slopes))
+    found = place_steps(rows, Plan(how, law_of(how, 0), address), along(TrailLaw(11, probe, how.slopes), rows, 4))
     # F is about 10: a slope carries its rounding over the radius, and w drifts by units in the last place.
     np.testing.assert_allclose(found.slopes, vector.slopes, rtol=1e-7, atol=1e-9)
     assert found.loss == pytest.approx(vector.loss, rel=1e-12)
@@ -82,7 +87,9 @@ def test_slopes_are_those_of_whole_vectors(probe: str, slope: str, together: int
 def test_evaluations_are_as_many_as_are_counted():
     rows = Rows(0)
     how = spec(slope="forward", batch_size=0)
-    found = place_steps(rows, Plan(how, law_of(how, 0), Address(1, 0, 0)), TrailLaw(1, "gaussian", how.slopes))
+    found = place_steps(
+        rows, Plan(how, law_of(how, 0), Address(1, 0, 0)), along(TrailLaw(1, "gaussian", how.slopes), rows, 0)
+    )
     assert rows.calls * len(rows) == found.evaluations
 
 
@@ -94,7 +101,7 @@ def test_a_slot_ends_with_the_same_bits_as_it_began(where: str):
         held.go_to(trail, LAW)
         before = rows.state_digest()
         with held.changed():
-            place_steps(rows, Plan(spec(), law_of(spec(), 0), Address(11, 1, 0)), LAW)
+            place_steps(rows, Plan(spec(), law_of(spec(), 0), Address(11, 1, 0)), along(LAW, rows, 1))
             assert rows.state_digest() != before
         assert rows.state_digest() == before
 
@@ -117,16 +124,17 @@ def test_a_skipped_step_leaves_w_where_it_was():
     how = spec(on_error="skip-step", local_steps=3, slopes_per_step=1, batch_size=0)
     law = TrailLaw(11, "gaussian", 3)
     whole, skipped = Rows(0, "float64"), Fails(3)  # the second end of the second step
-    place_steps(whole, Plan(how, law_of(how, 0), Address(11, 0, 0)), law)
-    found = place_steps(skipped, Plan(how, law_of(how, 0), Address(11, 0, 0)), law)
+    place_steps(whole, Plan(how, law_of(how, 0), Address(11, 0, 0)), along(law, whole, 0))
+    found = place_steps(skipped, Plan(how, law_of(how, 0), Address(11, 0, 0)), along(law, whole, 0))
     assert found.skipped == 1
     assert found.slopes[1] == 0.0
     assert found.error is not None
     assert found.error.step == 1
     # Without the second step, the third one is measured at w after the first.
-    first = place_steps(Rows(0, "float64"), Plan(how, law_of(how, 0), Address(11, 0, 0)), law).slopes[0]
+    plan = Plan(how, law_of(how, 0), Address(11, 0, 0))
+    first = place_steps(Rows(0, "float64"), plan, along(law, whole, 0)).slopes[0]
     here = Rows(0, "float64")
-    v = law.directions(0)
+    v = along(law, whole, 0)
     here.add_all([v[0], v[2]], [-how.step_size * first, how.radius])
     high = here.value(slice(None))
     here.add(v[2], -2 * how.radius)
@@ -138,7 +146,7 @@ def test_a_failed_evaluation_names_its_step_and_x_is_put_back():
     held, before = Held(rows), rows.state_digest()
     held.go_to(np.empty(0), LAW)
     with pytest.raises(ObjectiveError, match="no such day") as raised, held.changed():
-        place_steps(rows, Plan(spec(), law_of(spec(), 0), Address(11, 0, 0)), LAW)
+        place_steps(rows, Plan(spec(), law_of(spec(), 0), Address(11, 0, 0)), along(LAW, rows, 0))
     assert raised.value.step == 1
     assert rows.state_digest() == before
 
@@ -161,7 +169,7 @@ def test_a_slot_needs_memory_for_its_largest_tensor(probe: str):
     try:
         held.go_to(np.full(4, 1e-3), law)
         with held.changed():
-            place_steps(large, Plan(how, law_of(how, 0), Address(11, 1, 0)), law)
+            place_steps(large, Plan(how, law_of(how, 0), Address(11, 1, 0)), along(law, large, 1))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

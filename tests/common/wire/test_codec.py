@@ -154,7 +154,7 @@ def test_a_spec_takes_its_keys_from_the_config() -> None:
     assert config.step_spec(step_size=0.25).subspace_weight == 0.0  # until there is a basis
     assert config.replace(algorithm="zofedavg-gd").step_spec(step_size=0.25).batch_size == 0
     names = {field.name for field in dataclasses.fields(StepSpec)}
-    of_a_round = {"kept_queries", "law", "measured", "shifted", "side_rounds", "subspace_gain", "tells_stiff"}
+    of_a_round = {"kept_queries", "law", "measured", "shifted", "side_rounds", "slots", "subspace_gain", "tells_stiff"}
     assert names - {field.name for field in dataclasses.fields(Keys)} == of_a_round
 
 

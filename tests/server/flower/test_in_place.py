@@ -15,6 +15,12 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.shards import config_of_task, in_place_maker, objective_of
 from zofedht.server.inprocess import run_in_process
 
+OTHER_LAWS: list[dict[str, Any]] = [
+    {"algorithm": "fedkseed", "pool-size": 6},
+    {"algorithm": "meerkat", "refresh": 2, "directions": "per-slot"},
+    {"algorithm": "subzero", "refresh": 3},
+]
+
 
 class Keeping(Loopback):
     """A node whose process lives on, and keeps what it works on."""
@@ -41,7 +47,7 @@ class Fresh(Keeping):
 
 
 @pytest.mark.parametrize("kind", [Keeping, Fresh])
-@pytest.mark.parametrize("keys", [{}, {"algorithm": "decomfl", "probe": "gaussian", "step-size": 0.01}])
+@pytest.mark.parametrize("keys", [{}, {"algorithm": "decomfl", "probe": "gaussian", "step-size": 0.01}, *OTHER_LAWS])
 def test_a_run_over_nodes_equals_that_in_process(kind: type[Loopback], keys: dict[str, Any]):
     config = RunConfig.from_mapping(NAMED | keys)
     there, here = fit(config, nodes(2, kind=kind)).state, run_in_process(config).state

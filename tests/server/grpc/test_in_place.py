@@ -41,16 +41,19 @@ def saved(site: Site, name: str, kind: type[Rows] = Rows) -> str:
     return rows.state_digest()
 
 
-@pytest.mark.parametrize("copies", ["memory", "disk"])
-def test_a_run_equals_that_in_process_bit_for_bit(site: Site, copies: str):
-    server = site.server(**KEYS)
+@pytest.mark.parametrize(
+    ("copies", "keys"),
+    [("memory", {}), ("disk", {"algorithm": "meerkat", "refresh": 2, "directions": "per-slot", "rank": 1})],
+)
+def test_a_run_equals_that_in_process_bit_for_bit(site: Site, copies: str, keys: dict[str, Any]):
+    server = site.server(**KEYS, **keys)
     save = {f"c{index}": site.folder / f"c{index}.npz" for index in range(3)}
     clients = [joined(site, name, "--copies", copies, "--save", path) for name, path in save.items()]
     assert server.ends() == 0, server.text
     for client in clients:
         assert client.ends() == 0, client.text
     told = site.summary()
-    assert told["tensors"] == in_process()
+    assert told["tensors"] == in_process(**keys)
     assert site.failures() == []
     assert {saved(site, name) for name in save} == {told["tensors"]["present"]}
     assert told["bytes_down"] / told["rounds"] < 10_000  # 24 parameters here, and no more for any number of them
