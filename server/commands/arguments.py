@@ -6,17 +6,16 @@ import argparse
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml, parse_assignments
-from zofedht.common.errors import ConfigError, ObjectiveError, RoundError
+from zofedht.common.errors import ConfigError
 from zofedht.common.shards import with_standard_columns
 from zofedht.common.terminal.command_line import NOT_BETTER
-from zofedht.server.records.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from zofedht.server.grpc.revoked import Revoked
@@ -27,7 +26,6 @@ __all__ = [
     "exit_code",
     "keys_of",
     "named_after",
-    "naming_the_way_on",
     "out_of",
     "page_of",
     "page_options",
@@ -54,17 +52,6 @@ def read_config(args: argparse.Namespace) -> RunConfig:
     if Path(config.dataset).expanduser().is_file():
         changes["dataset"] = str(Path(config.dataset).expanduser().resolve())
     return with_standard_columns(config.replace(**changes))
-
-
-@contextmanager
-def naming_the_way_on(folder: RunFolder, command: str) -> Iterator[None]:
-    """Add to the sentence of a run that has failed where it is kept, and how it goes on."""
-    try:
-        yield
-    except (RoundError, ObjectiveError) as error:
-        if folder.exists():
-            error.args = (f"{error}; go on with `{command}`",)
-        raise
 
 
 def out_of(args: argparse.Namespace, name: str) -> Path:

@@ -16,7 +16,6 @@ from zofedht.server.commands.arguments import (
     exit_code,
     keys_of,
     named_after,
-    naming_the_way_on,
     out_of,
     page_of,
     read_config,
@@ -26,6 +25,7 @@ from zofedht.server.commands.arguments import (
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.records.way_on import naming_the_way_on, telling_of_its_end
 from zofedht.server.terminal.summary import summary_text
 
 __all__ = ["resume", "run", "serve_clients"]
@@ -38,10 +38,11 @@ def run(args: argparse.Namespace) -> int:
     config = read_config(args)
     refuse_ray(config, args.engine)
     out = out_of(args, named_after(config))
-    with page_of(args, out), RunFolder(out) as folder, naming_the_way_on(folder, f"zofedht-server resume {out}"):
+    command = f"zofedht-server resume {out}"
+    with page_of(args, out), RunFolder(out) as folder, naming_the_way_on(folder, command):
         folder.begin(config, args.engine)
         folder.check_source(source_digest(config), changed=False)
-        return _conduct(config, folder, args.engine, None)
+        return _conduct(config, folder, args.engine, None, command)
 
 
 def serve_clients(args: argparse.Namespace) -> int:
@@ -98,7 +99,7 @@ def resume(args: argparse.Namespace) -> int:
             )
         _log.info("continuing %s after round %d", folder.path, state.round)
         folder.check_source(source_digest(config), changed=args.data_changed)
-        return _conduct(config, folder, args.engine or engine, state)
+        return _conduct(config, folder, args.engine or engine, state, command)
 
 
 def _refuse_what_clients_hold(config: RunConfig, folder: RunFolder) -> None:
@@ -114,13 +115,14 @@ def _refuse_what_clients_hold(config: RunConfig, folder: RunFolder) -> None:
     )
 
 
-def _conduct(config: RunConfig, folder: RunFolder, engine: str, state: ServerState | None) -> int:
+def _conduct(config: RunConfig, folder: RunFolder, engine: str, state: ServerState | None, command: str) -> int:
     refuse_ray(config, engine)
     if engine == "simulation":
         from zofedht.server.flower.simulation import run_simulation
 
         result = run_simulation(config, folder, state=state)
     else:
-        result = run_in_process(config, folder=folder, state=state, show_progress=True)
+        with telling_of_its_end(folder, command):
+            result = run_in_process(config, folder=folder, state=state, show_progress=True)
     print(summary_text(result.summary, folder))
     return exit_code(result.summary)

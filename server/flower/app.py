@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from flwr.app import Context
@@ -17,9 +21,13 @@ from zofedht.common.shards import with_standard_columns
 from zofedht.server.conduct import Result
 from zofedht.server.flower.round_loop import FlowerRounds
 from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.records.way_on import naming_the_way_on
 from zofedht.server.terminal.summary import summary_text
 
 __all__ = ["app", "components", "server_fn"]
+
+_SIMULATION = "flwr.simulation.run_simulation"
+"""The module that runs this app in one process with Ray's driver."""
 
 
 def server_fn(context: Context) -> ServerAppComponents:
@@ -46,8 +54,21 @@ def server_fn(context: Context) -> ServerAppComponents:
         print(summary_text(result.summary, folder), flush=True)
 
     print(f"results go to {folder.path}", flush=True)
-    rounds = FlowerRounds(config, SimpleClientManager(), folder=folder, on_result=show, on_end=folder.give_back)
-    return components(rounds, config)
+    around = partial(_around, config, folder)
+    return components(FlowerRounds(config, SimpleClientManager(), folder=folder, on_result=show, around=around), config)
+
+
+@contextmanager
+def _around(config: RunConfig, folder: RunFolder) -> Iterator[None]:
+    """Name the way on where the run fails, replace the simulation's dead workers, and give the folder back."""
+    with ExitStack() as stack:
+        stack.callback(folder.give_back)
+        stack.enter_context(naming_the_way_on(folder, f"zofedht-server resume {folder.path}"))
+        if _SIMULATION in sys.modules:  # else nodes are processes of their own
+            from zofedht.server.flower.living_pool import living_workers  # needs Ray
+
+            stack.enter_context(living_workers(config.round_timeout))
+        yield
 
 
 def components(server: FlowerRounds, config: RunConfig) -> ServerAppComponents:

@@ -2,12 +2,14 @@
 
 Flower puts a dead worker back into its pool, where every later message meets it, and waits without end for one that
 hangs. Where a machine of a cluster is lost, there is no place for a new worker: the pool shrinks, and grows when a
-machine joins. Ray tells each death on the terminal, in pages where memory runs out. This module, ``simulation`` and
-``ray_cluster`` alone use private names of Flower and Ray.
+machine joins. Ray tells each death on the terminal, in pages where memory runs out. ``flwr run .`` may make the pool
+before it asks for our app, so the pool is taken over at its first message, which is ours. This module, ``simulation``
+and ``ray_cluster`` alone use private names of Flower and Ray.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +21,8 @@ import ray
 from flwr.server.superlink.fleet.vce.backend import raybackend
 from flwr.simulation.ray_transport import ray_actor
 
+from zofedht.server.flower.proxies import FIRST_ANSWER
+
 __all__ = ["living_workers"]
 
 _LOOK_SECONDS = 0.1  # between looks at workers that start, while none is free
@@ -28,16 +32,21 @@ class _LivingPool(ray_actor.BasicActorPool):
     """Replaces workers, as many as the machines that are left can hold."""
 
     longest = 300.0  # seconds of one message
+    _changed: threading.Condition  # guards what follows; Flower calls from several threads
+    _at_work: dict[Any, Any]  # worker by the future of its message
+    _starting: dict[Any, Any]  # workers by what says that they run: no message may wait for a machine
+    _known: set[Any]  # workers that have answered
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._changed = threading.Condition()  # guards what follows; Flower calls from several threads
-        self._at_work: dict[Any, Any] = self._future_to_actor
-        self._starting: dict[Any, Any] = {}  # workers by what says that they run: no message may wait for a machine
+    @classmethod
+    def take_over(cls, pool: Any) -> None:
+        """Let a pool of Flower's that has had no message yet be one of these."""
+        pool.__class__ = cls
+        pool._changed, pool._at_work = threading.Condition(), pool._future_to_actor
+        pool._starting, pool._known = {}, set()
 
     def submit(self, actor_fn: Any, job: tuple[Any, Any, str, Any]) -> Any:
         """Give the job to a worker, once one is free. Raises TimeoutError where none is in time."""
-        deadline = time.monotonic() + self.longest
+        deadline = time.monotonic() + (self.longest if self._known else max(self.longest, FIRST_ANSWER))
         with self._changed:
             if self._starting:
                 self._renew()
@@ -50,15 +59,19 @@ class _LivingPool(ray_actor.BasicActorPool):
 
     def fetch_result_and_return_actor_to_pool(self, future: Any) -> tuple[Any, Any]:
         """Return the answer. Raises what the worker raised, or Ray's error where it died or hangs."""
+        worker = self._at_work[future]
+        seconds = self.longest if worker in self._known else max(self.longest, FIRST_ANSWER)
         try:
-            _, answer, context = ray.get(future, timeout=self.longest)
+            _, answer, context = ray.get(future, timeout=seconds)
         except ray.exceptions.RayTaskError:
+            self._known.add(worker)
             raise  # of the app: the worker lives
         except (ray.exceptions.RayError, ray.exceptions.GetTimeoutError):
             with self._changed:
                 ray.kill(self._at_work.pop(future))
                 self._renew()
             raise
+        self._known.add(worker)
         self.add_actor_back_to_pool(future)
         return answer, context
 
@@ -90,9 +103,25 @@ class _LivingPool(ray_actor.BasicActorPool):
 @contextmanager
 def living_workers(longest: float) -> Iterator[None]:
     """Let Flower's simulation replace workers that die, or that work for more than so many seconds on a message."""
-    pool = type("LivingPool", (_LivingPool,), {"longest": longest})
+    kind = type("LivingPool", (_LivingPool,), {"longest": longest})
+    process, guard = raybackend.RayBackend.process_message, threading.Lock()
+
+    def process_message(backend: Any, message: Any, context: Any) -> Any:
+        with guard:
+            if type(backend.pool) is ray_actor.BasicActorPool:
+                kind.take_over(backend.pool)
+        return process(backend, message, context)
+
+    def prints(record: logging.LogRecord) -> bool:
+        return record.module not in ("vce_api", "raybackend")  # a traceback for each failure, which is in the history
+
+    flower = logging.getLogger("flwr")
+    flower.addFilter(prints)
     with (
-        patch.object(raybackend, "BasicActorPool", pool),
-        patch("ray._private.worker.print_to_stdstream", lambda *_, **__: None),  # each failure is in the history
+        patch.object(raybackend.RayBackend, "process_message", process_message),
+        patch("ray._private.worker.print_to_stdstream", lambda *_, **__: None),
     ):
-        yield
+        try:
+            yield
+        finally:
+            flower.removeFilter(prints)

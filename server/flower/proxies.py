@@ -10,13 +10,16 @@ from concurrent.futures import Executor, Future
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes
 from flwr.server.client_proxy import ClientProxy
 
-__all__ = ["PromptProxy", "evaluate_later", "fit_later", "plainly"]
+__all__ = ["FIRST_ANSWER", "PromptProxy", "evaluate_later", "fit_later", "plainly"]
+
+FIRST_ANSWER = 300.0
+"""Seconds that a node of Flower's has for its first answer at least: it starts, and loads the app and user's code."""
 
 _FROM_FLOWER = re.compile(r"Message contains an Error \(reason: (.*)\)\. It originated during client-side", re.DOTALL)
 _MEANINGS = {
     "OutOfMemory|memory pressure": "its process was ended since the memory of its machine ran out",
     "ActorDied|ActorUnavailable|WorkerCrashed|NodeDied": "its process died: its code ended it or it was killed",
-    "GetTimeoutError|Message Unavailable": "no answer within the time of a round",
+    "GetTimeoutError|Message Unavailable": "no answer within round-timeout",
 }
 
 

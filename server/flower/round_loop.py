@@ -13,6 +13,7 @@ import queue
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from operator import itemgetter
 
 from flwr.common import EvaluateIns, EvaluateRes, FitRes, GetParametersIns, Parameters, Scalar
@@ -40,7 +41,7 @@ from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evalua
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
 from zofedht.server.evaluation.start import Start, agreed
 from zofedht.server.flower.answers import answers_of, place_of, start_of, updates_of
-from zofedht.server.flower.proxies import evaluate_later, fit_later, plainly
+from zofedht.server.flower.proxies import FIRST_ANSWER, evaluate_later, fit_later, plainly
 from zofedht.server.flower.snapshots import Snapshots
 from zofedht.server.flower.strategy import (
     Asked,
@@ -76,7 +77,7 @@ class FlowerRounds(Server):
         folder: RunFolder | None = None,
         state: ServerState | None = None,
         on_result: Callable[[Result], None] = lambda result: None,
-        on_end: Callable[[], None] = lambda: None,
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
         show_progress: bool = True,
         homes: Callable[[], dict[Member, ClientProxy]] | None = None,
         patience: float | None = None,
@@ -86,7 +87,7 @@ class FlowerRounds(Server):
         """``homes`` tells who can be drawn now and where; unless given, all logical clients live on all nodes.
 
         ``patience`` is how many seconds to wait for somebody to be there; round-timeout unless given.
-        ``on_end`` is called after the run, and after ``on_result``, however the run ends.
+        ``around`` gives what the run, and ``on_result``, happen in.
         ``dimension`` is n where it is known: a client's sparse file may lack its last columns.
         ``traffic`` is where the proxies count their bytes; unless given, Flower's messages are counted here.
         """
@@ -94,9 +95,11 @@ class FlowerRounds(Server):
         self._config = config
         self._folder = folder
         self._start = state
-        self._on_result, self._on_end = on_result, on_end
+        self._on_result, self._around = on_result, around
         self._show_progress = show_progress
         self._homes = homes or self._everybody_over_nodes
+        # A node may have to start, and to load the app and the user's code, before it answers for the first time.
+        self._first_answer = config.round_timeout if homes else max(config.round_timeout, FIRST_ANSWER)
         self._patience = config.round_timeout if patience is None else patience
         self._dimension = dimension
         self._traffic = traffic or Traffic()
@@ -110,13 +113,13 @@ class FlowerRounds(Server):
         """Run to the end of the config; Flower calls this. The history is in the result folder."""
         began = time.perf_counter()
         try:
-            result = conduct(
-                self._config, self, folder=self._folder, state=self._start, show_progress=self._show_progress
-            )
-            self._on_result(result)
+            with self._around():
+                result = conduct(
+                    self._config, self, folder=self._folder, state=self._start, show_progress=self._show_progress
+                )
+                self._on_result(result)
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
-            self._on_end()
         return History(), time.perf_counter() - began
 
     def start(self) -> Start:
@@ -270,7 +273,7 @@ class FlowerRounds(Server):
 
     def _start_of(self, proxy: ClientProxy, member: Member) -> Start:
         ins = GetParametersIns(config=question(self._config, member, self._dimension))
-        result = proxy.get_parameters(ins, timeout=self._config.round_timeout, group_id=0)
+        result = proxy.get_parameters(ins, timeout=self._first_answer, group_id=0)
         return place_of(result) if self._config.in_place else start_of(result)
 
     def _everybody_over_nodes(self) -> dict[Member, ClientProxy]:

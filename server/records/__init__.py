@@ -5,5 +5,6 @@ a line for each round, with the fields of ``core.round_record.RoundRecord``), ``
 to a round, who came and went), ``lost`` (how failed evaluations, lost slots and skipped steps are counted),
 ``finished_run`` (load_run, export), ``plots``, ``axes`` (zofedht.plot), ``files`` (replace_file) and ``lock``
 (FolderLock).
-``rebuild_in_place`` leads an objective that holds the start of a run in place to its end.
+``way_on`` names the command that goes on with a run that has failed, and ``rebuild_in_place`` leads an objective that
+holds the start of a run in place to its end.
 """

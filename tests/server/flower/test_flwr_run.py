@@ -23,6 +23,19 @@ from zofedht.server.records.run_folder import sha256_of_x
 pytestmark = pytest.mark.slow
 
 
+_DYING = """
+import os
+
+class Dying(Bounded):
+    def value(self, x, batch):
+        try:
+            os.close(os.open("{mark}", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return super().value(x, batch)
+        os._exit(3)
+"""
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Flower starts processes for an app, which outlive the SuperLink."""
@@ -36,20 +49,22 @@ def test_flwr_run_simulates_a_black_box_quietly(tmp_path: Path, monkeypatch: pyt
     """Both rules of auto are on, and x is that of the run in process.
 
     The bundle has a folder ``common``, and so has the user on PYTHONPATH: the user's is the one that is imported.
+    One evaluation ends its worker, which is replaced.
     """
     pytest.importorskip("ray", reason="the extra `sim` is not installed")
     module = black_box(tmp_path, monkeypatch)
     own_folders(tmp_path)
     with (tmp_path / f"{module}.py").open("a") as file:
-        file.write("\nimport server\nfrom common.days import DAYS\n")
+        file.write("\nimport server\nfrom common.days import DAYS\n" + _DYING.format(mark=str(tmp_path / "ended")))
     keys: dict[str, object] = {"objective": f"{module}:Bounded", "num-clients": 3, "batch-size": 3}
     keys |= {"rounds": 4, "memory": 2, "step-size": "auto", "subspace-weight": "auto"}
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     out = tmp_path / "out"
     with superlink_sites(tmp_path, simulation=True) as sites:
-        log = sites.submit(keys | {"out": str(out)}, "--stream")
-    assert "deprecat" not in log.lower(), log
-    assert "FutureWarning" not in log, log
+        log = sites.submit(keys | {"objective": f"{module}:Dying", "out": str(out)}, "--stream")
+    assert (tmp_path / "ended").exists()
+    for word in ("deprecat", "futurewarning", "traceback", "actor died"):
+        assert word not in log.lower(), log
     assert f"results go to {out}" in log
     assert digest(out, log) == sha256_of_x(run_in_process(RunConfig.from_mapping(keys)).x)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from flwr.server.superlink.fleet.vce.backend import raybackend  # noqa: E402
 from flwr.simulation.ray_transport import ray_actor  # noqa: E402
 
 from zofedht.server.flower.living_pool import living_workers  # noqa: E402
+from zofedht.server.flower.proxies import FIRST_ANSWER  # noqa: E402
 
 JOB = ("app", "message", "0", "context")
 
@@ -45,18 +47,26 @@ class _Machines:
         patch.setattr(ray, "wait", lambda signs, **_: (signs if self.begin else [], []))
         patch.setattr(ray, "kill", self.killed.append)
         patch.setattr(ray_actor, "pool_size_from_resources", self._places)
-        with living_workers(7.0):
-            kind = raybackend.BasicActorPool
         worker: Any = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=self._make))
-        self.pool: Any = kind(worker, {"num_cpus": 1}, {})
+        self.pool: Any = ray_actor.BasicActorPool(worker, {"num_cpus": 1}, {})
         self.pool.add_actors_to_pool(place)
+        self.waited: list[float] = []
+        self._take_over(patch)
+
+    def _take_over(self, patch: pytest.MonkeyPatch) -> None:
+        """Let a first message of Flower's meet the pool."""
+        patch.setattr(raybackend.RayBackend, "process_message", lambda *_: None)
+        backend: Any = SimpleNamespace(pool=self.pool)
+        with living_workers(7.0):
+            raybackend.RayBackend.process_message(backend, JOB, "context")
+        assert type(self.pool) is not ray_actor.BasicActorPool
 
     @property
     def free(self) -> list[int]:
         return [worker.number for worker in self.pool.pool]
 
     def _get(self, future: Any, timeout: float) -> Any:
-        assert timeout == 7.0
+        self.waited.append(timeout)
         if self.fails is not None:
             raise self.fails
         return "id", "answer", "context"
@@ -147,8 +157,30 @@ def test_without_a_worker_a_message_fails_in_time(monkeypatch: pytest.MonkeyPatc
         machines.message()
 
 
-def test_flowers_own_pool_is_back_afterwards():
-    before = raybackend.BasicActorPool
+def test_a_worker_has_time_to_start_once(monkeypatch: pytest.MonkeyPatch):
+    """It loads the app and the user's code before its first answer; a message of round-timeout may be shorter."""
+    machines = _Machines(monkeypatch, place=1)
+    for fails in (None, None, ray.exceptions.ActorDiedError(), None, None):
+        machines.message(fails)
+    assert machines.waited == [FIRST_ANSWER, 7.0, 7.0, FIRST_ANSWER, 7.0]
+
+
+def test_flower_prints_no_traceback_for_a_dead_worker(caplog: pytest.LogCaptureFixture):
+    def log(module: str) -> None:
+        logging.getLogger("flwr").handle(
+            logging.LogRecord("flwr", logging.ERROR, f"/{module}.py", 1, module, None, None)
+        )
+
+    with caplog.at_level(logging.ERROR, logger="flwr"):
+        with living_workers(7.0):
+            log("vce_api")
+            log("server")
+        log("raybackend")
+    assert [record.getMessage() for record in caplog.records] == ["server", "raybackend"]
+
+
+def test_flowers_own_way_is_back_afterwards():
+    before = raybackend.RayBackend.process_message
     with living_workers(7.0):
-        assert raybackend.BasicActorPool is not before
-    assert raybackend.BasicActorPool is before
+        assert raybackend.RayBackend.process_message is not before
+    assert raybackend.RayBackend.process_message is before

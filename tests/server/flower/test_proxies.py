@@ -16,7 +16,7 @@ _FLOWER = "Message contains an Error (reason: {}). It originated during client-s
         ("<class 'ray.exceptions.ActorDiedError'>:<'The actor died\n\tpid: 3'>", "its process died"),
         ("<class 'ray.exceptions.OutOfMemoryError'>:<'...'>", "memory of its machine ran out"),
         ("<class 'ray.exceptions.ActorDiedError'>:<'killed by memory pressure'>", "memory of its machine ran out"),
-        ("<class 'ray.exceptions.GetTimeoutError'>:<''>", "no answer within the time of a round"),
+        ("<class 'ray.exceptions.GetTimeoutError'>:<''>", "no answer within round-timeout"),
         ("Error: Message Unavailable - The requested message (a) could not be found", "no answer within the time"),
         ("the node is tired (again)", "the node is tired (again)"),
     ],

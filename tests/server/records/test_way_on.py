@@ -1,0 +1,43 @@
+"""A run whose own process is ended says where it is kept, and goes on from there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import run_to_end
+
+_PUMP = """
+import ctypes, os, signal
+from zofedht import Objective
+
+class Pump(Objective):
+    dim = 2
+
+    def value(self, x, batch):
+        if os.path.exists("ends"):
+            {end}
+        return float(x @ x)
+
+    def evaluate(self, x):
+        open("ends", "w").close()  # after the checkpoint of the start
+        return {{"loss": float(x @ x)}}
+"""
+
+
+@pytest.mark.parametrize("end", ["os._exit(3)", "os.kill(os.getpid(), signal.SIGKILL)", "ctypes.string_at(0)"])
+def test_a_process_that_is_ended_names_the_way_on(tmp_path: Path, end: str):
+    (tmp_path / "pump.py").write_text(_PUMP.format(end=end), encoding="utf-8")
+    command = [sys.executable, "-m", "zofedht.server", "run", "--out", "runs/pump", "--set", "objective=pump:Pump"]
+    command += ["algorithm=zofedht", "num-clients=1", "rounds=3", "checkpoint-every=1", "evaluate-every=1"]
+    ended = run_to_end(command, tmp_path)
+    assert ended.returncode not in (0, 1, 2)
+    (said,) = [line for line in ended.stderr.splitlines() if "was ended" in line]
+    assert "runs/pump has what was finished: go on with `zofedht-server resume runs/pump`" in said
+
+    (tmp_path / "pump.py").write_text(_PUMP.format(end="pass"), encoding="utf-8")
+    resumed = run_to_end([*command[:3], "resume", "runs/pump", "--data-changed"], tmp_path)
+    assert "continuing runs/pump" in resumed.stderr
+    assert "was ended" not in resumed.stderr
