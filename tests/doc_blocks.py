@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PAGES", "ROOT", "Block", "blocks"]
+__all__ = ["PAGES", "ROOT", "Block", "blocks", "copy_checkout"]
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*/README.md"))]
@@ -14,6 +15,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROO
 _BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<reason>[^\n]*?) -->\n+)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
 )
+_NO_SOURCES = (
+    ".venv", ".git", ".*_cache", ".hypothesis", "build", "runs", "shared", "__pycache__", "*.egg-info"
+)  # fmt: skip
 _FILE = re.compile(r"# ([\w./-]+\.(?:py|toml))\n")
 
 
@@ -40,3 +44,9 @@ def blocks(page: Path) -> list[Block]:
         Block(text.count("\n", 0, found.start("kind")) + 1, found["kind"], found["text"], found["reason"] or "")
         for found in _BLOCK.finditer(text)
     ]
+
+
+def copy_checkout(folder: Path) -> Path:
+    """Copy the sources to ``folder``, as a reader's clone has them, and return it."""
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*_NO_SOURCES))
+    return folder

@@ -20,6 +20,7 @@ from tests.waiting import free_port, run_to_end
 _SHOWN = {"text", "bibtex", "yaml", "toml", "ini"}  # not commands: output, or files of other programs
 _RUN = {"sh", "python"}
 _ELSEWHERE = {
+    "docs/compose.md": "tests/docker/test_compose.py",
     "docs/fleet.md": "tests/test_fleet_page.py",
     "docs/objectives.md": "tests/test_readme.py",
     "docs/parameters.md": "tests/test_parameters_page.py",

@@ -12,7 +12,7 @@ from zofedht.common.errors import ConfigError
 from zofedht.common.terminal.completion import completion_script
 from zofedht.server.cli import parser
 from zofedht.server.commands.arguments import page_options, page_refuses
-from zofedht.server.records.finished_run import export, load_run
+from zofedht.server.records.finished_run import FinishedRun, export, load_run
 from zofedht.server.records.plots import plot_runs
 from zofedht.server.records.rebuild_in_place import export_parameters
 from zofedht.server.records.run_folder import RunFolder
@@ -54,10 +54,25 @@ def export_x(args: argparse.Namespace) -> int:
         asked = {"objective": args.objective, "data": data, "last": args.last}
         count = export_parameters(run, args.out.expanduser(), **asked)
         print(f"{which}: {args.out} ({count:,} parameters)")
+        _tell_unfinished(run, args.folder)
         return 0
     export(run, args.out.expanduser(), last=args.last)
     print(f"{which}: {args.out} ({run.x.shape[0]} numbers)")
+    _tell_unfinished(run, args.folder)
     return 0
+
+
+def _tell_unfinished(run: FinishedRun, folder: Path) -> None:
+    """Say whose x it is where the run has not ended: another run may have been refused since."""
+    if not run.summary:
+        about = f"objective {run.config.objective}" if run.config.objective else f"dataset {run.config.dataset}"
+        _log.warning(
+            "%s holds a run of %s that has not ended; continue it with `zofedht-server resume %s` (`serve --resume` for"
+            " joined clients)",
+            folder,
+            about,
+            folder,
+        )
 
 
 def list_keys(args: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doc_blocks import ROOT, Block, blocks
+from tests.doc_blocks import ROOT, Block, blocks, copy_checkout
 from tests.waiting import free_port, nothing_left, run_to_end, until
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.inprocess import run_in_process
@@ -25,9 +25,6 @@ from zofedht.server.records.run_folder import sha256_of_x
 pytestmark = pytest.mark.slow
 
 _PAGE = ROOT / "docs" / "superlink.md"
-_NO_SOURCES = shutil.ignore_patterns(
-    ".venv", ".git", ".*_cache", ".hypothesis", "build", "runs", "shared", "__pycache__", "*.egg-info"
-)
 _STAYS = ("flower-superlink", "flower-supernode")
 _PORT = re.compile(r"(?<=[: =])(8300|8301|9394|9395|9480|9481|39193|39191)\b")
 
@@ -36,8 +33,7 @@ class _Reader:
     """Somebody with a checkout and an empty home, who types the page from its top to its end."""
 
     def __init__(self, folder: Path, mark: dict[str, str]) -> None:
-        self.folder, self.checkout = folder, folder / "checkout"
-        shutil.copytree(ROOT, self.checkout, ignore=_NO_SOURCES)
+        self.folder, self.checkout = folder, copy_checkout(folder / "checkout")
         self.connections = folder / ".flwr" / "config.toml"
         self.connections.parent.mkdir()
         self.environment = mark | {

@@ -114,6 +114,17 @@ def test_every_export_reads_back_bit_for_bit(tmp_path: Path, capsys: pytest.Capt
     assert (told["rounds"], told["x_sha256"]) == (7, load_run(tmp_path / "run").summary["x_sha256"])
 
 
+def test_an_export_says_that_a_run_has_not_ended(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """After another run was refused, the folder still holds the x of the first."""
+    finish(tmp_path / "run")
+    command = ["export", str(tmp_path / "run"), "--out", str(tmp_path / "x.csv")]
+    assert main(command) == 0
+    assert not caplog.messages
+    (tmp_path / "run" / "summary.json").unlink()
+    assert main(command) == 0
+    assert "holds a run of dataset digits that has not ended" in caplog.messages[-1]
+
+
 def test_the_last_x_is_exported_on_demand(tmp_path: Path):
     result = finish(tmp_path / "run", step_size=30.0)
     assert result.verdict.which != "last"
