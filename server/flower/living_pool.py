@@ -103,7 +103,7 @@ class _LivingPool(ray_actor.BasicActorPool):
 @contextmanager
 def living_workers(longest: float) -> Iterator[None]:
     """Let Flower's simulation replace workers that die, or that work for more than so many seconds on a message."""
-    kind = type("LivingPool", (_LivingPool,), {"longest": longest})
+    kind: Any = type("LivingPool", (_LivingPool,), {"longest": longest})
     process, guard = raybackend.RayBackend.process_message, threading.Lock()
 
     def process_message(backend: Any, message: Any, context: Any) -> Any:
