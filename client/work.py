@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from zofedht.client.steps.worker import Worker, no_secret
-from zofedht.common.errors import ZofedhtError
+from zofedht.common.errors import MessageError, ZofedhtError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.objective.loading import checked_objective
@@ -41,6 +41,8 @@ def work(task: Task, objective: Objective | Callable[..., float], *, secret: byt
     >>> np.round(optimizer.x, 3)
     array([2., 2.])
     """
+    if not isinstance(task, Task):
+        raise MessageError(f"work must get a task of Optimizer.ask(), got {task!r}")
     if not isinstance(objective, Objective):
         objective = _of_function(task, objective)
     searched = in_search_units(checked_objective(objective, "the objective"))

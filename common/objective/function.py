@@ -14,7 +14,7 @@ from zofedht.common.objective.base import Bounds, Objective, checked_vector
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Indices
 
-__all__ = ["FunctionObjective", "as_objective"]
+__all__ = ["FunctionObjective", "as_objective", "refuse_class"]
 
 
 class FunctionObjective(Objective):
@@ -75,6 +75,11 @@ class FunctionObjective(Objective):
             _check_keywords(function, names if samples is None else (*names, "batch"), self._args)
             self._start = x0
             return
+        if isinstance(x0, Mapping):
+            raise ObjectiveError(
+                f"x0 must be a vector of finite numbers, got {x0!r}; values by name need parameters={{name: Real(lower,"
+                " upper), ...}"
+            )
         start = checked_vector("x0", x0)
         _check_arguments(function, samples, self._args)
         self.dim = start.size
@@ -117,11 +122,20 @@ def as_objective(
                 ["samples, bounds, scale, parameters and args are for functions; an Objective says them itself"]
             )
         return target
+    refuse_class(target, name)
     if x0 is None and parameters is None:
         raise ConfigError(
             [f"{name} is a function, so x0, the point to start from, must be given, or parameters with their ranges"]
         )
     return FunctionObjective(target, x0, samples, bounds, scale, parameters=parameters, args=args)
+
+
+def refuse_class(target: Any, name: str) -> None:
+    """Raise ObjectiveError for a class in the place of an Objective."""
+    if isinstance(target, type) and issubclass(target, Objective):
+        raise ObjectiveError(
+            f"{name} must be an Objective and not its class, got {target.__name__}; give {target.__name__}(...)"
+        )
 
 
 def _checked_args(args: Any) -> tuple[Any, ...]:
@@ -140,7 +154,8 @@ def _check_arguments(function: Callable[..., float], samples: int | None, args: 
         signature.bind(*given, *args)
     except TypeError as error:
         way_out = (
-            "; a function f(x, batch) needs samples=N, the number of samples that batch chooses from"
+            "; a function f(x, batch) needs samples=N, the number of samples that batch chooses from, and one of named"
+            " parameters needs parameters={name: Real(lower, upper), ...}"
             if samples is None
             else "; leave out samples for a function f(x)"
         )

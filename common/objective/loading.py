@@ -20,10 +20,10 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.machine.blas import one_thread
 from zofedht.common.machine.memory import lacking, least_bytes
 from zofedht.common.objective.base import Objective, Shard, checked_vector
-from zofedht.common.objective.function import FunctionObjective
+from zofedht.common.objective.function import FunctionObjective, refuse_class
 from zofedht.common.objective.named import of_coordinates
 from zofedht.common.objective.names import checked_names
-from zofedht.common.objective.user_traceback import USER_ERRORS, raised, raised_by_objective, user_place
+from zofedht.common.objective.user_traceback import USER_ERRORS, raised, raised_by_objective
 from zofedht.common.random.streams import stream
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Vector
@@ -39,6 +39,10 @@ __all__ = [
 ]
 
 _MOST_THREADS = 256
+_FACTORY = (
+    "a factory takes a Shard or nothing and returns an Objective; a function of named parameters stands in its place"
+    " with the config's `parameters`"
+)
 
 
 def load_objective(path: str, shard: Shard | None = None, parameters: str = "") -> Objective:
@@ -93,10 +97,8 @@ def _called(factory: Callable[..., Any], shard: Shard, path: str) -> Any:
         return factory(shard) if takes_shard else factory()
     except USER_ERRORS as error:
         text = f"the factory {path} for client {shard.client} {raised(error)}"
-        if isinstance(error, TypeError) and not user_place(error):  # it was never entered: it takes other arguments
-            text += (
-                "; a factory takes a Shard or nothing; a function of named parameters needs the config's `parameters`"
-            )
+        if isinstance(error, TypeError | AttributeError):
+            text += f"; {_FACTORY}"
         raise ObjectiveError(text) from error
 
 
@@ -202,8 +204,11 @@ def checked_objective(made: Any, path: str) -> Objective:
     if not isinstance(made, Objective):
         if hasattr(made, "state_digest") and hasattr(made, "blocks"):
             raise ObjectiveError(f"{path} returns an InPlaceObjective, which holds its parameters: set in-place = true")
+        refuse_class(made, f"what the factory {path} returns")
+        more = f"; {_FACTORY}" if callable(made) else ""
         raise ObjectiveError(
             f"the factory {path} must return an Objective (from zofedht import Objective), got {type(made).__name__}"
+            + more
         )
     try:
         objective = of_coordinates(made)

@@ -255,7 +255,7 @@ def _bounds(bounds: Any, dimension: int) -> tuple[Vector, Vector]:
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):  # scipy.optimize.Bounds
         lower, upper = (end[0] if end.size == 1 else end for end in map(np.ravel, (bounds.lb, bounds.ub)))
         return _vector("bounds", lower, dimension), _vector("bounds", upper, dimension)
-    if not isinstance(bounds, Iterable):
+    if isinstance(bounds, str | Mapping) or not isinstance(bounds, Iterable):
         raise ObjectiveError(f"bounds must be pairs (lower, upper) or scipy.optimize.Bounds, got {bounds!r}")
     pairs = list(bounds)
     if len(pairs) == 2 and not any(isinstance(part, Sequence | np.ndarray) for part in pairs):

@@ -216,7 +216,9 @@ class Choice:
     def __init__(self, *options: Setting) -> None:
         found = tuple(_plain(option) for option in options)
         if not 2 <= len(found) <= _MOST_OPTIONS:
-            raise ObjectiveError(f"Choice must have 2 to {_MOST_OPTIONS} options, got {len(found)}")
+            listed = len(found) == 1 and isinstance(found[0], list | tuple)
+            way_out = f" (Choice({', '.join(map(repr, found[0][:2]))}), without a list)" if listed else ""
+            raise ObjectiveError(f"Choice must have 2 to {_MOST_OPTIONS} options, got {len(found)}{way_out}")
         for option in found:
             finite = not isinstance(option, float) or math.isfinite(option)
             if not isinstance(option, str | int | float) or not finite:
@@ -310,7 +312,7 @@ def of_row(name: str, row: Any) -> Parameter:
         " wanted, or {options = [...]}"
     )
     if not isinstance(row, Mapping):
-        raise ObjectiveError(f"{rule}, got {row!r}")
+        raise ObjectiveError(f"{rule}, got {row!r} (a key of the run stands above the table)")
     keys = dict(row)
     try:
         if set(keys) == {"options"} and isinstance(keys["options"], list | tuple):

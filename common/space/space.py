@@ -211,7 +211,7 @@ def _of_text(text: str) -> Space:
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ObjectiveError(f"it is no JSON: {error}") from error
+        raise ObjectiveError(f"it is no JSON: {error} (in TOML it is a table [parameters])") from error
     return Space.of_rows(rows)
 
 

@@ -202,7 +202,7 @@ class ZOFedClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         return self._fit(X, y, sample_weight, groups, further=not first)
 
     def _fit(self, X: Features, y: Any, sample_weight: Any, groups: Any, *, further: bool) -> ZOFedClassifier:
-        if self.model not in _STEP_SIZES:
+        if not isinstance(self.model, str) or self.model not in _STEP_SIZES:
             raise ConfigError([f"model must be one of {', '.join(_STEP_SIZES)}, got {self.model!r}"])
         step = _STEP_SIZES[self.model] if self.step_size is None else self.step_size
         hidden = {"model": self.model, "hidden-units": self.hidden_units, "step-size": step}

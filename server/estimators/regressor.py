@@ -141,9 +141,10 @@ class ZOFedRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         return self._fit(X, np.asarray(y, dtype=np.float64), sample_weight, groups, further=not first)
 
     def _loss(self) -> ScoreLoss:
-        if self.loss not in _STEP_SIZES:
+        if not isinstance(self.loss, str) or self.loss not in _STEP_SIZES:
             raise ConfigError([f"loss must be one of {', '.join(_STEP_SIZES)}, got {self.loss!r}"])
-        if isinstance(self.quantile, bool) or not isinstance(self.quantile, int | float) or not 0 < self.quantile < 1:
+        number = isinstance(self.quantile, int | float | np.floating) and not isinstance(self.quantile, bool)
+        if not number or not 0 < self.quantile < 1:
             raise ConfigError([f"quantile must be greater than 0 and less than 1, got {self.quantile!r}"])
         return {"squared": SQUARED, "absolute": ABSOLUTE, "quantile": Quantile(float(self.quantile))}[self.loss]
 

@@ -61,13 +61,22 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _config(self, rows: int, **more: Any) -> RunConfig:
         """Return the run config of a fit on so many rows. Raises ConfigError for a wrong parameter."""
-        if not isinstance(self.warm_start, bool | np.bool_):
-            raise ConfigError([f"warm_start must be True or False, got {self.warm_start!r}"])
+        for name in ("warm_start", "fit_intercept"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ConfigError([f"{name} must be True or False, got {getattr(self, name)!r}"])
+        clients = self.num_clients
+        if isinstance(clients, bool) or not isinstance(clients, int | np.integer):
+            raise ConfigError([f"num_clients must be a whole number of at least 1, got {clients!r}"])
+        if isinstance(self.algorithm, str) and RunConfig(algorithm=self.algorithm).asks_points:
+            text = (
+                f"algorithm must take local steps in an estimator, got {self.algorithm!r}, which asks for values of F"
+            )
+            raise ConfigError([f"{text} (zofedht is the default)"])
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
         named = {dashed(name): value for name, value in self.get_params(deep=False).items() if name in _KEYS}
-        seeds = {"seed": (int(seed) + self._fits) % 2**63, "num-clients": min(self.num_clients, rows)}
+        seeds = {"seed": (int(seed) + self._fits) % 2**63, "num-clients": min(int(clients), rows)}
         return RunConfig.from_mapping(named | seeds | {"evaluate-every": 0} | more)
 
     def _for_groups(self, config: RunConfig, groups: Any, rows: int) -> tuple[RunConfig, list[Indices] | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from zofedht.common.errors import FleetError
 from zofedht.common.objective.parameters import Parameters
+from zofedht.common.rules import check_whole
 from zofedht.common.typing import Matrix, Vector
 from zofedht.server.fleet.candidates import Best, Candidates, site_rows
 from zofedht.server.fleet.folder import About, FleetFolder
@@ -33,9 +34,8 @@ class Rules(NamedTuple):
         """Raise FleetError unless they are rules."""
         if self.on_error not in ON_LOSS:
             raise FleetError(f"on_error must be {' or '.join(ON_LOSS)}, got {self.on_error!r}")
-        for name, value in (("budget", self.budget), ("max_retries", self.max_retries)):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-                raise FleetError(f"{name} must be a whole number of at least 0, got {value!r}")
+        check_whole("budget", self.budget)
+        check_whole("max_retries", self.max_retries)
 
 
 class _Begun(NamedTuple):
@@ -113,6 +113,8 @@ class Campaign:
         known = self.begin()
         if self._closed:
             raise FleetError("the fleet is closed; ask it within its with block")
+        if isinstance(sites, str | bytes) or not isinstance(sites, Iterable | None):
+            raise FleetError(f"sites must be a list of some of {', '.join(self.names)}, got {sites!r}")
         names = self.names if sites is None else tuple(sites)
         if unknown := [name for name in names if name not in self.names]:
             raise FleetError(f"sites must be some of {', '.join(self.names)}, got {unknown[0]!r}")

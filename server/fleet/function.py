@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult
 
 from zofedht.common.errors import FleetError
+from zofedht.common.rules import check_whole
 from zofedht.common.space.kinds import Setting, Settings
 from zofedht.common.typing import Matrix, Vector
 from zofedht.server.evaluation.compare import Comparison, comparison
@@ -119,6 +120,8 @@ class SiteFunction:
 
         The calls run in threads, and what they ask of the fleet at one time is one batch.
         """
+        if not callable(function) or not isinstance(arguments, Iterable):
+            raise FleetError(f"map must get a function and a list of arguments, got {function!r} and {arguments!r}")
         return gathered_map(self.many, function, arguments)
 
     def compare(self, x: Point, x0: Point | None = None, *, repeats: int = 2) -> Comparison:
@@ -136,8 +139,7 @@ class SiteFunction:
         ...     print(fleet.compare([2.0]))
         gain 4, sites like these -5.937 to 13.94 (95%), these sites exactly, 2 of 3 sites better, worst site-0 (+0)
         """
-        if isinstance(repeats, bool) or not isinstance(repeats, int | np.integer) or repeats < 1:
-            raise FleetError(f"repeats must be a whole number of at least 1, got {repeats!r}")
+        check_whole("repeats", repeats, 1)
         pair = checked_points([self.x0 if x0 is None else x0, x], self._campaign.parameters)
         values = self.table(np.tile(pair, (repeats, 1)))
         sign = -1.0 if self._campaign.maximize else 1.0
@@ -191,8 +193,7 @@ class SiteFunction:
         (array([1., 1.]), True)
         """
         [start] = checked_points([self.x0 if x0 is None else x0], self._campaign.parameters)
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise FleetError(f"seed must be a whole number of at least 0, got {seed!r}")
+        check_whole("seed", seed)
         result = minimize(
             self._campaign,
             start,

@@ -13,11 +13,12 @@ import numpy as np
 from zofedht.common.errors import FleetError
 from zofedht.common.objective.agreement import units_as_bytes, units_mismatch
 from zofedht.common.objective.base import Bounds, Objective
-from zofedht.common.objective.function import FunctionObjective
+from zofedht.common.objective.function import FunctionObjective, refuse_class
 from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.names import names_as_text, names_mismatch
 from zofedht.common.objective.parameters import Parameters, parameters_of
 from zofedht.common.objective.points import evaluate_points
+from zofedht.common.rules import check_whole
 from zofedht.common.space.kinds import Parameter
 from zofedht.common.space.space import space_mismatch
 from zofedht.common.typing import Matrix, Vector
@@ -49,6 +50,8 @@ class LocalSites:
         """``threads``: how many sites are evaluated at once. Raises FleetError or ObjectiveError."""
         if isinstance(targets, str | bytes) or not isinstance(targets, Iterable):  # type: ignore[unreachable]
             raise FleetError(f"sites must be functions or Objectives, in a list or by name, got {targets!r}")
+        check_whole("threads", threads, 1)
+        check_whole("seed", seed)
         if not isinstance(targets, Mapping):
             targets = {f"site-{index}": target for index, target in enumerate(targets)}
         if not targets:
@@ -136,6 +139,7 @@ def _objective(
                 f"bounds, scale, names and parameters are for functions; the Objective of site {name} says them itself"
             )
         return checked_objective(target, f"site {name}")
+    refuse_class(target, f"site {name}")
     if not callable(target):
         raise FleetError(f"a site must be a function or an Objective, got {target!r} for site {name}")
     if x0 is None and parameters is None:

@@ -6,7 +6,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
 from zofedht.common.plain_text import printable
+from zofedht.common.rules import check_whole
 from zofedht.common.terminal.command_line import check_address
 from zofedht.common.terminal.logs import shown
 from zofedht.common.tls import is_loopback, read_tls
@@ -92,15 +93,16 @@ class Listening:
                 f"tls_dir is needed for {self.address}{where}; `zofedht-server make-certs` makes the certificates"
                 " (insecure=True sends x and every answer as plain text that anybody may read and change)"
             )
-        if (
-            isinstance(self.min_clients, bool)
-            or not isinstance(self.min_clients, int | np.integer)
-            or self.min_clients < 1
-        ):
-            raise FleetError(f"min_clients must be a whole number of at least 1, got {self.min_clients!r}")
+        check_whole("min_clients", self.min_clients, 1)
+        check_whole("seed", self.seed)
         for name, value in (("timeout", self.timeout), ("rejoin", self.rejoin)):
-            if not value >= 0.0:
+            if not isinstance(value, int | float | np.number) or not value >= 0.0:
                 raise FleetError(f"{name} must be seconds of at least 0, got {value!r}")
+        if not isinstance(self.health_address, str):
+            raise FleetError(f"health_address must be HOST:PORT on this machine, got {self.health_address!r}")
+        names = [self.refuse] if isinstance(self.refuse, str | Path) else self.refuse
+        if not isinstance(names, Iterable) or not all(isinstance(name, str | Path) for name in names):
+            raise FleetError(f"refuse must be names, serial numbers, or a file of these, got {self.refuse!r}")
 
 
 _telling = threading.Lock()
@@ -142,6 +144,8 @@ class NetworkSites:
     def __init__(self, listening: Listening, about: About | None, report: Callable[[str], None] | None = None) -> None:
         """``about`` is the fleet that goes on, if one does. Raises FleetError or DataError."""
         listening.check()
+        if report is not None and not callable(report):
+            raise FleetError(f"report must be a function of one text, got {report!r}")
         tls = None if listening.tls_dir is None else read_tls(listening.tls_dir, "server")
         self._listening, self._report = listening, report or _to_stderr
         config = RunConfig.from_mapping({"objective": "sites:own", "kernel": "numpy", "seed": listening.seed})

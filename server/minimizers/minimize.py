@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.errors import FleetError
+from zofedht.common.rules import check_whole
 from zofedht.common.typing import Vector
 from zofedht.server.cma.search import middle
 from zofedht.server.minimizers.door import Callback, Door, Evaluator, SpentError, StoppedError
@@ -101,8 +102,7 @@ def _iterations(search: Search) -> int:
 
 
 def _limit(evaluator: Evaluator, maxfev: int) -> float:
-    if isinstance(maxfev, bool) or not isinstance(maxfev, int | np.integer) or maxfev < 0:
-        raise FleetError(f"maxfev must be a whole number of at least 0, got {maxfev!r}")
+    check_whole("maxfev", maxfev)
     left = evaluator.left
     if not maxfev and left is None:
         raise FleetError("minimize must have an end: give maxfev, or the fleet a budget")

@@ -20,7 +20,7 @@ from zofedht.common.space.kinds import Settings
 from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.typing import Vector
 from zofedht.server.records.checkpoint import load_newest
-from zofedht.server.records.files import replace_file
+from zofedht.server.records.files import is_path, replace_file
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
@@ -113,6 +113,8 @@ def load_run(path: str | Path) -> FinishedRun:
     ...     print(finished.x.shape, len(finished.history))
     (2,) 5
     """
+    if not is_path(path):
+        raise DataError(f"load_run must get the folder of a run, got {path!r}")
     folder = RunFolder(Path(path).expanduser())
     if not folder.config_file.exists() or not folder.exists():
         raise DataError(f"{folder.path} holds no run: a result folder has config.toml and history.jsonl in it")
