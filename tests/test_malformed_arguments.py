@@ -173,7 +173,7 @@ def test_a_quantile_of_numpy_is_one() -> None:
     [
         ("of_class", "what the factory odd_module:of_class returns must be an Objective and not its class, got Good;"),
         ("of_function", "got function; a factory takes a Shard or nothing and returns an Objective"),
-        ("plain", "'Shard' and 'Shard' (odd_module.py, line 15, in plain); a factory takes a Shard or nothing"),
+        ("plain", "'Shard' and 'Shard' (odd_module.py, line 16, in plain); a factory takes a Shard or nothing"),
         ("named", "a function of named parameters stands in its place with the config's `parameters`"),
     ],
 )
