@@ -39,10 +39,10 @@ def check_objective(
     """Evaluate the objective as a run would and return the findings.
 
     The checks find wrong shapes and types, NaN, exceptions, malformed scale and bounds, changed arguments, a parameter
-    that changes nothing, different
-    losses for the same batch, a shard that cannot be evaluated whole, ``pair`` and ``values`` that disagree with
-    ``value``, and evaluations that disturb each other. Where noise, rounding or a staircase hides the slopes, the
-    finding names a larger radius that was tried. The last finding tells the time of an evaluation and of the run.
+    that changes nothing, different losses for the same batch, a shard that cannot be evaluated whole, ``pair`` and
+    ``values`` that disagree with ``value``, and evaluations that disturb each other. Where noise, rounding or a
+    staircase hides the slopes, the finding names a larger radius that was tried; a search has none. The last finding
+    tells the time of an evaluation and of the run.
 
     Parameters
     ----------
@@ -71,11 +71,13 @@ def check_objective(
     >>> {finding.level for finding in findings}
     {'ok'}
     """
+    plan = plan or PlannedRun()
     looked = check_code(objective, radius=radius, batch_size=batch_size, seed=seed, x0=x0)
     findings = list(looked.findings)
     if (case := looked.case) is not None:
-        findings.extend(_tried(check_radius, case, "radius"))
-        findings.extend(_tried(lambda case: _time(case, plan or PlannedRun(), looked.warm_up), case, "time"))
+        if not plan.points:  # a search has no radius
+            findings.extend(_tried(check_radius, case, "radius"))
+        findings.extend(_tried(lambda case: _time(case, plan, looked.warm_up), case, "time"))
     return findings
 
 

@@ -67,7 +67,8 @@ def _repeats(case: Case) -> Iterator[Finding]:
         return
     differ = f"different losses for the same x and batch (spread {spread:.2g})"
     way_out = (
-        "seed the objective's own randomness by the batch, or use a radius that is clear of the noise (see radius)"
+        "seed the objective's own randomness by the batch, or use a radius that is clear of the noise (see radius);"
+        " algorithm = cma-es needs none"
     )
     yield Finding("repeats", "warning", f"{differ}: {way_out}", number=spread)
 

@@ -94,7 +94,8 @@ class Comparison:
             elif interval is not None:
                 told.append(f"{whom} exactly")
         told.append(f"{self.wins} of {len(self.sites)} sites better")
-        told.append(f"worst {self.worst} ({float(np.min(self.gains)):+.4g})")
+        if len(self.sites) > 1:
+            told.append(f"worst {self.worst} ({float(np.min(self.gains)):+.4g})")
         if self.lost:
             told.append(f"lost {', '.join(self.lost)}")
         return ", ".join(told)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -57,13 +58,19 @@ class _StandIn(Objective):
         return float(np.mean(np.sqrt(1.0 + np.square(x - 1.0))))
 
 
-def estimated(config: RunConfig, dimension: int, sites: Sequence[SiteReading]) -> Estimate:
-    """Return what a run of this config takes at these sites. Raises ZofedhtError where its messages cannot be made."""
+def estimated(config: RunConfig, dimension: int, sites: Sequence[SiteReading], *, discrete: bool = False) -> Estimate:
+    """Return what a run of this config takes at these sites; ``discrete``: parameters are whole numbers or choices.
+
+    Raises ZofedhtError where its messages cannot be made.
+    """
     period = config.refresh if config.row.follows_trajectory else 1
     tried = min(_MOST_ROUNDS, max(_LEAST_ROUNDS, 2 * period + 2))
+    keys: dict[str, Any] = {} if config.asks_points else {"kernel": "numpy", "radius": config.radius}
+    if config.algorithm == "auto" and (discrete or any(site.noise for site in sites)):
+        keys["algorithm"] = "cma-es"  # as auto will find
     short = config.replace(
         objective="", dataset="digits", parameters="", rounds=tried, budget=0, num_clients=len(sites), evaluate_every=0,
-        kernel="numpy", radius=config.radius, init="zeros", out="",
+        init="zeros", out="", **keys,
     )  # fmt: skip
     rows: list[RoundRecord] = []
     stand_ins = [_StandIn(dimension, site.samples) for site in sites]

@@ -98,12 +98,13 @@ class _Counted(Objective):
 
 def measured(
     name: str, objective: Objective, samples: int, x: Vector, *, radius: float, batch_size: int, seed: int, most: int,
-    spent: int = 0,
+    spent: int = 0, search: bool = False,
 ) -> SiteReading:  # fmt: skip
     """Return what a site shows at x, (n,) in search units, and within some radii of it.
 
     ``objective`` is as its user wrote it. It is asked for at most ``most`` evaluations: first whether equal questions
     get equal answers, then slopes, then the radius. An ``AskedSite`` has no batches. Of ``most``, ``spent`` are spent.
+    A ``search`` has no radius to be judged.
     """
     counted = _Counted(objective, most, spent)
     asked = isinstance(objective, AskedSite)
@@ -118,7 +119,8 @@ def measured(
         reading["slopes"] = differences(replace(case, batch=slice(None)), radius) / (2.0 * radius)
         if not asked and batch_size and len(objective) > 1:
             reading["batch_spread"] = batch_spread(case, batch_size)
-        findings.extend(check_radius(case))
+        if not search:
+            findings.extend(check_radius(case))
     except _SpentError as over:
         findings.append(Finding("radius", "ok", f"not judged to the end: {over}"))
     except USER_ERRORS as raised:

@@ -20,6 +20,7 @@ from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
 from zofedht.common.objective.scaling import in_search_units, in_user_units, units_of
 from zofedht.common.shards import objective_of
+from zofedht.common.space.space import Space
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.checked import MOST_LOOKS, Checked, CheckQuestion
 from zofedht.server.core.state import initial_vector
@@ -79,7 +80,8 @@ class Plan:
         if self.estimate is None:
             return []
         of = self.estimate
-        rounds = f"{of.rounds:,} rounds" if of.rounds else "an unknown number of rounds"
+        most = "at most " if self.config.asks_points else ""  # of few sites; more sites take fewer rounds
+        rounds = f"{most}{of.rounds:,} rounds" if of.rounds else "an unknown number of rounds"
         return [
             f"the run: {rounds}, about {of.evaluations:,} evaluations, and {of.full_evaluations:,} in full evaluations",
             f"time: a slot takes {clock_text(of.slot_seconds)} at the slowest site; the run takes at most"
@@ -113,11 +115,14 @@ def plan_here(config: RunConfig, *, most: int) -> Plan:
     own = starting_point(in_search_units(first), config.seed)
     x = initial_vector(fitted, first.dim, own)
     numbers: dict[str, Any] = {"radius": fitted.radius, "batch_size": fitted.batch, "seed": config.seed}
-    sites = [_looked_here(name, in_user_units(each), x, numbers, most) for name, each in made.items()]
-    return _planned(fitted, first.dim, sites, "here")
+    search = fitted.asks_points
+    sites = [_looked_here(name, in_user_units(each), x, numbers, most, search=search) for name, each in made.items()]
+    return _planned(fitted, first.dim, space_of(in_user_units(first)), sites, "here")
 
 
-def _looked_here(name: str, objective: Objective, x: Vector, numbers: dict[str, Any], most: int) -> SiteReading:
+def _looked_here(
+    name: str, objective: Objective, x: Vector, numbers: dict[str, Any], most: int, *, search: bool
+) -> SiteReading:
     code: tuple[Finding, ...] = ()
     spent = 0
     if allowed := evaluations_of_code(most):
@@ -125,7 +130,8 @@ def _looked_here(name: str, objective: Objective, x: Vector, numbers: dict[str, 
         start = x if units is None else units.to_user(x)
         report = check_code(objective, **numbers, x0=start, most=allowed)
         code, spent = _of_code(report.findings), report.evaluations
-    return replace(measured(name, objective, len(objective), x, **numbers, most=most, spent=spent), code=code)
+    reading = measured(name, objective, len(objective), x, **numbers, most=most, spent=spent, search=search)
+    return replace(reading, code=code)
 
 
 def plan_over(
@@ -158,13 +164,13 @@ def plan_over(
         site = AskedSite(parameters.dim, units, partial(asked, name))
         numbers: dict[str, Any] = {"radius": fitted.radius, "batch_size": 0, "seed": config.seed, "most": most}
         spent = 0 if told is None else told.evaluations
-        reading = measured(name, site, samples[name], x, **numbers, spent=spent)
+        reading = measured(name, site, samples[name], x, **numbers, spent=spent, search=fitted.asks_points)
         return reading if told is None else _with_told(reading, told, parameters.names)
 
     ask({}, lambda name, told: None)  # so that the sites' threads are there before ours ask at once
     with ThreadPoolExecutor(len(samples)) as pool:
         sites = list(pool.map(look, samples))
-    return _planned(fitted, parameters.dim, sites, "over the network")
+    return _planned(fitted, parameters.dim, parameters.space, sites, "over the network")
 
 
 def _with_told(reading: SiteReading, told: Checked, names: Sequence[str]) -> SiteReading:
@@ -177,9 +183,10 @@ def _slots(config: RunConfig, count: int) -> dict[str, int]:
     return {} if fits else {"clients_per_round": count}
 
 
-def _planned(config: RunConfig, dimension: int, sites: list[SiteReading], where: str) -> Plan:
+def _planned(config: RunConfig, dimension: int, space: Space | None, sites: list[SiteReading], where: str) -> Plan:
     can = [site for site in sites if not site.error]
-    estimate = estimated(config, dimension, can) if len(can) == len(sites) else None
+    discrete = space is not None and space.is_discrete
+    estimate = estimated(config, dimension, can, discrete=discrete) if len(can) == len(sites) else None
     return Plan(config, tuple(sites), estimate, tuple(advised(config, can)) if can else (), where)
 
 

@@ -84,6 +84,7 @@ def test_options_describe_the_run() -> None:
 def test_a_search_is_planned_by_its_points(options: dict[str, Any], points: int) -> None:
     """A search takes no local steps, whether it is named or is what few parameters get."""
     told = _texts(check(bowl, x0=np.zeros(3), budget=700, **options))["time"]
+    assert "radius" not in told
     assert f"for a slot of {points} points; a run of {700 // points} rounds takes " in told
     assert "steps" not in told
 

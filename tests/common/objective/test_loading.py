@@ -216,5 +216,5 @@ def test_under_flower_another_environment_is_named(
 def test_a_function_of_named_parameters_is_no_factory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plant_of_two.py").write_text("def energy(valve, pause, shard):\n    return 0.0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ObjectiveError, match="a function of named parameters stands in its place with the config's `parameters`"):
+    with pytest.raises(ObjectiveError, match="stands in its place with the config's `parameters`"):
         load_objective("plant_of_two:energy")

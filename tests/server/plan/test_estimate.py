@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import quadratics, small
+from tests.helpers import quadratics, searches, small
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.plan.estimate import estimated
 from zofedht.server.plan.measure import SiteReading
@@ -33,6 +33,26 @@ def test_evaluations_and_bytes_are_those_of_the_run(keys: dict[str, Any]):
     assert told.bytes_up == pytest.approx(run.bytes_up, rel=0.1)
     assert told.bytes_down == pytest.approx(run.bytes_down, rel=0.1)
     assert run.full_evaluations <= told.full_evaluations <= 1.2 * run.full_evaluations
+
+
+@pytest.mark.parametrize("algorithm", ["cma-es", "lbfgs", "auto"])
+def test_a_search_has_an_estimate_too(algorithm: str):
+    config = searches(algorithm=algorithm, budget=20_000, batch_size=0, rounds="default")
+    told = estimated(config, 12, SITES)
+    run = run_in_process(config, quadratics()).state.totals
+    assert run.evaluations <= 1.05 * told.evaluations  # a descent may end before its budget
+    assert told.evaluations == pytest.approx(20_000, rel=0.1)
+    assert told.bytes_up / told.evaluations == pytest.approx(run.bytes_up / run.evaluations, rel=0.5)
+    assert told.bytes_down / told.evaluations == pytest.approx(run.bytes_down / run.evaluations, rel=0.5)
+
+
+def test_auto_is_planned_as_what_it_will_find():
+    config = searches(algorithm="auto", budget=20_000, batch_size=0, rounds="default")
+    noisy = [SiteReading(site.name, site.samples, site.seconds, noise=0.1) for site in SITES]
+    recipe = estimated(config.replace(algorithm="cma-es"), 12, SITES)
+    assert estimated(config, 12, noisy) == recipe
+    assert estimated(config, 12, SITES, discrete=True) == recipe
+    assert estimated(config, 12, SITES) != recipe
 
 
 def test_a_budget_gives_the_rounds():

@@ -76,6 +76,18 @@ def test_a_run_is_planned_here(
     ]
 
 
+def test_a_search_is_planned_without_a_radius(
+    write_module: Callable[[str, str], None], capsys: pytest.CaptureFixture[str]
+):
+    write_module("plan_search", _MODULE)
+    assert main(["plan", "--set", "objective=plan_search:Bowl", "num-clients=3", "budget=9000"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"the run: at most \d+ rounds, about 9,\d+ evaluations, and \d+ in full", out)
+    assert "bytes: about " in out
+    assert "radius:" not in out
+    assert out.splitlines()[-1] == "can run"
+
+
 def test_a_broken_site_is_named(write_module: Callable[[str, str], None], capsys: pytest.CaptureFixture[str]):
     write_module("plan_module", _MODULE)
     assert main(["plan", "--set", "objective=plan_module:Broken", *KEYS]) == 2
