@@ -8,7 +8,7 @@ MLP_ROUNDS = $(if $(QUICK),8,225)
 FEWER = $(if $(QUICK),--repeats 1 --etas 1 $(1))
 STUDY_RUN = $(BIN)/python -m zofedht.experiments study --jobs 2 $(if $(DATA),--data-dir $(DATA)) $(if $(CELLS),--cells $(CELLS))
 
-.PHONY: run test check docs lock sbom bench study format up down clean
+.PHONY: run test test-all check docs lock sbom bench study format up down clean
 
 .venv/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with make PYTHON=python3.12"; exit 1; }
@@ -20,8 +20,12 @@ STUDY_RUN = $(BIN)/python -m zofedht.experiments study --jobs 2 $(if $(DATA),--d
 run: .venv/.installed  ## train on digits in Flower's simulation, then show the summary and where the picture is
 	$(BIN)/zofedht-server run --engine simulation --set step-size=3 --out $(OUT)
 
-test: .venv/.installed  ## run all tests on one worker more than there are cores, since many wait; four at most; WORKERS=N
+# One worker more than there are cores, since many tests wait; four at most; WORKERS=N.
+test: .venv/.installed  ## run all tests but those of engines that take minutes: SuperLink, a Ray cluster, containers
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-all: .venv/.installed  ## run all tests
+	$(BIN)/python -m pytest -n $(WORKERS) --engines
 
 check: .venv/.installed  ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -10,6 +10,8 @@ import pytest
 from tests import conftest
 from tests.waiting import run_to_end, until
 
+ROOT = Path(__file__).parents[1]
+
 
 def test_a_wait_says_what_it_waited_for() -> None:
     with pytest.raises(AssertionError, match=r"waited 0\.05 s for a miracle"):
@@ -39,6 +41,24 @@ def _ended(pid: int) -> bool:
         return True
 
 
+def test_engines_are_left_out_and_said_to_be() -> None:
+    """Where they are not asked for; what make test leaves out, CI runs."""
+    file = "tests/server/flower/test_flwr_run.py"
+    done = run_to_end([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", file], ROOT)
+    assert done.returncode == 0, done.stdout
+    assert f"SKIPPED [2] {file}: an engine of minutes: `make test-all` runs it" in done.stdout
+    assert "-n $(WORKERS) --engines\n" in (ROOT / "Makefile").read_text()
+    assert "\nmake test-all\n" in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.mark.parametrize("starts", ["superlink_sites(", "two_raylets(", '"flower-superlink"', '"docker", "compose"'])
+def test_what_starts_an_engine_is_marked(starts: str) -> None:
+    files = [path for path in ROOT.glob("tests/**/test_*.py") if starts in path.read_text()]
+    files.remove(Path(__file__))
+    assert files
+    assert [path.name for path in files if "pytest.mark.engine" not in path.read_text()] == []
+
+
 def test_files_of_one_worker_exist() -> None:
     """A file that has moved would run on all workers without a word."""
-    assert all((Path(__file__).parents[1] / name).is_file() for name in conftest.ONE_WORKER)
+    assert all((ROOT / name).is_file() for name in conftest.ONE_WORKER)

@@ -28,7 +28,7 @@ from tests.waiting import free_port, nothing_left, run_to_end, until
 from zofedht.server.records.finished_run import load_run
 from zofedht.server.records.history import read_history
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 _PAGE = ROOT / "docs" / "compose.md"
 UP, MORE, WATCH, BLACK_BOX, REMOTE, DEVICE = (

@@ -38,6 +38,7 @@ def test_the_app_is_a_page_of_code():
 
 
 @pytest.mark.slow
+@pytest.mark.engine
 def test_flwr_run_ends_in_the_x_of_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("ray", reason="the extra `sim` is not installed")
     monkeypatch.syspath_prepend(str(APP))

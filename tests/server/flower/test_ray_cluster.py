@@ -21,7 +21,7 @@ from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import sha256_of_x
 
 pytest.importorskip("ray", reason="the extra `sim` is not installed")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 CONFIG = small(rounds=4, num_clients=4, step_size=1.0)
 

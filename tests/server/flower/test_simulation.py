@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,7 @@ CONFIG = small(  # memory 2, digits
 )
 
 SCRIPT = """
+import json
 import sys
 from pathlib import Path
 from zofedht.common.config.run_config import RunConfig
@@ -37,55 +38,18 @@ from zofedht.server.flower.simulation import run_simulation
 from zofedht.server.records.run_folder import RunFolder
 import ray
 
-ray.shutdown = lambda: None  # the second run meets the Ray of the first: its start takes most of a run
+ray.shutdown = lambda: None  # all runs meet the Ray of the first: its start takes most of a run
 folder = RunFolder(Path("digits"))
 config = RunConfig.from_mapping({mapping!r})
 folder.begin(config, "simulation")
 run_simulation(config, folder, nodes=2)
-print("-----", flush=True)
-print("-----", file=sys.stderr, flush=True)
-sys.exit(main({failing!r}))
+codes = []
+for words in {commands!r}:
+    print("-----", flush=True)
+    print("-----", file=sys.stderr, flush=True)
+    codes.append(main(["run", "--engine", "simulation", *words.split()]))
+Path("codes").write_text(json.dumps(codes))
 """
-
-
-@pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """Return the folder and the end of a process that simulates twice: digits, then clients that fail."""
-    folder = tmp_path_factory.mktemp("simulated")
-    with pytest.MonkeyPatch.context() as patch:
-        module = black_box(folder, patch)
-    failing = ["run", "--engine", "simulation", "--out", "failing", "--set", f"objective={module}:Breaking"]
-    failing += ["rounds=2", "max-retries=0", "memory=2", "num-clients=2", "clients-per-round=2"]
-    script = SCRIPT.format(mapping=CONFIG.to_mapping(), failing=failing)
-    path = os.pathsep.join([str(ROOT), str(folder)])
-    return folder, run_to_end([sys.executable, "-c", script], folder, environment={"PYTHONPATH": path})
-
-
-def test_a_simulation_equals_in_process(
-    simulated: tuple[Path, subprocess.CompletedProcess[str]],
-) -> None:
-    folder, done = simulated
-    assert (folder / "digits" / "summary.json").exists(), done.stderr
-    summary = json.loads((folder / "digits" / "summary.json").read_text())
-    assert summary["x_sha256"] == sha256_of_x(run_in_process(CONFIG).x)
-    assert (summary["rounds"], summary["engine"]) == (6, "simulation")
-    said = done.stdout.split("-----")[0] + done.stderr.split("-----")[0]
-    assert "eprecat" not in said
-    assert "Warning" not in said
-    state = RunFolder(folder / "digits").reopen({})[1]
-    assert sha256_of_x(state.x) == summary["x_sha256"]
-
-
-def test_failing_clients_end_in_one_sentence(
-    simulated: tuple[Path, subprocess.CompletedProcess[str]],
-) -> None:
-    _, done = simulated
-    assert done.returncode == 2, done.stderr
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("zofedht-server: error: round 1 had fewer than min-replies = 1")
-    assert "step 1: the objective raised RuntimeError: the valve is shut" in last
-    assert "Traceback" not in done.stderr
-
 
 _KILLED = """
 import os
@@ -104,20 +68,70 @@ class Killed(Objective):
 """
 
 
-def test_workers_that_die_are_replaced(tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Run:
+    """What one of the runs left: what it printed, and the exit code of a command."""
+
+    folder: Path
+    printed: str
+    errors: str
+    code: int
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """Return the runs of one process on one Ray: digits, clients that fail, and workers that die."""
+    folder = tmp_path_factory.mktemp("simulated")
+    with pytest.MonkeyPatch.context() as patch:
+        module = black_box(folder, patch)
+    (folder / "killed.py").write_text(_KILLED)
+    few = "rounds=2 max-retries=0 num-clients=2 clients-per-round=2"
+    failing = f"--out failing --set objective={module}:Breaking memory=2 {few}"
+    killed = f"--out killed --set objective=killed:Killed {few} sampling=without-replacement local-steps=4"
+    commands = [failing, f"{killed} step-size=0.01 kernel=numpy"]
+    script = SCRIPT.format(mapping=CONFIG.to_mapping(), commands=commands)
+    path = os.pathsep.join([str(ROOT), str(folder)])
+    done = run_to_end([sys.executable, "-c", script], folder, environment={"PYTHONPATH": path})
+    assert (folder / "codes").exists(), done.stdout + done.stderr
+    codes = [0, *json.loads((folder / "codes").read_text())]
+    parts = zip(
+        ("digits", "failing", "killed"),
+        *(text.split("-----\n") for text in (done.stdout, done.stderr)),
+        codes,
+        strict=True,
+    )
+    return {name: Run(folder / name, *rest) for name, *rest in parts}
+
+
+def test_a_simulation_equals_in_process(simulated: dict[str, Run]) -> None:
+    done = simulated["digits"]
+    summary = json.loads((done.folder / "summary.json").read_text())
+    assert summary["x_sha256"] == sha256_of_x(run_in_process(CONFIG).x)
+    assert (summary["rounds"], summary["engine"]) == (6, "simulation")
+    assert "eprecat" not in done.printed + done.errors
+    assert "Warning" not in done.printed + done.errors
+    state = RunFolder(done.folder).reopen({})[1]
+    assert sha256_of_x(state.x) == summary["x_sha256"]
+
+
+def test_failing_clients_end_in_one_sentence(simulated: dict[str, Run]) -> None:
+    done = simulated["failing"]
+    assert done.code == 2, done.errors
+    last = done.errors.strip().splitlines()[-1]
+    assert last.startswith("zofedht-server: error: round 1 had fewer than min-replies = 1")
+    assert "step 1: the objective raised RuntimeError: the valve is shut" in last
+    assert "Traceback" not in done.errors
+
+
+def test_workers_that_die_are_replaced(simulated: dict[str, Run]) -> None:
     """Each costs its slots and one sentence, not the run: Ray prints a page for each."""
-    (tmp_path / "killed.py").write_text(_KILLED)
-    keys = "objective=killed:Killed num-clients=2 clients-per-round=2 sampling=without-replacement rounds=2"
-    keys += " local-steps=4 step-size=0.01 kernel=numpy max-retries=0"
-    command = [sys.executable, "-m", "zofedht.server", "run", "--engine", "simulation", "--out", "out", "--set"]
-    path = os.pathsep.join([str(ROOT), str(tmp_path)])
-    done = run_to_end([*command, *keys.split()], tmp_path, environment={"PYTHONPATH": path})
-    assert done.returncode in (0, 3), done.stderr  # the run is done; its few steps need not lower the loss
-    said = done.stdout + done.stderr
+    done = simulated["killed"]
+    assert done.code in (0, 3), done.errors  # the run is done; its few steps need not lower the loss
+    said = done.printed + done.errors
     assert "Traceback" not in said
     assert "raylet" not in said
     assert len(said.splitlines()) < 25
-    rounds = [json.loads(line) for line in (tmp_path / "out" / "history.jsonl").read_text().splitlines()]
+    rounds = [json.loads(line) for line in (done.folder / "history.jsonl").read_text().splitlines()]
     reasons = {failure["client"]: failure["reason"] for row in rounds for failure in row["failures"]}
     assert reasons["1"] == "its process died: its code ended it or it was killed"
     assert all(row["replies"] for row in rounds)

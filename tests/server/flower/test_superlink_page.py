@@ -22,7 +22,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import sha256_of_x
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 _PAGE = ROOT / "docs" / "superlink.md"
 _STAYS = ("flower-superlink", "flower-supernode")
