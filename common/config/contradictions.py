@@ -89,7 +89,7 @@ def contradictions(config: RunConfig) -> Iterator[Problem]:
     yield from of_surrogates(config)
     yield from of_curvature(config)
     yield from of_corrections(config)
-    if config.aggregation != "mean":
+    if config.aggregates_robustly:
         yield from of_aggregation(config)
     yield from of_privacy(config)
     if config.secure_aggregation:

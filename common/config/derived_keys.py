@@ -175,7 +175,12 @@ class DerivedKeys(Keys):
 
         Which one it is tells something of losses that privacy is to hide, and a false client's loss may decide it.
         """
-        return self.privacy == "none" and not self.secure_aggregation and self.aggregation == "mean"
+        return self.privacy == "none" and not self.secure_aggregation and not self.aggregates_robustly
+
+    @property
+    def aggregates_robustly(self) -> bool:
+        """Whether what a false client says is to do no harm; points are then asked of all sites."""
+        return self.aggregation != "mean"
 
     @property
     def keeps_best(self) -> bool:

@@ -91,7 +91,7 @@ def combine(
         rows = np.stack([u.slopes for u in updates if u.slopes is not None])
         noised = replace(first, slopes=with_noise(config, secret, first.round, rows))
         return combined(replays.contributions([noised], asked, basis, config.weighting))
-    if config.aggregation == "mean" or len(updates) == 1:
+    if not config.aggregates_robustly or len(updates) == 1:
         return combined(replays.contributions(updates, asked, basis, config.weighting))
     eta, dimension = asked[first.slot].spec.step_size, asked[first.slot].dimension
     if all(u.slopes is not None for u in updates) and len({asked[u.slot].address.directions for u in updates}) == 1:

@@ -132,10 +132,8 @@ def search_about(state: ServerState, config: RunConfig) -> dict[str, Any]:
 
 def _searched(state: ServerState, config: RunConfig) -> tuple[Problem, Search]:
     assert state.search is not None
-    robust = config.aggregation != "mean"
-    problem = problem_of(
-        state.search.start, state.units, state.space, config.num_clients, config.seed, all_sites=robust
-    )
+    start, robust = state.search.start, config.aggregates_robustly
+    problem = problem_of(start, state.units, state.space, config.num_clients, config.seed, all_sites=robust)
     return problem, state.search
 
 

@@ -151,7 +151,7 @@ def initial_state(config: RunConfig, x: Vector, units: Units | None = None, spac
     pool = Pool.at(x, config.pool_size) if config.row.pools else None
     search = None
     if config.asks_points:
-        problem = problem_of(x, units, space, config.num_clients, config.seed, all_sites=config.aggregation != "mean")
+        problem = problem_of(x, units, space, config.num_clients, config.seed, all_sites=config.aggregates_robustly)
         if config.algorithm == "lbfgs" and problem.cells is not None:
             text = "algorithm must not be lbfgs where parameters are integers or choices, which have no slopes"
             raise ConfigError([f"{text}; take cma-es or auto"])
