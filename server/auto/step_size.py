@@ -1,7 +1,7 @@
 """step-size = auto: steps as long as the curvature allows, and an anchor that x falls back to. Pure.
 
 Clients measure some of their steps: by how much the loss falls, and what the slopes promised. The sums over slots and
-rounds give h, the curvature v'Hv at the steps' own length, and the base of the schedule follows KAPPA/h. Each slot also
+rounds give h, the curvature v'Hv at the steps' own length, and the base of the schedule follows 1/h. Each slot also
 compares x with the anchor, the best x so far, on the same samples. No client is compared with another one.
 """
 
@@ -17,7 +17,6 @@ from zofedht.server.auto.interventions import Intervention
 
 __all__ = ["Findings", "Look", "StepState", "learn", "planned"]
 
-KAPPA = 1.0  # base times curvature
 CARRIED = 0.95  # of the sums of earlier rounds
 PACE = 1.3  # ratio of the bases of neighbouring rounds, at most
 RAMP_LEAST, RAMP_MOST = 4.0, 32.0  # the same in the beginning: at least, at most,
@@ -27,6 +26,7 @@ THROWN = 10.0  # and a rise in units of what the slopes promised as a fall
 WINDOW = 5  # rounds whose comparisons with the anchor count,
 PAIRS = 5  # at least so many,
 CLEARLY = 3.0  # standard errors that decide
+LATE = 0.1  # of a run: the rounds whose comparisons decide at its end whether x goes back
 HOLD = 3.0  # under 1/sqrt(round) the base is held for HOLD^2 rounds
 
 
@@ -53,7 +53,8 @@ class StepState:
     part: float = 0.0  # of the run that the latest round took
     anchor: Vector | None = None  # the best x so far: (n,)
     promised: float = 0.0  # by how much the loss was to fall since then, by the slopes
-    gaps: tuple[tuple[float, ...], ...] = ()  # F(x) - F(anchor) of the slots of the latest rounds, the newest last
+    gaps: tuple[tuple[float, ...], ...] = ()  # F(x) - F(anchor) of the slots of the latest rounds, the newest last,
+    late: tuple[float, ...] = ()  # and their means in the latest rounds, as many as LATE says
 
     @property
     def ramping(self) -> bool:
@@ -102,10 +103,13 @@ def learn(
         note = Intervention("step-size", None, base, "steps as long as the radius")
         return Findings(replace(state, base=base, anchor=x, part=part), interventions=(note,))
     ratio = state.ratio or max(RAMP_LEAST, min(RAMP_MOST, 10.0 ** (RAMP_DECADES * part)))
-    state = replace(state, part=part, ratio=ratio, gaps=(*state.gaps, tuple(look.gap for look in looks))[-WINDOW:])
-    gap = fmean(state.gaps[-1]) if looks else math.inf
+    gaps = tuple(look.gap for look in looks)
+    gap = fmean(gaps) if looks else math.inf
+    late = (*state.late, *([gap] if looks else ()))[-max(1, round(LATE / part)) :]
+    state = replace(state, part=part, ratio=ratio, gaps=(*state.gaps, gaps)[-WINDOW:], late=late)
     if progress >= 1.0:
-        return _back(state, state, "the run ends where it was best") if gap > 0.0 else Findings(state)
+        ends_worse = not looks or min(gaps) > 0.0 or _errors(late) > 1.0
+        return _back(state, state, "the run ends where it was best") if ends_worse else Findings(state)
     if lost > len(looks):
         return _back(state, _shorter(state), "slots diverged")
     if gap > THROWN * state.promised:
@@ -115,7 +119,7 @@ def learn(
     if squares == 0.0:
         return Findings(state)
     if _better(state.gaps) and gap < 0.0:
-        state = replace(state, anchor=x, gaps=(), promised=0.0)
+        state = replace(state, anchor=x, gaps=(), late=(), promised=0.0)
     bent, lengths = sum(look.bent for look in looks), sum(look.lengths for look in looks)
     if bent * looks[0].step > OVERSHOT * lengths:
         shorter = _shorter(state)
@@ -126,7 +130,7 @@ def learn(
         lengths=CARRIED * state.lengths + lengths,
         promised=state.promised + fmean(look.promised for look in looks),
     )
-    allowed = KAPPA * state.lengths / state.bent if state.bent > 0.0 else math.inf
+    allowed = state.lengths / state.bent if state.bent > 0.0 else math.inf
     base = min(max(allowed, state.base / ratio), state.base * ratio)
     return Findings(replace(state, base=base, ratio=ratio if allowed > base else PACE))
 
@@ -146,14 +150,20 @@ def _better(gaps: Sequence[Sequence[float]]) -> bool:
     for round_ in gaps:
         largest = max(map(abs, round_), default=0.0)
         scaled += [gap / largest if largest > 0.0 else 0.0 for gap in round_]
-    return len(scaled) >= PAIRS and fmean(scaled) < -CLEARLY * pstdev(scaled) / math.sqrt(len(scaled))
+    return len(scaled) >= PAIRS and _errors(scaled) < -CLEARLY
+
+
+def _errors(values: Sequence[float]) -> float:
+    """Return the mean in units of its standard error; with none it is infinitely many, or 0."""
+    mean, error = fmean(values), pstdev(values) / math.sqrt(len(values))
+    return mean / error if error > 0.0 else math.copysign(math.inf, mean) if mean else 0.0
 
 
 def _back(before: StepState, after: StepState, why: str) -> Findings:
     """Return that x goes back to the anchor."""
     notes = [_note(before, after, why)] if after.base != before.base else []
     notes.append(Intervention("x", None, None, f"back to the best x so far: {why}"))
-    return Findings(replace(after, gaps=(), promised=0.0), before.anchor, tuple(notes))
+    return Findings(replace(after, gaps=(), late=(), promised=0.0), before.anchor, tuple(notes))
 
 
 def _note(before: StepState, after: StepState, why: str) -> Intervention:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zofedht.server.auto.step_size import KAPPA, PACE, RAMP_MOST, Findings, Look, StepState, learn, planned
+from zofedht.server.auto.step_size import LATE, PACE, RAMP_MOST, Findings, Look, StepState, learn, planned
 
 X, ANCHOR = np.ones(3), np.zeros(3)
 RUNNING = StepState(base=0.5, ratio=PACE, part=0.01, anchor=ANCHOR, promised=1.0)
@@ -41,7 +41,7 @@ def test_the_base_becomes_what_the_curvature_allows(unit: float, part: float) ->
     for _ in range(30):
         state = taught(state, [look(planned(state, "linear", 0, 0.5), curvature)] * 4, part=part).state
         bases.append(state.base)
-    assert state.base == pytest.approx(KAPPA / curvature)
+    assert state.base == pytest.approx(1.0 / curvature)
     assert max(after / before for before, after in itertools.pairwise(bases)) <= RAMP_MOST * (1 + 1e-9)
     assert not state.ramping
 
@@ -112,6 +112,17 @@ def test_the_run_ends_at_the_better_of_x_and_the_anchor(gap: float, kept: bool) 
     found = taught(RUNNING, [look(0.0, 0.0, gap)], over=1.0)
     assert (found.restored is None) == kept
     assert kept or found.restored is ANCHOR
+
+
+@pytest.mark.parametrize(("usual", "kept"), [(-0.2, True), (0.2, False)])
+def test_the_end_is_judged_by_the_rounds_of_the_last_tenth(usual: float, kept: bool) -> None:
+    """Where clients differ much, the few slots of one round say little: here most of the last one say the opposite."""
+    state = RUNNING
+    for round_ in range(round(LATE / 0.01)):
+        spread = 1.0 if round_ % 2 else -1.0
+        state = taught(state, [look(0.1, 1.0, usual + spread * side) for side in (-1.0, 1.0, 0.05)]).state
+    found = taught(state, [look(0.0, 0.0, gap - usual) for gap in (-0.9, 0.5, 0.5)], over=1.0)
+    assert (found.restored is None) == kept
 
 
 def test_where_all_slopes_are_nothing_nothing_is_learnt() -> None:
