@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from zofedht.client.cli import parser as client_parser
+from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.config.reference import key_rows, key_table
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.server.cli import parser as server_parser
@@ -80,6 +81,18 @@ def test_the_files_page_names_every_field_of_a_round() -> None:
     cells = re.findall(r"^\| (`.*?`) \|", page.split("## history.jsonl")[1].split("\n## ")[0], re.MULTILINE)
     named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
     assert sorted(named) == sorted({field.name for field in dataclasses.fields(RoundRecord)} - {"clients"})
+
+
+def test_the_family_page_says_all_of_every_row() -> None:
+    """Its recipe, its state, and which figure it is held against."""
+    page = (_DOCS / "family.md").read_text(encoding="utf-8")
+    parts = [page.split(begin)[1].split(end)[0] for begin, end in (
+        ("# The family", "Some rows take no steps"), ("| state of the server", "The state is in the checkpoint"),
+        ("Of these rows", "# no such"),
+    )]  # fmt: skip
+    for part in parts:
+        named = set(re.findall(r"`([\w-]+)`", part))
+        assert {name for name, row in ALGORITHMS.items() if not row.asks_points} <= named
 
 
 def _commands(page: Path) -> list[str]:

@@ -57,6 +57,7 @@ class FamilyGrid:
             "train-rows": 0 if panel.dataset in ("digits", "rcv1") else rows,
             "model": panel.model,
             "partition": panel.partition,
+            "dirichlet-alpha": 0.1,
             "init": "ones" if panel.model == "svm-squared-hinge" else "auto",
             "sampling": PRESETS["authors"].sampling,
             "budget": self.epochs * rows,

@@ -1,0 +1,157 @@
+"""Where zofed-shrink gains and where it loses: quadratics of any size, and black boxes with noise.
+
+    python -m benchmarks.shrink_elsewhere [--panels quadratics,noise] [--sizes 10,100,1000,10000] [--parts 0,.43,.9]
+
+Five clients, all of them in each round, 60 rounds, equal evaluations. Each method takes the best of four step sizes on
+seed 0, the same four for all. The number is the part of F(x_0) - F* that is left: mean and standard deviation over the
+seeds. No number depends on the machine.
+
+Quadratics bend alike along all axes but one, which has 0, 43 or 90% of the trace of H. The black boxes answer with
+noise of a standard deviation of 1e-3 F(x_0), at a radius of .1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import zlib
+from collections.abc import Callable
+from statistics import fmean, stdev
+
+import numpy as np
+
+from benchmarks.learnt_shrink import Silent
+from zofedht.common.config.run_config import RunConfig, Scalar
+from zofedht.common.models.quadratic import QuadraticObjective
+from zofedht.common.objective.base import Objective
+from zofedht.common.typing import Indices, Matrix, Vector
+from zofedht.server.inprocess import run_in_process
+
+__all__ = ["BOXES", "METHODS", "Named", "NoisyBox", "clients_of", "left"]
+
+METHODS: dict[str, dict[str, Scalar]] = {
+    "zofedht": {"algorithm": "zofedht"},
+    "zofedavg-sgd": {"algorithm": "zofedavg-sgd"},
+    "shrink, nothing named": {"algorithm": "zofed-shrink"},
+    "shrink, named": {"algorithm": "zofed-shrink"},
+    "shrink, central": {"algorithm": "zofed-shrink", "slope": "central", "slopes-per-step": 5},
+}
+"""A slot of each takes 100 evaluations of its batch."""
+
+_STEPS = (0.1, 0.3, 1.0, 3.0)  # over the trace of H
+_CLIENTS, _ROWS, _ROUNDS = 5, 20, 60
+
+
+class Named(Silent):
+    """Another objective, whose first axis is named as stiff."""
+
+    def stiff(self, x: Vector) -> Matrix:
+        return np.eye(1, self.dim)
+
+
+class NoisyBox(Objective):
+    """F of one parameter vector with noise that follows from x, as a simulation with a seed of its own has it."""
+
+    def __init__(self, function: Callable[[Vector], float], dim: int, sd: float, client: int) -> None:
+        self.function, self.dim, self._sd, self._client = function, dim, sd, client
+
+    def value(self, x: Vector, batch: Indices | slice) -> float:
+        uniform = zlib.crc32(np.ascontiguousarray(x).tobytes(), self._client) / 2**32 - 0.5
+        return self.function(x) + self._sd * math.sqrt(12.0) * uniform
+
+
+def _ripples(x: Vector) -> float:
+    """A bowl with ripples, from 0: some second derivatives are negative on the way."""
+    away = x - 1.0
+    return float(np.sum(0.5 * away**2 + 0.2 * (1.0 - np.cos(3.0 * away))))
+
+
+def _saturating(x: Vector) -> float:
+    """The root of 1 + a quadratic of condition 100, less 1: stiff near its minimum and nearly linear far from it."""
+    return math.sqrt(1.0 + float(np.linspace(0.01, 1.0, len(x)) @ (x - 3.0) ** 2)) - 1.0
+
+
+BOXES = {"ripples, n = 20": (_ripples, 20, 56.0), "saturating, n = 50": (_saturating, 50, 5.0)}
+"""By name: F, n, and about the trace of its H."""
+
+
+def clients_of(size: int, part: float, seed: int) -> tuple[list[Objective], float]:
+    """Return quadratics whose first axis has this part of the trace of H, and that trace."""
+    rng = np.random.default_rng(seed)
+    curvature = np.ones(size)
+    if part:
+        curvature[0] = part / (1.0 - part) * (size - 1)
+    shared = rng.standard_normal(size)
+    centres = [shared + 0.5 * rng.standard_normal((_ROWS, size)) for _ in range(_CLIENTS)]
+    return [QuadraticObjective(rows, curvature) for rows in centres], float(curvature.sum())
+
+
+def left(clients: list[Objective], least: float, method: str, step: float, seed: int, **keys: Scalar) -> float:
+    """Return the part of F(x_0) - F* that a run leaves."""
+    mine = {"num-clients": _CLIENTS, "clients-per-round": _CLIENTS, "sampling": "without-replacement"}
+    mine |= {"rounds": _ROUNDS, "batch-size": 8, "evaluate-every": 0, "return-x": "last", "seed": seed}
+    config = RunConfig.from_mapping(mine | {"step-size": step} | METHODS[method] | keys)
+    x = run_in_process(config, clients).state.x
+    return (_mean(clients, x) - least) / (_mean(clients, np.zeros(len(x))) - least)
+
+
+def _mean(clients: list[Objective], x: Vector) -> float:
+    with np.errstate(all="ignore"):
+        whole = slice(None)
+        values = [c.function(x) if isinstance(c, NoisyBox) else c.value(x, whole) for c in clients]
+    return fmean(values) if np.all(np.isfinite(values)) else math.inf
+
+
+def _quadratic(size: int, part: float) -> Callable[[str, float, int], float]:
+    def run(method: str, step: float, seed: int) -> float:
+        clients, trace = clients_of(size, part, seed)
+        best = np.mean([client.centres for client in clients], axis=(0, 1))  # type: ignore[attr-defined]
+        known = [(Named if method == "shrink, named" else Silent)(client) for client in clients]
+        return left(list(known), _mean(clients, best), method, step / trace, seed)
+
+    return run
+
+
+def _noisy(name: str) -> Callable[[str, float, int], float]:
+    function, size, trace = BOXES[name]
+
+    def run(method: str, step: float, seed: int) -> float:
+        sd = 1e-3 * function(np.zeros(size))
+        clients: list[Objective] = [NoisyBox(function, size, sd, 1000 * seed + index) for index in range(_CLIENTS)]
+        return left(clients, 0.0, method, step / trace, seed, radius=0.1)
+
+    return run
+
+
+def main() -> None:
+    """Print a line for each panel."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--panels", default="quadratics,noise")
+    parser.add_argument("--sizes", default="10,100,1000,10000")
+    parser.add_argument("--parts", default="0,.43,.9")
+    parser.add_argument("--seeds", type=int, default=3)
+    args = parser.parse_args()
+    panels: dict[str, Callable[[str, float, int], float]] = {}
+    if "quadratics" in args.panels:
+        for size in map(int, args.sizes.split(",")):
+            for part in map(float, args.parts.split(",")):
+                panels[f"n = {size:,}, {part:.0%}"] = _quadratic(size, part)
+    if "noise" in args.panels:
+        panels |= {name: _noisy(name) for name in BOXES}
+    print(f"| panel | {' | '.join(METHODS)} |\n|---|{'---|' * len(METHODS)}", flush=True)
+    for name, run in panels.items():
+        cells = []
+        for method in METHODS:
+            if name in BOXES and method == "shrink, named":  # nobody knows their stiff directions
+                cells.append("-")
+                continue
+            tried = {step: run(method, step, 0) for step in _STEPS}
+            step = min(tried, key=lambda step: tried[step])
+            found = [tried[step], *(run(method, step, seed) for seed in range(1, args.seeds))]
+            spread = f" ({stdev(found):.4f})" if len(found) > 1 else ""
+            cells.append(f"{fmean(found):.4f}{spread} at {step:g}")
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
