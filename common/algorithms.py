@@ -34,6 +34,7 @@ class Algorithm:
     uplinks: tuple[str, ...] = UPLINKS
     warm_up: float = 0.0  # part of the rounds, unless the key of this name says otherwise
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)  # by field name of the config
+    own: Mapping[str, Any] = field(default_factory=dict, hash=False)  # other ones, for an objective of somebody's own
     asks: Literal["steps", "points"] = "steps"  # what a slot is to do: take local steps, or evaluate F at points
     most_parameters: int = 0  # n at most; 0: any number
     learns: str = ""  # what the server makes a guide of in every round, if anything
@@ -95,6 +96,7 @@ ALGORITHMS = {
             "forward slopes on one value, shrunk along the stiff directions that objectives name",
             warm_up=0.09,
             defaults={"slope": "forward", "slopes_per_step": 9, "local_steps": 10},
+            own={"slope": "central", "slopes_per_step": 5},  # a quarter of the variance, where F has noise
         ),
         Algorithm("zofedavg-gd", "isotropic", "shard", "isotropic directions, slopes on the whole shard"),
         Algorithm(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from zofedht.common.algorithms import ALGORITHMS, Algorithm
 from zofedht.common.choices import AUTO, CLIENTS_HOLD_DATA, UNSAID
@@ -33,6 +35,11 @@ class DerivedKeys(Keys):
     def row(self) -> Algorithm:
         """The algorithm's row of the table."""
         return ALGORITHMS[self.algorithm]
+
+    @property
+    def row_defaults(self) -> Mapping[str, Any]:
+        """The values that the algorithm's row gives to keys which nobody set."""
+        return {**self.row.defaults, **(self.row.own if self.objective else {})}
 
     @property
     def asks_points(self) -> bool:

@@ -74,7 +74,7 @@ class RunConfig(DerivedKeys):
     def __post_init__(self) -> None:
         """Give each key that was left to the algorithm its value."""
         object.__setattr__(self, "_said", {dashed(field.name): getattr(self, field.name) for field in _FIELDS})
-        defaults = self.row.defaults if self.algorithm in ALGORITHMS else {}
+        defaults = self.row_defaults if self.algorithm in ALGORITHMS else {}
         for field in _FIELDS:
             otherwise = field.metadata["otherwise"]
             if otherwise is not None and getattr(self, field.name) == UNSAID:

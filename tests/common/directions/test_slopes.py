@@ -174,3 +174,12 @@ def test_three_points_give_the_curvature_of_a_quadratic(black_box: bool) -> None
     assert found.curvatures is not None
     np.testing.assert_allclose(found.curvatures, (v**2) @ curvature, rtol=1e-7)
     assert not isinstance(objective, BlackBox) or len(objective.points) == 7 + 6
+
+
+def test_noise_has_a_quarter_of_its_variance_in_central_slopes() -> None:
+    """F is noise alone, of variance 1: 2 / mu^2 forward, 1 / (2 mu^2) central."""
+    rng, w, v = np.random.default_rng(5), np.zeros(3), np.ones(3)
+    noise = _Function(3, lambda x: float(rng.standard_normal()))
+    found = {kind: np.var([probe(noise, w, v, 0.1, _ALL, kind).slope for _ in range(4000)]) for kind in ENDS}
+    assert found["forward"] == pytest.approx(200.0, rel=0.1)
+    assert found["central"] == pytest.approx(50.0, rel=0.1)

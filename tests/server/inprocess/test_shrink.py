@@ -39,6 +39,15 @@ def test_its_row_brings_defaults_and_what_is_named_wins() -> None:
     assert RunConfig.from_mapping(named.to_mapping()) == named
 
 
+def test_for_your_own_objective_slopes_are_central_at_the_same_cost() -> None:
+    built_in = RunConfig.from_mapping({"algorithm": "zofed-shrink"})
+    own = built_in.replace(objective="valve:make")
+    assert (own.slope, own.slopes_per_step, own.local_steps) == ("central", 5, 10)
+    costs = {config.step_spec(step_size=0.1).evaluations(64) for config in (own, built_in)}
+    assert len(costs) == 1
+    assert (own.replace(slope="forward").slope, own.replace(algorithm="fedzo").slope) == ("forward", "forward")
+
+
 def test_a_budgets_warm_up_is_part_of_its_rounds() -> None:
     keys = {"algorithm": "zofed-shrink", "rounds": 0, "clients-per-round": 10, "batch-size": 64}
     config = RunConfig.from_mapping(keys | {"budget": 10 * 10 * 10 * 64 * 50})  # 50 rounds
