@@ -3,7 +3,8 @@
     python -m benchmarks.few_parameters [--tables one,shifted,sites,bounded,auto,device,run,...] [--seeds 10]
                                            [--json FILE]
 
-one: evaluations of one site until F is 1e-8. shifted: the same for five sites whose optima differ. sites: what is left
+one: evaluations of one site until F is 1e-8. shifted: the same for five sites whose optima differ (shifted-30: for
+n = 30). sites: what is left
 of the height at the start after 1,000, 5,000 and 20,000 site evaluations, for 20 quadratics of condition 100 in 10
 parameters; sd is the noise of an answer, of a fall of 10, h the spread of the sites' optima in a parameter, of which
 the start is 1 away. bounded: an optimum in a corner of the bounds. auto: the quadratics by ``fleet.minimize``, method
@@ -288,6 +289,7 @@ def tables() -> dict[str, Callable[[int], dict[str, Any]]]:
         "settings": ordinary_runs.devices,
         "one": lambda seeds: _to_target(one, seeds),
         "shifted": lambda seeds: _to_target(of_size(five, 3, 10), seeds),
+        "shifted-30": lambda seeds: _to_target(of_size(five, 30), seeds),
         "sites": lambda seeds: _at_marks(free, seeds),
         "bounded": lambda seeds: _at_marks(boxed, seeds),
         "auto": lambda seeds: _auto(free, seeds),

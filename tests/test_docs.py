@@ -13,6 +13,7 @@ from zofedht.client.cli import parser as client_parser
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.config.reference import key_rows, key_table
 from zofedht.common.config.run_config import RunConfig, dashed
+from zofedht.common.config.texts import parse_assignments
 from zofedht.server.cli import parser as server_parser
 from zofedht.server.core.round_record import RoundRecord
 
@@ -119,3 +120,16 @@ def test_the_commands_page_has_every_command() -> None:
     page = (_DOCS / "commands.md").read_text(encoding="utf-8")
     found = re.findall(r"^zofedht-(server|client) (\S+)", page, re.MULTILINE)
     assert sorted(set(found)) == sorted((side, name) for side in ("server", "client") for name in _parsers(side))
+
+
+def test_the_guide_sets_keys_that_exist() -> None:
+    """Each key and value that docs/choose.md names is taken by a run config."""
+    text = (_ROOT / "docs" / "choose.md").read_text(encoding="utf-8")
+    spans = re.findall(r"`([^`]+)`", text)
+    set_to = [pair for span in spans for pair in re.findall(r"(?<![\w-])([a-z][a-z-]+)=([\w.-]+)", span)]
+    values = [(key, value) for key, value in set_to if value != "N"]
+    assert len(values) > 8
+    for key, value in values:
+        RunConfig.of_part(parse_assignments([f"{key}={value}"]))
+    rows = [name for span in spans for name in [span.removeprefix("algorithm=")] if name in ALGORITHMS]
+    assert {"auto", "cma-es", "zofed-shrink", "decomfl", "fedkseed", "lbfgs"} <= set(rows)

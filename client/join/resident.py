@@ -167,7 +167,8 @@ class ResidentClient(ZofedhtClient):
             _log.warning("%s: a slope counts as 0, and the server is not told: %s", place, self._error)
         elif now - self._shown > _SECONDS_BETWEEN_LINES and update.status == "ok":
             self._shown = now
-            self._report(f"{place}  loss of my probes {update.loss:.4f}")
+            what = "loss of my probes" if update.values is None else "mean of my values"
+            self._report(f"{place}  {what} {update.loss:.4g}")
 
     def evaluate(self, parameters: NDArrays, config: dict[str, Scalar]) -> tuple[float, int, dict[str, Scalar]]:
         """Evaluate x, and tell where that fails."""

@@ -143,6 +143,11 @@ class RunView:
         plain = RunConfig().to_mapping()
         return [(key, value, value == plain[key]) for key, value in self.config.to_mapping().items()]
 
+    def settings(self) -> list[tuple[str, Any]]:
+        """Return the parameters of a finished run by name, with their values at the returned x."""
+        found = self._summary.get("settings")
+        return list(found.items()) if isinstance(found, dict) else []
+
     def files(self) -> list[str]:
         """Return the names of the files that can be had."""
         return [name for name in FILES if (self.folder.path / name).is_file()]

@@ -1,7 +1,7 @@
 // The page of one run: follows /events, and draws what they say.
 
 import { Chart, short } from "./chart.js";
-import { ClientTable, addRows, clock, showFiles, showKeys, size, span } from "./tables.js";
+import { ClientTable, addRows, clock, showFiles, showKeys, showSettings, size, span } from "./tables.js";
 
 const MOST_POINTS = 4000;
 const LATEST = 20;
@@ -162,6 +162,7 @@ function take(message) {
     addRows(document.querySelector("#changes tbody"), message.interventions.map((c) => [c.round + 1, c.what, short(c.before), short(c.after), c.why]), [4]);
   }
   if (message.config) { showKeys(message.config); about(message.config); }
+  if (message.settings) showSettings(message.settings);
   if (message.files) showFiles(message.files);
   if (message.points || message.interventions || message.reset || message.status?.initial !== undefined) draw();
   document.body.dataset.points = String(run.points.length); // that the page is up

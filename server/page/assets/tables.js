@@ -136,20 +136,27 @@ export function addRows(body, lines, textColumns = []) {
   body.closest(".scroll").hidden = !body.rows.length;
 }
 
+function fill(id, pairs) {
+  const rows = pairs.map(([key, value]) => {
+    const row = document.createElement("tr"), head = document.createElement("th"), cell = document.createElement("td");
+    head.scope = "row";
+    head.textContent = key;
+    cell.textContent = typeof value === "string" ? value || '""' : JSON.stringify(value);
+    cell.className = "text";
+    row.append(head, cell);
+    return row;
+  });
+  document.querySelector(`#${id} tbody`).replaceChildren(...rows);
+}
+
 export function showKeys(config) {
-  const body = (id) => document.querySelector(`#${id} tbody`);
-  for (const [id, plain] of [["chosen", false], ["defaults", true]]) {
-    const rows = config.filter(([, , isDefault]) => isDefault === plain).map(([key, value]) => {
-      const row = document.createElement("tr"), head = document.createElement("th"), cell = document.createElement("td");
-      head.scope = "row";
-      head.textContent = key;
-      cell.textContent = typeof value === "string" ? value || '""' : JSON.stringify(value);
-      cell.className = "text";
-      row.append(head, cell);
-      return row;
-    });
-    body(id).replaceChildren(...rows);
-  }
+  for (const [id, plain] of [["chosen", false], ["defaults", true]])
+    fill(id, config.filter(([, , isDefault]) => isDefault === plain));
+}
+
+export function showSettings(settings) {
+  document.getElementById("settings").hidden = !settings.length;
+  fill("settings", settings);
 }
 
 export function showFiles(files) {

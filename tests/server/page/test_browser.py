@@ -12,11 +12,13 @@ from benchmarks.browser import Tab, browser, chromium
 from tests.server.grpc.processes import Site
 from tests.server.page.runs import begin, lost, record, write
 from tests.waiting import PATIENCE, free_port
+from zofedht import Choice, Real, load_run, run
 from zofedht.server.page.access import PageOptions
 from zofedht.server.page.serving import show_page
 from zofedht.server.records.run_folder import RunFolder
 
 pytestmark = pytest.mark.skipif(not chromium(), reason="there is no Chromium here: apt-get install chromium")
+PARAMETERS = {"valve": Real(0, 1), "mode": Choice("off", "on")}
 CURVE = "document.querySelector('#loss-chart .curve').getAttribute('d')"
 ROUNDS = "Number(document.body.dataset.points)"
 POINTS = f"{CURVE}.split('L').length"
@@ -125,3 +127,15 @@ def test_all_that_is_shown_has_a_name(tmp_path: Path, tab: Tab):
             assert names, role
             assert all(names), role
         assert any(node["name"]["value"].startswith("training loss against evaluations, from") for node in named)
+
+
+def test_the_values_of_a_finished_run_have_their_names(tmp_path: Path, tab: Tab):
+    run(
+        lambda valve, mode: (valve - 0.3) ** 2 + (mode == "off"), parameters=PARAMETERS, budget=60, out=tmp_path / "run"
+    )
+    values = load_run(tmp_path / "run").settings
+    with shown(RunFolder(tmp_path / "run")) as port:
+        tab.open(f"http://127.0.0.1:{port}/")
+        tab.wait("!document.getElementById('settings').hidden", PATIENCE)
+        cells = "[...document.querySelectorAll('#settings tr')].map((row) => [...row.cells].map((c) => c.textContent))"
+        assert tab.value(cells) == [["valve", repr(values["valve"])], ["mode", "on"]]

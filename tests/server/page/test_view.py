@@ -9,6 +9,7 @@ import pytest
 
 from tests.helpers import killed_and_resumed, quadratics, small
 from tests.server.page.runs import begin, lost, record, write
+from zofedht import Real, load_run, run
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.page.view import RunView
 from zofedht.server.records.run_folder import RunFolder
@@ -43,6 +44,12 @@ def test_a_finished_run_is_told_in_full(tmp_path: Path):
     assert ("l2", 0.0, True) in view.config_keys()
     assert set(view.files()) >= {"history.jsonl", "summary.json", "x.npy"}
     assert "run.json" not in view.files()
+
+
+def test_a_finished_run_has_values_by_name(tmp_path: Path):
+    run(lambda valve: (valve - 0.3) ** 2, parameters={"valve": Real(0, 1)}, budget=20, out=tmp_path)
+    assert looked(tmp_path).settings() == list(load_run(tmp_path).settings.items())
+    assert looked(tmp_path / "nowhere").settings() == []
 
 
 def test_rounds_are_added_as_they_come(tmp_path: Path):
