@@ -3,12 +3,11 @@
     python -m benchmarks.few_parameters [--tables one,shifted,sites,bounded,auto,device,run,...] [--seeds 10]
                                            [--json FILE]
 
-one: evaluations of one site until F is 1e-8. shifted: the same for five sites whose optima differ (shifted-30: for
-n = 30). sites: what is left
-of the height at the start after 1,000, 5,000 and 20,000 site evaluations, for 20 quadratics of condition 100 in 10
-parameters; sd is the noise of an answer, of a fall of 10, h the spread of the sites' optima in a parameter, of which
-the start is 1 away. bounded: an optimum in a corner of the bounds. auto: the quadratics by ``fleet.minimize``, method
-auto, with so many site evaluations in all. device: the mean cost of the six devices of
+one: evaluations of one site until F is 1e-8. shifted: the same for five sites whose optima differ (shifted-30: for n =
+30). sites: what is left of the height at the start after 1,000, 5,000 and 20,000 site evaluations, for 20 quadratics of
+condition 100 in 10 parameters; sd is the noise of an answer, of a fall of 10, h the spread of the sites' optima in a
+parameter, of which the start is 1 away. bounded: an optimum in a corner of the bounds. auto: the quadratics by
+``fleet.minimize``, method auto, with so many site evaluations in all. device: the mean cost of the six devices of
 examples/device_settings after 60, 360 and 1,440 site evaluations of 40 work cycles each. pycma evaluates the mean of
 all sites, which costs a site evaluation each.
 

@@ -57,7 +57,7 @@ class Updates:
         message |= self._new_notes("failures", list(view.failures), view.failed)
         message |= self._new_notes("interventions", list(view.interventions), view.intervened)
         hidden = max(0, len(rows) - _MOST_CLIENTS)
-        now = {"status": view.status(), "config": view.config_keys(), "settings": view.settings()}
+        now: dict[str, Any] = {"status": view.status(), "config": view.config_keys(), "settings": view.settings()}
         now |= {"files": view.files(), "hidden": hidden}
         for name, value in now.items():
             if self._sent.get(name) != value:

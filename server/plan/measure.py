@@ -58,8 +58,8 @@ class AskedSite(Objective):
         self.dim = dimension
         if units is not None:
             self.scale = units.scale
-            ends = (units.lower.tolist(), units.upper.tolist())
-            self.bounds = [[end if np.isfinite(end) else None for end in side] for side in ends]
+            ends = zip(units.lower.tolist(), units.upper.tolist(), strict=True)
+            self.bounds = [[end if np.isfinite(end) else None for end in pair] for pair in ends]
         self._ask = ask
         self.seconds: list[float] = []
 

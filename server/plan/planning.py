@@ -65,7 +65,8 @@ class Plan:
                 lines.append(f"ERROR   site {site.name}: {site.error}")
                 continue
             noise = f"noise {site.noise:.2g}" if site.noise else "no noise"
-            lines.append(f"site {site.name}: {site.samples:,} samples, {_clock(site)} for F on all of them, {noise}")
+            samples = f"{site.samples:,} sample{'s' if site.samples > 1 else ''}"
+            lines.append(f"site {site.name}: {samples}, {_clock(site)} for F on all of them, {noise}")
             lines += _checked(site)
             lines += [_line(finding) for finding in site.findings]
         timed = [site for site in self.sites if math.isfinite(site.seconds)]

@@ -84,11 +84,12 @@ def test_an_asked_site_is_asked_within_its_bounds():
         asked.append(x)
         return Answer(float(np.sum(np.square(x - 1.0))), 2.0)
 
-    units = Units(np.array([0.5, 10.0]), np.array([0.0, -np.inf]), np.array([1.0, np.inf]))
-    site = AskedSite(2, units, ask)
-    found = measured("a", site, 50, np.zeros(2), radius=0.1, batch_size=0, seed=1, most=200)
+    units = Units(np.array([0.5, 10.0, 1.0]), np.array([0.0, -np.inf, 2.0]), np.array([1.0, np.inf, 3.0]))
+    site = AskedSite(3, units, ask)
+    found = measured("a", site, 50, np.array([0.0, 0.0, 2.0]), radius=0.1, batch_size=0, seed=1, most=200)
     assert found.evaluations == len(asked)
-    assert all(0.0 <= x[0] <= 1.0 for x in asked)
+    assert all(0.0 <= x[0] <= 1.0 and 2.0 <= x[2] <= 3.0 for x in asked)
+    assert min(x[1] for x in asked) < 0.0
     assert found.seconds == pytest.approx(2.0 / 50)  # the site's own seconds, of one sample
     assert np.isnan(found.batch_spread)
 

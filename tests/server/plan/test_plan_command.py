@@ -19,8 +19,9 @@ _MODULE = """
     from zofedht import Objective
 
     class Bowl(Objective):
-        dim = 2
-        names = ["valve", "pause"]
+        dim = 3
+        names = ["valve", "pause", "heat"]
+        bounds = [(-9.0, 9.0), (-8.0, 8.0), (-7.0, None)]
 
         def __init__(self, shard):
             self.centre = 1.0 + shard.index
@@ -42,7 +43,7 @@ _MODULE = """
             if self.centre == 2.0:
                 x -= 1.0
             self.calls += self.centre == 1.0
-            return super().value(np.array([x[0], 0.0]) if self.centre == 3.0 else x, batch) + self.calls % 2
+            return super().value(np.array([x[0], 0.0, 0.0]) if self.centre == 3.0 else x, batch) + self.calls % 2
 
     class Broken(Bowl):
         def value(self, x, batch):
@@ -145,7 +146,10 @@ def test_each_site_says_what_its_checks_found(site: Site, write_module: Callable
     told = re.split(r"^(?=site|ERROR   site)", plan.text, flags=re.MULTILINE)[1:]
     assert "WARNING repeats: different losses for the same x and batch, spread 1 (the site's own log" in told[0]
     assert "ERROR   arguments: a method changes its arguments" in told[1]
-    assert "WARNING parameters: F does not change with some parameters: parameter 'pause' at all" in told[2]
+    assert (
+        "WARNING parameters: F does not change with some parameters: parameter 'pause', parameter 'heat' at all"
+        in told[2]
+    )
     assert "ok      code: value, arguments, repeats, whole, pair, values\n" in told[2]
     assert told[3].startswith("ERROR   site c4: unusable: the client's own --only-sums allows no losses")
     assert "cannot run: 2 of 4 sites to mend" in plan.text
