@@ -9,7 +9,7 @@ from zofedht.common.errors import MissingExtraError
 __all__ = ["add_completion", "completion_script", "keys_complete"]
 
 _FUNCTION = "_zofedht_keys"
-_SHELLS = ("bash", "zsh")
+_CALLED = {"bash": _FUNCTION, "zsh": _FUNCTION, "fish": f"({_FUNCTION})"}  # as each shell calls a function
 
 
 def add_completion(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -19,12 +19,12 @@ def add_completion(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         help="print a script that completes commands and keys in your shell",
         description="Print a script for your shell; docs/commands.md says where it goes.",
     )
-    command.add_argument("shell", choices=_SHELLS)
+    command.add_argument("shell", choices=tuple(_CALLED))
 
 
 def keys_complete(action: argparse.Action) -> None:
     """Let the values of an option be completed with the keys of the run config."""
-    action.complete = dict.fromkeys(_SHELLS, _FUNCTION)  # type: ignore[attr-defined]  # what shtab looks for
+    action.complete = dict(_CALLED)  # type: ignore[attr-defined]  # what shtab looks for
 
 
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
@@ -41,5 +41,6 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
     preamble = {
         "bash": f'{_FUNCTION}() {{\n  compopt -o nospace\n  compgen -W "{words}" -- "$1"\n}}\n',
         "zsh": f"{_FUNCTION}() {{\n  compadd -S '' -- {words}\n}}\n",
+        "fish": f"function {_FUNCTION}\n  printf '%s\\n' {words}\nend\n",
     }
     return str(shtab.complete(parser, shell, preamble=preamble[shell]))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,10 +48,22 @@ def test_keys_are_completed():
 
 @needs_shtab
 @pytest.mark.parametrize("make", [server_parser, client_parser])
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_program_has_a_script_for_each_shell(make, shell: str):
     parser = make()
-    assert parser.prog in completion_script(parser, shell)
+    script = completion_script(parser, shell)
+    assert parser.prog in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+@needs_shtab
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes_keys(tmp_path: Path):
+    script = completion_script(server_parser(), "fish") + '\ncomplete -C "zofedht-server run --set step-s"'
+    home = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    ended = subprocess.run(["fish"], input=script, env=home, capture_output=True, text=True, check=True)
+    assert {line.split()[0] for line in ended.stdout.splitlines()} == {"step-size=", "step-schedule="}
 
 
 def test_without_shtab_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch):

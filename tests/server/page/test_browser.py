@@ -139,3 +139,14 @@ def test_the_values_of_a_finished_run_have_their_names(tmp_path: Path, tab: Tab)
         tab.wait("!document.getElementById('settings').hidden", PATIENCE)
         cells = "[...document.querySelectorAll('#settings tr')].map((row) => [...row.cells].map((c) => c.textContent))"
         assert tab.value(cells) == [["valve", repr(values["valve"])], ["mode", "on"]]
+
+
+def test_a_narrow_page_has_rows_of_few_lines(tmp_path: Path, tab: Tab):
+    """A long reason must not make its row as high as the screen of a telephone."""
+    folder = begin(tmp_path / "run")
+    write(folder, record(0), record(1, failures=[lost(1, "a", "LostClient: the connection was lost", "no-answer")]))
+    with shown(folder) as port:
+        tab.open(f"http://127.0.0.1:{port}/", width=390)
+        tab.wait(f"{ROUNDS} === 2", PATIENCE)
+        assert tab.value("document.querySelector('#clients tbody tr').offsetHeight") < 120
+        assert tab.value("document.documentElement.scrollWidth") <= 390  # tables scroll, the page does not
