@@ -67,7 +67,7 @@ export class Chart {
     const settled = this.log || this.range || !this.about.cuts ? seen : seen.slice(Math.floor(seen.length / 10));
     const ys = settled.map((p) => p.y).filter((y) => !this.log || y > 0);
     let low = Math.min(...ys), high = Math.max(...ys);
-    if (!(low < high)) [low, high] = this.log ? [low / 2, low * 2] : [low - Math.abs(low) / 10 - 1e-9, high + Math.abs(high) / 10 + 1e-9];
+    if (!(low < high)) [low, high] = this.log ? [low / 2, low * 2] : [low - (Math.abs(low) / 10 || 0.5), high + (Math.abs(high) / 10 || 0.5)];
     const room = 0.05 * (high - low);
     return this.log ? { first, last, low, high } : { first, last, low: low - room, high: high + room };
   }
