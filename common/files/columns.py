@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zofedht.common.choices import AUTO
+from zofedht.common.errors import DataError
 from zofedht.common.files.reading import FileRules, RawRows, unusable
 from zofedht.common.typing import Matrix
 
@@ -23,6 +24,7 @@ __all__ = [
     "folded",
     "leave_out_index",
     "listed",
+    "one_column",
     "parted",
     "used_columns",
     "with_named_label",
@@ -138,6 +140,13 @@ def used_columns(path: Path | str, names: Sequence[str], width: int, rules: File
     return [place for place in everything if place == label or folded(names[place]) in wanted]
 
 
+def one_column(source: Path | str) -> DataError:
+    """Return the error of a table that has one column, or a separator that is not known."""
+    rule = "have a label column and at least one feature"
+    text = "add the features" if isinstance(source, str) else "separate the cells by commas, semicolons, tabs or bars"
+    return unusable(source, rule, "1 column", text)
+
+
 def parted(path: Path | str, table: Matrix, names: tuple[str, ...], rules: FileRules) -> RawRows:
     """Return features and labels of a table whose columns have these names, or none, and what was taken as what.
 
@@ -145,8 +154,7 @@ def parted(path: Path | str, table: Matrix, names: tuple[str, ...], rules: FileR
     """
     table, names, dropped = leave_out_index(path, IndexColumns(table, names))
     if table.shape[1] < 2:
-        rule, got = "have a label column and at least one feature", f"{table.shape[1]} column"
-        raise unusable(path, rule, got, "separate the cells by commas, semicolons, tabs or bars")
+        raise one_column(path)
     place = find_label(path, names, table.shape[1], rules.label_column)
     features = table[:, :-1] if place == table.shape[1] - 1 else np.delete(table, place, axis=1)
     notes = list(dropped)

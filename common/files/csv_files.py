@@ -19,7 +19,15 @@ import numpy as np
 
 from zofedht.common.choices import AUTO, label_texts
 from zofedht.common.errors import DataError
-from zofedht.common.files.columns import LABEL_COLUMNS, find_label, folded, parted, used_columns, with_named_label
+from zofedht.common.files.columns import (
+    LABEL_COLUMNS,
+    find_label,
+    folded,
+    one_column,
+    parted,
+    used_columns,
+    with_named_label,
+)
 from zofedht.common.files.label_texts import MISSING, TextLabels, numbered
 from zofedht.common.files.reading import FileRules, RawRows, check_finite, opened, unusable
 from zofedht.common.plain_text import printable
@@ -120,10 +128,12 @@ def _layout(file: BinaryIO, path: Path, rules: FileRules) -> _Layout:
     records = list(_records(sample, separator))
     if not records:
         raise unusable(path, "hold at least one row", "none", "is it the right file?")
+    if all(len(record.cells) == 1 for record in records):
+        raise one_column(path)
     if _is_header(records, path, rules):
         names, skipped = tuple(records[0].cells), skipped + records[0].line + len(comments)
         width = len(records[1].cells) if len(records) > 1 else len(names)
-        return _Layout(encoding, separator, _fitting(path, names, width, records), skipped, len(names))
+        return _Layout(encoding, separator, _fitting(path, names, width, records), skipped, width)
     names = _names_in_comment(comments, separator, len(records[0].cells))
     return _Layout(encoding, separator, names, skipped + len(comments), len(records[0].cells))
 
@@ -138,13 +148,21 @@ def _refuse_other_content(path: Path, start: bytes) -> None:
 
 
 def _fitting(path: Path, names: tuple[str, ...], width: int, records: Sequence[_Record]) -> tuple[str, ...]:
+    """Return a name for each column. Raises DataError where the rows have others than the first line."""
+    if len(names) == width - 1 and all(record.cells[-1:] == [""] for record in records[1:]):
+        return (*names, "")  # every row ends with a separator, the first line does not
     if len(names) != width:
         rule, got = (
             f"have {len(names)} cells on every line, as its first line has",
             f"{width} on line {records[1].line}",
         )
-        alone = len(names) == 1 and width > 1
-        raise unusable(path, rule, got, "begin the lines above the table with #" if alone else "mend the line")
+        way_out = "mend the line"
+        if len(names) == 1 and width > 1:
+            same = next((mark for mark in _SEPARATORS if names[0].count(mark) == width - 1), "")
+            way_out = f"write {same!r} in the other lines, too" if same else "begin the lines above the table with #"
+        elif all(len(record.cells) == len(names) + 1 for record in records[1:]):
+            way_out = "name every column in the first line: R leaves out the name over its numbers of rows"
+        raise unusable(path, rule, got, way_out)
     return names
 
 

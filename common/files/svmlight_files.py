@@ -88,8 +88,9 @@ def _svmlight_fault(path: Path, error: Exception) -> DataError:
             problem = _svmlight_problem(line.split(b"#", 1)[0].decode("utf-8", "replace").split())
             if problem:
                 rule = "hold svmlight lines 'label index:value ...'"
-                texts = problem.startswith("label")
-                way_out = "number the labels" if texts else "mend the line"
+                table = number == 1 and any(mark in line for mark in (b",", b";", b"\t"))
+                texts = "number the labels" if problem.startswith("label") else "mend the line"
+                way_out = "name the file .csv if it is a table" if table else texts
                 return unusable(path, rule, f"{problem} on line {number}", way_out)
     return unusable(path, "hold svmlight lines", f"'{error}'", "write it again")
 

@@ -58,6 +58,12 @@ def rows_of_frame(frame: Any, rules: FileRules | None = None) -> RawRows:
 def rows_of_arrays(features: Any, labels: Any) -> RawRows:
     """Return the rows X, an array, a sparse matrix or a DataFrame, with their labels y. Raises DataError."""
     names: Sequence[str] = ()
+    if _differ_in_order(features, labels):
+        rule, got = "have the rows of X and the labels y in one order", "the same index in another order"
+        raise unusable("(X, y)", rule, got, "pair them by y.loc[X.index]: rows are paired by their place")
+    if any(np.ma.is_masked(values) for values in (features, labels)):
+        way_out = "fill it in, or drop the row or the column"
+        raise unusable("(X, y)", "have a value in every cell", "an array with masked values", way_out)
     if is_frame(features):
         names = _names(features)
         features = _matrix(_FRAME, _columns(features, range(features.shape[1])), features.shape)
@@ -66,6 +72,14 @@ def rows_of_arrays(features: Any, labels: Any) -> RawRows:
     labels = np.asarray(labels)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     return RawRows(features, labels, tuple(names), label="y")
+
+
+def _differ_in_order(features: Any, labels: Any) -> bool:
+    """Return whether pandas' indices hold the same labels, each once, in another order."""
+    mine, other = getattr(features, "index", None), getattr(labels, "index", None)
+    if not hasattr(mine, "is_unique") or not hasattr(other, "is_unique") or mine.equals(other):  # lists have an index()
+        return False
+    return bool(mine.is_unique and other.is_unique and mine.sort_values().equals(other.sort_values()))
 
 
 def _names(frame: Any) -> list[str]:

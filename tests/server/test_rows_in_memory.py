@@ -46,6 +46,24 @@ def test_a_wrong_frame_is_one_sentence(frame: Any):
         run(dataset=frame.assign(note="text"), **_KEYS)
 
 
+def test_a_pair_in_two_orders_is_refused(frame: Any):
+    """Rows are paired by their place: an index that says otherwise would mix the labels."""
+    rows, labels = frame.drop(columns="label"), frame["label"]
+    with pytest.raises(DataError, match="the same index in another order"):
+        run(dataset=(rows, labels.iloc[::-1]), **_KEYS)
+    turned = run(dataset=(rows, labels.iloc[::-1].reset_index(drop=True).loc[rows.index]), **_KEYS)
+    as_arrays = run(dataset=(rows.to_numpy(), labels.to_numpy()[::-1]), **_KEYS)
+    np.testing.assert_array_equal(turned.x, as_arrays.x)
+
+
+def test_a_masked_value_is_no_value(frame: Any):
+    rows, labels = frame.drop(columns="label").to_numpy(), frame["label"].to_numpy()
+    with pytest.raises(DataError, match="masked values"):
+        run(dataset=(np.ma.masked_greater(rows, 1.0), labels), **_KEYS)
+    whole = run(dataset=(np.ma.masked_greater(rows, 1e9), labels), **_KEYS)
+    np.testing.assert_array_equal(whole.x, run(dataset=(rows, labels), **_KEYS).x)
+
+
 def test_a_run_on_a_frame_goes_on_in_python_only(frame: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     run(dataset=frame, out=tmp_path / "out", **_KEYS)
     assert main(["resume", str(tmp_path / "out"), "--set", "rounds=3"]) == 2

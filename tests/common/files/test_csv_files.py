@@ -44,8 +44,10 @@ def _read(folder: Path, text: str | bytes, **rules: str) -> RawRows:
         ",temp,flow,label\n4,28.25,0.75,1\n2,9.5,1.25,0\n0,21,0.5,0\n",
         "Unnamed: 0,temp,flow,label\n0,28.25,0.75,1\n1,9.5,1.25,0\n2,21,0.5,0\n",
         "temp,flow,label\n28.25,0.75,True\n9.5,1.25,False\n21,0.5,False\n",
+        _PLAIN.replace("\n", ",\n").replace("label,", "label"),
+        _PLAIN.replace("\n", "\r"),
     ],
-    ids=range(18),
+    ids=range(20),
 )
 def test_every_certain_notation_gives_the_same_rows(tmp_path: Path, text: str | bytes) -> None:
     part = _read(tmp_path, text)
@@ -88,8 +90,12 @@ def test_a_quoted_name_may_go_over_two_lines(tmp_path: Path) -> None:
         (_PLAIN.encode() + b"\0\0", ("zero bytes",)),
         (gzip.compress(_PLAIN.encode()), ("what gzip has compressed", "rename it to 'rows.csv.gz'")),
         (_PLAIN.replace("temp", "Größe").encode("latin-1"), ("UTF-8", "save it again")),
+        (_PLAIN.replace(",", " "), ("got 1 column", "separate the cells by commas, semicolons, tabs or bars")),
+        ("label\n1\n0\n", ("got 1 column",)),
+        ("temp,flow,label\n1;2;0\n3;4;1\n", ("got 3 on line 2", "write ',' in the other lines, too")),
+        ('temp,label\n"a",28.25,1\n"b",9.5,0\n', ("got 3 on line 2", "name every column", "R leaves out")),
     ],
-    ids=range(25),
+    ids=range(29),
 )
 def test_what_is_not_certain_is_named(tmp_path: Path, text: str | bytes, words: tuple[str, ...]) -> None:
     with pytest.raises(DataError) as caught:
@@ -150,6 +156,12 @@ def test_svmlight_tells_what_it_saw(tmp_path: Path, text: str, first: int) -> No
     if first == 0:
         with pytest.raises(DataError, match="count its indices from 1"):
             read_file(path, rules=FileRules(svmlight_indices="from-1"))
+
+
+def test_a_table_under_the_name_of_svmlight_lines_is_told(tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text(_PLAIN)
+    with pytest.raises(DataError, match=r"name the file \.csv if it is a table"):
+        read_file(tmp_path / "rows.txt")
 
 
 _TEXTS = "temp,flow,label\n28.25,0.75,Yes\n9.5,1.25, no\n21,0.5,no\n"
