@@ -50,6 +50,7 @@ __all__ = ["JoinOptions", "ResidentClient"]
 _log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LINES = 5.0
+_LONGEST_LABEL = 200  # characters of the name of a column that the server is told
 _MOST_PARAMETERS = 2**25  # of which a message holds x: 256 MB
 
 
@@ -57,6 +58,7 @@ class _Seen(NamedTuple):
     """What the server learns of this client's own file: nothing of single rows."""
 
     names: tuple[str, ...] = ()
+    label: str = ""
     labels: str = ""
     indices: tuple[int, int] | None = None
     digest: str = ""
@@ -115,6 +117,7 @@ class ResidentClient(ZofedhtClient):
             dimension=objective.dim if objective is not None and sized else 0,
             units=b"" if objective is None else units_as_bytes(units_of(objective), MOST_UNITS_BYTES),
             names="" if objective is None else names_as_text(self._seen.names or objective.names or ()),
+            label=self._seen.label,
             labels=self._seen.labels,
             column_sums=self._seen.sums,
             source_digest=self._source_digest(objective),
@@ -314,7 +317,8 @@ class ResidentClient(ZofedhtClient):
         names = tuple(folded(name) for name in rows.names)
         # Of the file as it is written: settled rules must not change the digest.
         digest = self._seen.digest or digest_of(Path(self._options.data))
-        self._seen = _Seen(names, labels_text(rows.labels), rows.indices, digest, self._sums(config, rows))
+        label = rows.label[:_LONGEST_LABEL] if rows.names else ""
+        self._seen = _Seen(names, label, labels_text(rows.labels), rows.indices, digest, self._sums(config, rows))
         return rows
 
     def _sums(self, config: RunConfig, rows: RawRows) -> Vector | None:

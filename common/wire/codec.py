@@ -199,7 +199,10 @@ def _read(kind: Any, scalars: Mapping[str, Any], arrays: Sequence[Any], apart: M
 
 def _nested(kind: Any, scalars: Mapping[str, Any]) -> Any:
     """Return a nested message; the latest of its kind is kept, since all slots of a round have one spec."""
-    said = repr([scalars.get(field.key) for field in fields_of(kind)])  # equal for no two values that differ
+    try:
+        said = repr([scalars.get(field.key) for field in fields_of(kind)])  # equal for no two values that differ
+    except ValueError:  # an integer of too many digits to be written, which no field takes
+        return _read(kind, scalars, (), {})
     latest = _READ.get(kind)
     if latest is None or latest[0] != said:
         latest = _READ[kind] = said, _read(kind, scalars, (), {})

@@ -281,6 +281,7 @@ class Hello:
     draw_digest: str = wired()  # digest of directions that everybody can draw
     units: bytes = b""  # scale and bounds, where its objective has some, or their digest where they are long
     names: str = ""  # of the parameters, or of its rows' columns, a line each, where it has some, or their digest
+    label: str = ""  # the name of the column that its rows' labels are from, where it has one
     labels: str = wired(labels_seen(), default="")  # the different labels of its own rows, as "0,1"; never counts
     least_index: int = wired(at_least(-1), default=-1)  # that an svmlight file of its own writes; -1: no such file
     most_index: int = wired(at_least(-1), default=-1)

@@ -17,12 +17,14 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.labels import choose_positive
 from zofedht.common.data.standard import ColumnSums, columns_text, merged
 from zofedht.common.errors import DataError
-from zofedht.common.files.columns import listed
+from zofedht.common.files.columns import folded, listed
+from zofedht.common.plain_text import printable
 from zofedht.common.wire.messages import Hello
 
 __all__ = ["Settled", "columns_mismatch", "labels_of", "settle_rules", "unknown_labels"]
 
 _DIGEST = "sha256 "  # how long names begin in an introduction
+_SHOWN = 60  # characters of a client's own words
 
 
 class Settled(NamedTuple):
@@ -51,6 +53,7 @@ def settle_rules(config: RunConfig, clients: Sequence[Hello]) -> Settled:
     notes: list[str] = []
     _settle_indices(config, clients, changes, notes)
     _settle_names(config, clients, changes, notes)
+    _compare_label_columns(clients, notes)
     _settle_labels(config, clients, changes, notes)
     _settle_columns(config, clients, changes, notes)
     return Settled(config.replace(**changes), tuple(notes))
@@ -64,6 +67,9 @@ def _settle_indices(config: RunConfig, clients: Sequence[Hello], changes: dict[s
     if config.svmlight_indices == AUTO:
         changes["svmlight_indices"] = "from-0" if least.least_index == 0 else "from-1"
         why = f"{least.name} has an index 0" if least.least_index == 0 else "no client has an index 0"
+        others = [hello.name for hello in sparse if hello.least_index > least.least_index == 0]
+        if others:
+            why += f"; that of {others[0]}, without one, is read alike, and is a column off if it counts from 1"
         notes.append(f"svmlight indices count {changes['svmlight_indices'].replace('-', ' ')}: {why}")
     first = 0 if changes.get("svmlight_indices", config.svmlight_indices) == "from-0" else 1
     if config.features == AUTO and len(sparse) == len(clients):
@@ -87,6 +93,17 @@ def _settle_names(config: RunConfig, clients: Sequence[Hello], changes: dict[str
     others = [hello.name for hello in named if hello.names != first.names]
     if others:
         notes.append(f"{', '.join(others)}: columns in another order than {first.name}, matched by name")
+
+
+def _compare_label_columns(clients: Sequence[Hello], notes: list[str]) -> None:
+    """Note where the labels of clients are from columns of other names: the last one of a file may be anything."""
+    found: dict[str, str] = {}
+    for hello in clients:
+        if hello.label:
+            found.setdefault(folded(hello.label), f"{hello.name} takes '{printable(hello.label, _SHOWN)}'")
+    if len(found) > 1:
+        told = ", ".join(found.values())
+        notes.append(f"warning: columns of other names are the label: {told}; set --label-column where one is not")
 
 
 def _settle_labels(config: RunConfig, clients: Sequence[Hello], changes: dict[str, str], notes: list[str]) -> None:
@@ -178,7 +195,10 @@ def columns_mismatch(mine: str, theirs: str, who: str, whom: str) -> str:
     """
     if mine == theirs or not mine or not theirs:
         return ""
-    way_out = "give the same columns to all clients, or name the columns to use with --set features=A,B on the server"
+    way_out = (
+        "give the same columns and the same --label-column to all clients, or name the columns to use with --set"
+        " features=A,B on the server"
+    )
     if mine.startswith(_DIGEST) or theirs.startswith(_DIGEST):
         return f"{who} has other columns than {whom}, or the same in another order; {way_out}"
     ours, others = mine.split("\n"), theirs.split("\n")

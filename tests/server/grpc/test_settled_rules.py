@@ -83,6 +83,17 @@ def test_columns_without_names_are_told():
     assert any(note.startswith("b: columns without names") for note in notes)
 
 
+def test_label_columns_of_other_names_are_told():
+    """Each file's last column may be something else; who names it on each client is told all the same."""
+    one, other = {"names": "heat\nflow", "labels": "0,1", "label": "outcome"}, {"label": "Result", "labels": "0"}
+    _, notes = settle_rules(CONFIG, _clients(one, other, one | {"label": " Outcome"}))
+    assert [note for note in notes if "label:" in note] == [
+        "warning: columns of other names are the label: a takes 'outcome', b takes 'Result'; set --label-column where"
+        " one is not"
+    ]
+    assert not any("label:" in note for note in settle_rules(CONFIG, _clients(one, one)).notes)
+
+
 @pytest.mark.parametrize("names", [["a,b", 'say "x"', "plain"], ["ä", "b c"]])
 def test_listed_names_survive_the_config(names: list[str]):
     clients = _clients({"names": "\n".join(names), "labels": "0,1"})
