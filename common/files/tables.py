@@ -76,7 +76,8 @@ def rows_of_arrays(features: Any, labels: Any) -> RawRows:
 
 def _differ_in_order(features: Any, labels: Any) -> bool:
     """Return whether pandas' indices hold the same labels, each once, in another order."""
-    mine, other = getattr(features, "index", None), getattr(labels, "index", None)
+    mine: Any = getattr(features, "index", None)
+    other: Any = getattr(labels, "index", None)
     if not hasattr(mine, "is_unique") or not hasattr(other, "is_unique") or mine.equals(other):  # lists have an index()
         return False
     return bool(mine.is_unique and other.is_unique and mine.sort_values().equals(other.sort_values()))
