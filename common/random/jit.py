@@ -17,7 +17,7 @@ import numpy as np
 from zofedht.common.errors import DataError
 from zofedht.common.machine.cache import data_folder
 
-__all__ = ["add_signs", "compiled", "compiled_products", "compiled_sums", "fill_signs", "horner"]
+__all__ = ["add_quantiles", "add_signs", "compiled", "compiled_products", "compiled_sums", "fill_signs", "horner"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -94,6 +94,19 @@ def add_signs(words: Any, numbers: Any, length: Any) -> None:
             numbers[64 * place + bit] += length if word >> np.uint64(bit) & np.uint64(1) else -length
     for bit in range(numbers.shape[0] - 64 * whole):
         numbers[64 * whole + bit] += length if words[whole] >> np.uint64(bit) & np.uint64(1) else -length
+
+
+@compiled
+def add_quantiles(words: Any, numbers: Any, quantiles: Any, length: Any) -> None:
+    """Add ``length`` times the 2^16 quantiles that 16 bits each of ``words`` choose, from the lowest on, to numbers."""
+    mask = np.uint64(0xFFFF)
+    whole = numbers.shape[0] // 4
+    for place in range(whole):
+        word = words[place]
+        for part in range(4):
+            numbers[4 * place + part] += length * quantiles[word >> np.uint64(16 * part) & mask]
+    for part in range(numbers.shape[0] - 4 * whole):
+        numbers[4 * whole + part] += length * quantiles[words[whole] >> np.uint64(16 * part) & mask]
 
 
 @compiled

@@ -2,7 +2,8 @@
 
 v is a function of (seed, round, slot, number of the direction, block, piece): the same numbers on every machine, in any
 order, and as often as they are needed. A piece has at most PIECE numbers. Numbers of v are float32: signs from raw bits
-(rademacher), or normal numbers (gaussian).
+(rademacher), or normal numbers (gaussian), which are one of 2^16 quantiles by 16 raw bits each: mean 0, variance 1,
+fourth moment 2.999, at most 4.3. They take an eighth of the time of NumPy's, and no law here needs rarer ones.
 
 An array of type T gets T(a) T(v): the product is rounded to T, and then the sum. For signs the product is exact.
 """
@@ -10,8 +11,10 @@ An array of type T gets T(a) T(v): the product is rounded to T, and then the sum
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +28,10 @@ __all__ = ["PIECE", "Direction", "add_all"]
 
 PIECE = 2**18
 """Numbers of a piece: 1 MB, which stays in a core's cache. A constant, since a piece has a stream of its own."""
+
+_CELLS = 2**16  # that normal numbers are drawn from: 16 bits each
+
+_WORDS = 2**13  # drawn at a time: memory of 64 kB is used again, while larger blocks are mapped anew each time
 
 _WORTH_COMPILING = 2**16
 """Numbers of a tensor from which a compiled loop is worth loading."""
@@ -73,22 +80,25 @@ class Direction:
 
     def isotropic(self, block: int, piece: int, part: slice) -> Numbers:
         """Return the numbers of the probe there, as float32."""
-        if self.probe == "rademacher":
-            return _signs(self._words(block, piece, part), part, np.float32(1.0))
-        return self._normals(block, piece, part)
+        found: Numbers = np.empty(part.stop - part.start, np.float32)
+        for strip, words in self._strips(block, piece, part):
+            if self.probe == "rademacher":
+                found[strip] = _signs(words)[: strip.stop - strip.start]
+            else:
+                np.take(_quantiles(found.dtype), _sixteens(words)[: strip.stop - strip.start], out=found[strip])
+        return found
 
     def add_to(self, array: Numbers, block: int, coefficient: float) -> None:
         """Add coefficient * v to the ``block``-th tensor, a contiguous array of floats, in place."""
         add_all(array, block, [self], [coefficient])
 
-    def _words(self, block: int, piece: int, part: slice) -> NDArray[np.uint64]:
-        generator = self.address.piece_stream(self.number, block, piece)
-        return np.asarray(generator.bit_generator.random_raw(-(-(part.stop - part.start) // 64)), dtype=np.uint64)
-
-    def _normals(self, block: int, piece: int, part: slice) -> Numbers:
-        generator = self.address.piece_stream(self.number, block, piece)
-        drawn: Numbers = generator.standard_normal(part.stop - part.start, dtype=np.float32)
-        return drawn
+    def _strips(self, block: int, piece: int, part: slice) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
+        """Yield stretches of a piece, and the raw words of each."""
+        raw = self.address.piece_stream(self.number, block, piece).bit_generator.random_raw
+        size, each = part.stop - part.start, 64 if self.probe == "rademacher" else 4  # numbers of a word
+        for start in range(0, size, _WORDS * each):
+            strip = slice(start, min(start + _WORDS * each, size))
+            yield strip, np.asarray(raw(-(-(strip.stop - start) // each)), dtype=np.uint64)
 
 
 def add_all(array: Numbers, block: int, directions: Sequence[Direction], coefficients: Sequence[float]) -> None:
@@ -104,43 +114,56 @@ def add_all(array: Numbers, block: int, directions: Sequence[Direction], coeffic
     if array.dtype.kind != "f":
         raise ObjectiveError(f"block {block} must be an array of floats, got {array.dtype}")
     flat, kind = array.reshape(-1), array.dtype.type
-    compiled = _compiled_signs() if flat.size >= _WORTH_COMPILING and array.itemsize > 2 else None
+    compiled = _compiled() if flat.size >= _WORTH_COMPILING and array.itemsize > 2 else None
     with np.errstate(over="ignore", invalid="ignore"):  # who evaluates sees what is not finite
         for piece, start in enumerate(range(0, flat.size, PIECE)):
             part = slice(start, min(start + PIECE, flat.size))
             stretch = flat[part]
             for direction, coefficient in zip(directions, coefficients, strict=True):
                 length = kind(coefficient)
-                if direction.probe == "rademacher" and direction.bent is None:
-                    words = direction._words(block, piece, part)
-                    if compiled is not None:
-                        compiled(words, stretch, length)
-                    else:
-                        stretch += _signs(words, part, length)
+                if direction.bent is None and compiled is not None:
+                    signs, normals = compiled
+                    for strip, words in direction._strips(block, piece, part):
+                        if direction.probe == "rademacher":
+                            signs(words, stretch[strip], length)
+                        else:
+                            normals(words, stretch[strip], _quantiles(array.dtype), length)
                 else:
                     numbers = direction.numbers(block, piece, part).astype(kind, copy=False)
                     numbers *= length
                     stretch += numbers
 
 
-def _signs(words: NDArray[np.uint64], part: slice, length: Any) -> Numbers:
-    """Return ``length`` with the signs that the bits say, from the lowest bit of each word on."""
-    raw = words.astype("<u8", copy=False).view(np.uint8)
-    return np.take(_table() * length, raw, axis=0).reshape(-1)[: part.stop - part.start]
+def _signs(words: NDArray[np.uint64]) -> Numbers:
+    """Return the signs that the bits say, from the lowest bit of each word on."""
+    return np.take(_table(), words.astype("<u8", copy=False).view(np.uint8), axis=0).reshape(-1)
+
+
+def _sixteens(words: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """Return the numbers of 16 bits of each word, from the lowest on."""
+    return words.astype("<u8", copy=False).view("<u2")
 
 
 @functools.cache
-def _compiled_signs() -> Callable[..., None] | None:
-    """Return the loop of the extra ``fast`` that adds signs, or None where there is none; the bits are the same."""
+def _compiled() -> tuple[Callable[..., None], Callable[..., None]] | None:
+    """Return the loops of the extra ``fast`` that add signs and normal numbers; None without it. The bits are equal."""
     if not runs_compiled("auto"):
         return None
-    from zofedht.common.random.jit import add_signs  # numba is there only with the extra ``fast``
+    from zofedht.common.random.jit import add_quantiles, add_signs  # numba is there only with the extra ``fast``
 
-    return add_signs
+    return add_signs, add_quantiles
+
+
+@functools.cache
+def _quantiles(kind: np.dtype[Any]) -> Numbers:
+    """Return the normal quantiles of 2^16 equal chances, rounded to float32, of mean 0 and variance 1."""
+    upper = np.array([NormalDist().inv_cdf(0.5 + (place + 0.5) / _CELLS) for place in range(_CELLS // 2)])
+    upper /= math.sqrt(math.fsum(upper * upper) / len(upper))
+    return np.concatenate([-upper[::-1], upper]).astype(np.float32).astype(kind)
 
 
 @functools.cache
 def _table() -> Numbers:
-    """Return the signs that each byte stands for, (256, 8) float16: exact, whatever type multiplies them."""
+    """Return the signs that each byte stands for, (256, 8)."""
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    return (2.0 * bits - 1.0).astype(np.float16)
+    return (2.0 * bits - 1.0).astype(np.float32)
