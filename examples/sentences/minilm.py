@@ -19,6 +19,10 @@ TOKENS = 48
 """Word pieces of a sentence, with its two ends; the rest of a longer sentence is left out."""
 
 
+BIASES = r"bias$|^head"
+"""Names of the biases and the head."""
+
+
 @dataclass(frozen=True)
 class Shape:
     """The sizes of an encoder of BERT's kind; those of all-MiniLM-L6-v2 unless said otherwise."""

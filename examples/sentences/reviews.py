@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from minilm import WordPieces, model_folder, padded, pretrained, write_graph
+from minilm import BIASES, WordPieces, model_folder, padded, pretrained, write_graph
 
-from zofedht.common.objective.base import Shard
+from zofedht import Shard, TensorObjective
 from zofedht.onnx import LowRank, session
 
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("SST2", HERE.parents[2] / "shared" / "data" / "sst2"))
 """The folder with train.tsv and dev.tsv: a sentence, a tab, and 1 for a positive one, else 0."""
-
-BIASES = r"bias$|^head"
 
 
 def read(part: str) -> tuple[list[list[int]], Any]:
@@ -64,6 +62,53 @@ def low_rank(shard: Shard) -> Any:
     return _site(shard, LowRank(4, matrices="query|value", whole="^head"))
 
 
+def head(shard: Shard) -> Head:
+    """Train the head on sentence vectors, which the frozen encoder gives once."""
+    return Head(*(sentence_vectors(part, shard.index, shard.count) for part in ("train", "dev")))
+
+
+class Head(TensorObjective):
+    """A linear head on a site's sentence vectors; its blocks are those of the whole model's head."""
+
+    def __init__(self, train: tuple[Any, Any], dev: tuple[Any, Any]) -> None:
+        width = train[0].shape[1]
+        super().__init__({"head.weight": np.zeros((1, width), np.float32), "head.bias": np.zeros(1, np.float32)})
+        self._train, self._dev = train, dev
+
+    def __len__(self) -> int:
+        return len(self._train[1])
+
+    @property
+    def evaluated(self) -> int:
+        return len(self._dev[1])
+
+    def value(self, batch: Any) -> float:
+        vectors, labels = self._train
+        return float(np.mean(np.logaddexp(0.0, -self._margins(vectors[batch], labels[batch]))))
+
+    def evaluate(self) -> dict[str, float]:
+        margins = self._margins(*self._dev)
+        return {"loss": float(np.mean(np.logaddexp(0.0, -margins))), "accuracy": float(np.mean(margins > 0.0))}
+
+    def _margins(self, vectors: Any, labels: Any) -> Any:
+        weight, bias = (numbers.astype(np.float64) for numbers in self.arrays.values())
+        return labels * (vectors @ weight[0] + bias[0])
+
+
+@functools.cache
+def sentence_vectors(part: str, index: int = 0, count: int = 1) -> tuple[Any, Any]:
+    """Return the sentence vectors of a site and the labels; they are kept in a file beside the model."""
+    from onnxruntime import InferenceSession
+
+    rows, labels = read(part)
+    rows, labels = rows[index::count], labels[index::count]
+    file = model().with_name(f"vectors-{part}-{index}-of-{count}.npy")
+    if not file.is_file():
+        encoder = InferenceSession(model())
+        np.save(file, in_groups(lambda tokens: encoder.run(["sentence"], {"tokens": tokens})[0], rows))
+    return np.load(file), labels
+
+
 def _site(shard: Shard, trainable: Any) -> Any:
     mine = slice(shard.index, None, shard.count)
     (train, labels), (dev, truth) = (read(part) for part in ("train", "dev"))
@@ -81,5 +126,14 @@ def model() -> Path:
 
 @functools.cache
 def _net(trainable: Any) -> Any:
-    """Return the model with no site's rows yet; the sites of one process share it."""
-    return session(model(), loss, ([[101, 102]], np.ones(1)), trainable=trainable, threads=1)
+    """Return the model with no site's rows yet; the sites of one process share it.
+
+    Where HEAD names a file of a trained head, as ``zofedht-server export`` writes it, the model begins with that.
+    """
+    net = session(model(), loss, ([[101, 102]], np.ones(1)), trainable=trainable, threads=1)
+    if file := os.environ.get("HEAD"):
+        trained = np.load(file)
+        for place, block in enumerate(net.blocks):
+            if block.name in trained.files:
+                net.put(place, trained[block.name])
+    return net

@@ -13,6 +13,7 @@ import argparse
 import re
 import resource
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,17 +37,10 @@ def probe() -> None:
 
 def fitted_head() -> tuple[float, float, list[Any]]:
     """Return the training loss and the accuracy on dev of the best linear head, and its weights and intercept."""
-    from onnxruntime import InferenceSession
-    from reviews import in_groups, model, read
+    from reviews import sentence_vectors
     from sklearn.linear_model import LogisticRegression
 
-    session = InferenceSession(model())
-
-    def encoded(part: str) -> tuple[Any, Any]:
-        rows, labels = read(part)
-        return in_groups(lambda tokens: session.run(["sentence"], {"tokens": tokens})[0], rows), labels
-
-    (features, labels), dev = encoded("train"), encoded("dev")
+    (features, labels), dev = sentence_vectors("train"), sentence_vectors("dev")
     head = LogisticRegression(C=1e4 / len(labels), max_iter=2000).fit(features, labels)
     loss = np.logaddexp(0.0, -labels * head.decision_function(features)).mean()
     return float(loss), float(head.score(*dev)), [head.coef_, head.intercept_]
@@ -96,13 +90,23 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def first_order(trainable: str, rate: float, epochs: int, batch: int, seed: int, sentences: int) -> None:
-    """Print the loss and the accuracy on dev after each epoch of AdamW with a linear schedule, from the same start."""
+def first_order(
+    trainable: str,
+    rate: float,
+    epochs: int = 2,
+    batch: int = 32,
+    seed: int = 0,
+    sentences: int = 6920,
+    keep: Path | None = None,
+) -> list[dict[str, Any]]:
+    """Return the loss and the accuracy on dev after each epoch of AdamW with a linear schedule, from the same start.
+
+    ``keep`` is a folder with what an interrupted run goes on from.
+    """
     import torch
     from net import Sentences
     from reviews import read
 
-    torch.manual_seed(seed)
     torch.set_num_threads(1)
     net = Sentences()
     net.load_state_dict({name: torch.from_numpy(numbers) for name, numbers in pretrained(model_folder()).items()})
@@ -115,22 +119,43 @@ def first_order(trainable: str, rate: float, epochs: int, batch: int, seed: int,
     shares = [min(1.0, 10.0 * step / steps, 1.0 - step / steps) for step in range(steps + 1)]
     optimiser = torch.optim.AdamW(trained, lr=rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, shares.__getitem__)
-    print(f"{sum(parameter.numel() for parameter in trained):,} parameters, AdamW, rate {rate:g}, batches of {batch}")
-    began, rng = time.process_time(), np.random.default_rng(seed)
-    for epoch in range(epochs):
-        order = rng.permutation(len(rows))
+    kept, told = None if keep is None else keep / "epochs.pt", list[dict[str, Any]]()
+    if kept is not None and kept.is_file():
+        state = torch.load(kept, weights_only=True)
+        for part, own in ((net, "net"), (optimiser, "optimiser"), (schedule, "schedule")):
+            part.load_state_dict(state[own])
+        told = state["told"]
+    size = sum(parameter.numel() for parameter in trained)
+    print(f"{size:,} parameters, AdamW, rate {rate:g}, batches of {batch}")
+    for epoch in range(len(told), epochs):
+        began, order = time.process_time(), np.random.default_rng((seed, epoch)).permutation(len(rows))
         for start in range(0, len(rows) - batch + 1, batch):
             chosen = order[start : start + batch]
             optimiser.zero_grad()
             torch_loss(net, ([rows[index] for index in chosen], labels[chosen]))["loss"].mean().backward()
             optimiser.step()
             schedule.step()
+        seconds = time.process_time() - began + (told[-1]["seconds"] if told else 0.0)
         with torch.inference_mode():
             parts = np.array_split(np.argsort([len(row) for row in dev[0]]), 28)
             found = [torch_loss(net, ([dev[0][index] for index in part], dev[1][part])) for part in parts]
         loss, accuracy = (torch.cat([one[name].double() for one in found]).mean() for name in ("loss", "accuracy"))
-        cost = f"{time.process_time() - began:.0f} CPU seconds, peak memory {_peak():.0f} MB"
+        passed = 3 * (epoch + 1) * batch * (len(rows) // batch)  # a gradient takes the time of two passes more
+        told.append(
+            {
+                "parameters": size, "sentences": passed, "loss": float(loss), "accuracy": float(accuracy),
+                "seconds": seconds, "peak_mb": _peak(),
+            }
+        )  # fmt: skip
+        cost = f"{seconds:.0f} CPU seconds, peak memory {_peak():.0f} MB"
         print(f"epoch {epoch + 1}: loss on dev {loss:.4f}, accuracy {accuracy:.4f}, {cost}", flush=True)
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            parts_of = {"net": net, "optimiser": optimiser, "schedule": schedule}
+            state = {own: part.state_dict() for own, part in parts_of.items()}
+            torch.save(state | {"told": told}, kept.with_suffix(".part"))
+            kept.with_suffix(".part").replace(kept)
+    return told
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.common.tensors.small_nets import EXAMPLE, example_module, minilm, sentences, weights
-from zofedht import RunConfig, Shard
+from zofedht import RunConfig, Shard, load_run
 from zofedht.server.inprocess import run_in_process
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cafe", "good", "##ness", "!", "'", "t", "un", "##kind", "日"]
@@ -82,9 +82,11 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(reviews, "pretrained", lambda folder: module.pretrained(folder, shape))
     monkeypatch.setattr(reviews, "write_graph", lambda path, held: module.write_graph(path, held, shape))
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    reviews._net.cache_clear()
+    for kept in (reviews._net, reviews.sentence_vectors):
+        kept.cache_clear()
     yield reviews
-    reviews._net.cache_clear()
+    for kept in (reviews._net, reviews.sentence_vectors):
+        kept.cache_clear()
 
 
 def test_sites_share_the_sentences_and_the_net(small: Any) -> None:
@@ -95,12 +97,72 @@ def test_sites_share_the_sentences_and_the_net(small: Any) -> None:
     assert sites[0].evaluate()["accuracy"] == 0.0  # a margin of 0 is no hit
 
 
-@pytest.mark.parametrize("factory", ["biases", "low_rank", "make"])
+@pytest.mark.parametrize("factory", ["head", "biases", "low_rank", "make"])
 def test_the_run_of_the_readme_trains(factory: str, small: Any) -> None:
     keys = tomllib.loads((EXAMPLE / "run.toml").read_text(encoding="utf-8"))
     changes = {"objective": f"reviews:{factory}", "rounds": 40, "warm-up": 0, "evaluate-every": 40, "batch-size": 0}
-    run = run_in_process(RunConfig.from_mapping({**keys, **changes}))
+    less = {} if factory == "head" else {"local-steps": 1, "slopes-per-step": 4, "step-size": 0.01}
+    run = run_in_process(RunConfig.from_mapping({**keys, **changes, **less}))
     assert run.final["train_loss"] < 0.685 < np.log(2.0)
+
+
+def test_a_head_on_kept_vectors_is_that_of_the_whole_net(small: Any) -> None:
+    head, whole = small.head(Shard(index=1, count=4)), small.biases(Shard(index=1, count=4))
+    numbers = np.random.default_rng(0).standard_normal(head.dim).astype(np.float32)
+    for site in (head, whole):
+        names = [block.name for block in site.blocks]
+        site.put(names.index("head.weight"), numbers[:-1].reshape(1, -1))
+        site.put(names.index("head.bias"), numbers[-1:])
+    assert head.value(np.arange(3)) == pytest.approx(whole.value(np.arange(3)), abs=1e-6)
+    assert head.evaluate() == pytest.approx(whole.evaluate(), abs=1e-6)
+    assert head.evaluated == whole.evaluated == 2
+
+
+@pytest.fixture
+def comparison(small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = example_module("comparison")
+    (tmp_path / "run.toml").write_bytes((EXAMPLE / "run.toml").read_bytes())
+    monkeypatch.setattr(module, "HERE", tmp_path)
+    monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HEAD", raising=False)
+    monkeypatch.setenv("HEAD", "")  # it is set by the runs that begin with a trained head
+    return module
+
+
+def test_runs_go_on_from_the_head_and_where_they_ended(comparison: Any, small: Any, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="the head comes first"):
+        comparison.main(["biases"])
+    assert comparison.main(["head", "rounds=6", "evaluate-every=2", "batch-size=4"]) == 0
+    curve = [json.loads(line) for line in (tmp_path / "results" / "head.jsonl").read_text().splitlines()]
+    assert [row["round"] for row in curve] == [1, 3, 5]
+    less = ["rounds=4", "evaluate-every=2", "batch-size=4", "checkpoint-every=1"]
+    small._net.cache_clear()
+    assert comparison.main(["biases", *less]) == 0
+    first = (tmp_path / "results" / "biases.jsonl").read_text()
+    begun = load_run(tmp_path / "runs" / "biases")
+    small._net.cache_clear()
+    start, head = small.biases(Shard(count=4)), np.load(tmp_path / "runs" / "head" / "head.npz")
+    assert start.state_digest() == begun.tensors.start
+    assert np.array_equal(start.arrays["head.weight"], head["head.weight"])
+    assert head["head.weight"].any()
+    assert begun.tensors.dimension == small.biases(Shard(count=4)).dim
+    (tmp_path / "runs" / "biases" / "summary.json").unlink()  # as if it had been interrupted before its end
+    small._net.cache_clear()
+    assert comparison.main(["biases"]) == 0
+    again = (tmp_path / "results" / "biases.jsonl").read_text()
+    curves = [[json.loads(line)["loss"] for line in text.splitlines()] for text in (first, again)]
+    assert curves[0] == curves[1]
+    page = (tmp_path / "results" / "README.md").read_text()
+    assert "| ours: then the biases and the head | " in page
+    assert "| MeZO's recipe, biases and head | | not run |" in page
+
+
+@pytest.mark.parametrize("name", ["mezo", "mezo-all", "decomfl", "biases-from-zero"])
+def test_the_other_recipes_are_configs(name: str, comparison: Any, tmp_path: Path) -> None:
+    less = ["rounds=2", "evaluate-every=1", "batch-size=4", "--out", str(tmp_path / "try")]
+    assert comparison.main([name, *less]) == 0
+    assert (tmp_path / "results" / f"{name}.jsonl").is_file()
 
 
 def test_missing_data_are_named(small: Any, tmp_path: Path) -> None:

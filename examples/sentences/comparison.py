@@ -1,0 +1,167 @@
+"""The runs that the README compares: each is one command, which goes on where it was interrupted.
+
+python comparison.py                  # what each run has reached; writes results/README.md
+python comparison.py head             # one run, or what is left of it; writes results/head.jsonl
+python comparison.py mezo rounds=3 --out runs/try     # other keys, for a try
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from minilm import BIASES
+from yardsticks import first_order
+
+from zofedht import load_run
+from zofedht.server.__main__ import main as server
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+AIM = 0.79
+"""The accuracy of the best linear head by L-BFGS (``python yardsticks.py probe``: 0.789)."""
+
+ENCODED = 6920 + 872
+"""Sentences that the frozen encoder reads, once, for the head alone."""
+
+_HEAD = "runs/head"
+_CENTRAL = "slope=default slopes-per-step=default warm-up=default batch-size=16 local-steps=1"
+
+RUNS: dict[str, tuple[str, str]] = {
+    "head": ("ours: the head on kept sentence vectors", ""),
+    "biases": ("ours: then the biases and the head", "reviews:biases"),
+    "all": ("ours: then all weights", "reviews:make step-size=0.0003"),
+    "biases-from-zero": ("forward q from a zero head, biases and head", "reviews:biases"),
+    "mezo": ("MeZO's recipe, biases and head", f"reviews:biases algorithm=mezo {_CENTRAL} step-size=0.003 rounds=5000"),
+    "mezo-all": ("MeZO's recipe, all weights", f"reviews:make algorithm=mezo {_CENTRAL} step-size=0.0001 rounds=5000"),
+    "decomfl": ("DeComFL's settings, biases and head", "reviews:biases algorithm=decomfl step-size=0.003"),
+}
+"""What each run is, and its keys over ``run.toml``, the first of which is the objective."""
+
+GRADIENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "first-order": ("AdamW, all weights", {"trainable": "", "rate": 2e-5}),
+    "first-order-biases": ("AdamW, biases and head", {"trainable": BIASES, "rate": 2e-3}),
+}
+_FROM_HEAD = ("biases", "all")
+_FROM_ZERO = "rounds=2000 batch-size=16 step-size=0.01 warm-up=100 evaluate-every=100"
+"""A head of zeros is far from its end, and takes more and shorter rounds."""
+
+
+def words_of(name: str) -> list[str]:
+    """Return the keys of a run over ``run.toml``."""
+    if name == "head":
+        return []
+    objective, *more = RUNS[name][1].split()
+    zero = [] if name in _FROM_HEAD else _FROM_ZERO.split()
+    shared = "algorithm=zofedavg-sgd directions=shared local-steps=1"
+    biases = "rounds=500 batch-size=64 slopes-per-step=4 warm-up=50 step-size=0.003 evaluate-every=25"
+    given = dict(word.split("=", 1) for word in [*shared.split(), *biases.split(), *zero, *more])
+    return [f"objective={objective}", *(f"{key}={value}" for key, value in given.items())]
+
+
+def carry(name: str, keys: Sequence[str], out: Path) -> None:
+    """Begin a run, or go on with it, and keep its curve."""
+    if name in GRADIENTS:
+        told = first_order(**GRADIENTS[name][1], keep=out, **{key: int(value) for key, value in _pairs(keys)})
+        _write(name, [one | {"run": name, "about": GRADIENTS[name][0]} for one in told])
+        return
+    if name in _FROM_HEAD:
+        os.environ["HEAD"] = str(_trained_head())
+    if not (out / "summary.json").is_file():
+        words = ["--set", *words_of(name), *keys]
+        begin = ["run", "--config", str(HERE / "run.toml"), *(words if len(words) > 1 else []), "--out", str(out)]
+        ended = server(["resume", str(out)] if (out / "config.toml").is_file() else begin)
+        if not (out / "summary.json").is_file():
+            raise SystemExit(ended)
+        (out / "peak").write_text(f"{peak()}")
+    _write(name, curve_of(name, out))
+
+
+def curve_of(name: str, out: Path) -> list[dict[str, Any]]:
+    """Return a line for each full evaluation of a run, and what the run cost."""
+    summary = json.loads((out / "summary.json").read_text())
+    rows = [json.loads(line) for line in (out / "history.jsonl").read_text().splitlines()]
+    rows = [row for row in rows if row["train_accuracy"] is not None]
+    about = {"run": name, "about": RUNS[name][0], "parameters": load_run(out).tensors.dimension}  # type: ignore[union-attr]
+    keys = {"loss": "train_loss", "accuracy": "train_accuracy", "seconds": "seconds"}
+    before = ENCODED if name == "head" or name in _FROM_HEAD else 0
+    curve = [
+        about
+        | {"round": row["round"], "sentences": before + (row["evaluations"] if name != "head" else 0)}
+        | {mine: row[theirs] for mine, theirs in keys.items()}
+        for row in rows
+    ]
+    cost = {key: summary[key] for key in ("bytes_up", "bytes_down", "rounds")}
+    return [*curve[:-1], curve[-1] | cost | {"peak_mb": float((out / "peak").read_text())}]
+
+
+def peak() -> float:
+    """Return the peak memory of this process in MB."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1)
+
+
+def table() -> str:
+    """Return what the runs have reached, as a table."""
+    lines = [
+        "# What the runs have reached",
+        "",
+        "Made by `python comparison.py` from the files here. Sentences are those that the transformer reads; one that a"
+        f" gradient is taken of counts as three. *to {AIM}*: until the accuracy on dev was that, at a full evaluation.",
+        "",
+        f"| run | trained | sentences | to {AIM} | best accuracy | last loss | bytes up, a round | peak memory |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name in [*RUNS, *GRADIENTS]:
+        file = RESULTS / f"{name}.jsonl"
+        if not file.is_file():
+            lines.append(f"| {(RUNS | GRADIENTS)[name][0]} | | not run | | | | | |")
+            continue
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        last, best = rows[-1], max(row["accuracy"] for row in rows)
+        there = next((f"{row['sentences']:,}" for row in rows if row["accuracy"] >= AIM), "not reached")
+        sent = f"{last['bytes_up'] / last['rounds']:,.0f}" if last.get("rounds") else "-"
+        cells = [last["about"], f"{last['parameters']:,}", f"{last['sentences']:,}", there, f"{best:.4f}"]
+        cells += [f"{last['loss']:.4f}", sent, f"{last.get('peak_mb', 0):,.0f} MB"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _trained_head() -> Path:
+    file = HERE / _HEAD / "head.npz"
+    if not file.is_file() and server(["export", str(HERE / _HEAD), "--out", str(file)]):
+        raise SystemExit("the head comes first: python comparison.py head")
+    return file
+
+
+def _write(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (RESULTS / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+def _pairs(keys: Sequence[str]) -> list[tuple[str, str]]:
+    return [(key.replace("-", "_"), value) for key, _, value in (one.partition("=") for one in keys)]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", nargs="?", choices=[*RUNS, *GRADIENTS], help="all are shown unless given")
+    parser.add_argument("keys", nargs="*", help="other keys, as rounds=3")
+    parser.add_argument("--out", type=Path, help="folder of the run, runs/NAME unless given; its files are kept there")
+    given = parser.parse_args(argv)
+    os.chdir(HERE)
+    if given.run:
+        carry(given.run, given.keys, given.out or Path("runs") / given.run)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "README.md").write_text(table(), encoding="utf-8")
+    print(table())
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
