@@ -222,7 +222,8 @@ class Coordinator:
         answers = [update for update in final if attempt.answered(update) is not None]
         self._holdings.fallbacks.check(answers, attempt.hosts)
         for update in answers:
-            self._holdings.confirm(update, attempt.sent[update.slot], attempt.hosts[update.slot])
+            if update.slot in attempt.sent:  # under secure aggregation a client may fail before it is sent x
+                self._holdings.confirm(update, attempt.sent[update.slot], attempt.hosts[update.slot])
         self._stop_on_error(answers)
         if attempt.masking is not None:
             final, masked = attempt.masking.unmasked(final, attempt.asked)
@@ -238,7 +239,7 @@ class Coordinator:
     def _known(self, member: Member) -> Member:
         """Return the member with what is known of its directions; private slots have no move to fall back to."""
         if self.config.privacy != "none" or self.config.in_place:
-            return replace(member, moves_only="")
+            return replace(member, moves_only="") if member.moves_only else member
         return self._holdings.fallbacks.known(member)
 
     def _expose_round(self, members: int) -> None:

@@ -30,7 +30,7 @@ class Fallbacks:
     def known(self, member: Member) -> Member:
         """Return the member, whose slopes are not to be asked for where its host is known."""
         reason = member.moves_only or self._reasons.get(member.host, "")
-        return replace(member, moves_only=reason)
+        return member if reason == member.moves_only else replace(member, moves_only=reason)
 
     def add(self, host: str, slot: Failure) -> None:
         """Note a slot along other directions and why, once."""

@@ -137,7 +137,7 @@ class FlowerRounds(Server):
         while waiting and not starts:
             several = len(waiting) if self._config.objective else 1
             now, waiting = waiting[:several], waiting[several:]
-            asked = {member.name: self._pool.submit(self._start_of, homes[member], member) for member in now}
+            asked = {member.name: self._soon(homes[member], member) for member in now}
             for name, future in asked.items():
                 if error := future.exception():  # whatever this one did, the others may do better
                     complaints.setdefault(printable(plainly(error)), []).append(name)
@@ -177,7 +177,7 @@ class FlowerRounds(Server):
                 future.add_done_callback(arrived.put)
             return bool(slots)
 
-        send(self.strategy.ask())
+        send(self.strategy.ask(homes))
         updates: list[Update] = []
         failures: list[Failure] = []
         while pending or send(self.strategy.recheck(updates, proxies)):
@@ -270,6 +270,18 @@ class FlowerRounds(Server):
             size = fit_res_size(tensors, result.num_examples, result.metrics, status.code.value, status.message)
             self._traffic.share([broadcast.client for broadcast in broadcasts], up=size)
         return updates_of(broadcasts, result)
+
+    def _soon(self, proxy: ClientProxy, member: Member) -> Future[Start]:
+        """Return a client's start to come; where no thread is left, ask at once."""
+        try:
+            return self._pool.submit(self._start_of, proxy, member)
+        except RuntimeError:  # no thread (pids); what is asked twice is answered twice
+            here: Future[Start] = Future()
+            try:
+                here.set_result(self._start_of(proxy, member))
+            except Exception as error:
+                here.set_exception(error)
+            return here
 
     def _start_of(self, proxy: ClientProxy, member: Member) -> Start:
         ins = GetParametersIns(config=question(self._config, member, self._dimension))

@@ -67,9 +67,9 @@ class ZofedhtStrategy(Strategy):
         """Return x of the coordinator's state: x_0, or where a resumed run stands."""
         return pack([self.coordinator.state.x])
 
-    def ask(self) -> list[Asked]:
+    def ask(self, homes: dict[Member, ClientProxy] | None = None) -> list[Asked]:
         """Return this attempt's slots; Q goes to those whose node has not confirmed it."""
-        homes = self._homes()
+        homes = homes or self._homes()
         return self._asked(self.coordinator.ask(list(homes)), homes)
 
     def resend(self, asked: Asked, update: Update) -> list[Asked]:

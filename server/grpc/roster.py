@@ -9,6 +9,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from heapq import heapify, heapreplace
 from typing import Any, TypeVar
 
 from flwr.common import (
@@ -54,6 +55,7 @@ class ResidentProxy(PromptProxy):
         self.hello = hello
         self.serial = ""  # number of its certificate, where it has one
         self.shard_index = hello.shard_index
+        self.member: Member | None = None  # made when it is first drawn from, and anew when it is dealt a shard
         self.conversation = conversation
         self._encoder = encoder
         self._meter = meter
@@ -152,7 +154,7 @@ class Roster(SimpleClientManager):
             if present is not None:
                 present.conversation.close("it came back over a new connection")
                 self.unregister(present)
-            if self._sizes and self._give(proxy, self._held()):
+            if self._sizes and self._give(proxy, self._emptiest()):
                 self._keep()
             if present is None:
                 insort(self._order, proxy.hello.name, key=as_people_sort)
@@ -224,24 +226,31 @@ class Roster(SimpleClientManager):
         with self._lock:
             self._dealt, self._sizes, self._remember = dict(kept), sizes, remember
             waiting = [self._names[name] for name in self._order]
-            held = self._held()
-            changed = [self._give(proxy, held) for proxy in waiting]
+            emptiest = self._emptiest()
+            changed = [self._give(proxy, emptiest) for proxy in waiting]
             if any(changed):
                 self._keep()
 
-    def _held(self) -> Counter[int]:
-        """Return how many connected clients hold each shard; they hold their old one even before they are dealt it."""
-        return Counter(self._dealt.get(other.hello.name, other.shard_index) for other in self._names.values())
+    def _emptiest(self) -> list[tuple[int, int]]:
+        """Return a heap of how many connected clients hold each shard, and its index.
 
-    def _give(self, proxy: ResidentProxy, held: Counter[int]) -> bool:
+        They hold their old one even before they are dealt it.
+        """
+        held = Counter(self._dealt.get(other.hello.name, other.shard_index) for other in self._names.values())
+        heap = [(held[index], index) for index in range(len(self._sizes))]
+        heapify(heap)
+        return heap
+
+    def _give(self, proxy: ResidentProxy, emptiest: list[tuple[int, int]]) -> bool:
         """Deal the client its shard; return whether its name had none."""
+        proxy.member = None
         if not self._sizes or proxy.hello.source != "partition" or proxy.hello.shard_index != OWN_ROWS:
             return False
         name = proxy.hello.name
         new = name not in self._dealt
         if new:
-            self._dealt[name] = min(range(len(self._sizes)), key=lambda index: (held[index], index))
-            held[self._dealt[name]] += 1
+            count, self._dealt[name] = emptiest[0]
+            heapreplace(emptiest, (count + 1, self._dealt[name]))
         proxy.shard_index = self._dealt[name]
         return new
 
@@ -253,11 +262,13 @@ class Roster(SimpleClientManager):
 
     def members(self) -> dict[Member, ClientProxy]:
         """Return the clients that can be drawn now and their connections; a client with a late answer cannot."""
-        return {
-            Member(name, proxy.shard_index, proxy.cid, True, self._samples(proxy), other_draws(proxy.hello)): proxy
-            for name, proxy in self.connected().items()
-            if proxy.conversation.ready
-        }
+        ready = (proxy for proxy in self.connected().values() if proxy.conversation.ready)
+        return {proxy.member or self._member(proxy): proxy for proxy in ready}
+
+    def _member(self, proxy: ResidentProxy) -> Member:
+        samples, other = self._samples(proxy), other_draws(proxy.hello)
+        proxy.member = Member(proxy.hello.name, proxy.shard_index, proxy.cid, True, samples, other)
+        return proxy.member
 
     def _samples(self, proxy: ResidentProxy) -> int:
         """Return the rows of a client's shard: the server's own count of what it deals, else the introduction's."""

@@ -32,6 +32,7 @@ from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.evaluate import central_evaluator
 from zofedht.server.flower.round_loop import FlowerRounds
 from zofedht.server.grpc.admission import Expected
+from zofedht.server.grpc.descriptors import check_threads
 from zofedht.server.grpc.health import serve_health
 from zofedht.server.grpc.revoked import Revoked
 from zofedht.server.grpc.roster import Roster
@@ -119,6 +120,7 @@ def serve(
             if options.resume:
                 report(f"{folder.path} holds no run to continue; a new one begins there")
         count = config.num_clients if state is not None or "num-clients" in keys else 0
+        check_threads()
         health = serve_health(options.health_address) if options.health_address else None
         service = _Service(config, state, count, report, options.max_message_bytes, count_given="num-clients" in keys)
         service.revoke(options.revoked)
@@ -345,14 +347,13 @@ class _Service:
     def keep_sources(self, folder: RunFolder) -> None:
         """Keep the digests of what clients are made from, now and when they join."""
 
-        def keep(hello: Hello) -> None:
-            if hello.source_digest:
-                self._sources[hello.name] = hello.source_digest
-                folder.remember_source(hello.source_digest, hello.name)
+        def keep(*hellos: Hello) -> None:
+            known = {hello.name: hello.source_digest for hello in hellos if hello.source_digest}
+            self._sources |= known
+            folder.remember_sources(known)
 
         self.roster.on_admit = keep
-        for proxy in self.roster.connected().values():
-            keep(proxy.hello)
+        keep(*(proxy.hello for proxy in self.roster.connected().values()))
 
     def _settle(self, clients: Sequence[Hello]) -> None:
         """Settle what the clients' files were to decide, and tell it."""

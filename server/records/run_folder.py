@@ -189,8 +189,14 @@ class RunFolder:
 
     def remember_source(self, digest: str, name: str = "") -> None:
         """Keep a digest of the data and the objective that the run goes on with."""
-        if digest and self.sources().get(name) != digest:
-            self._add_about(sources=self.sources() | {name: digest})
+        self.remember_sources({name: digest})
+
+    def remember_sources(self, digests: Mapping[str, str]) -> None:
+        """Keep such digests by the names of clients; empty ones are left out."""
+        kept = self.sources()
+        following = kept | {name: digest for name, digest in digests.items() if digest}
+        if following != kept:
+            self._add_about(sources=following)
 
     def check_source(self, digest: str, *, changed: bool) -> None:
         """Keep the digest of this process's data or objective.

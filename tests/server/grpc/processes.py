@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ _IMPORTS = [
     "zofedht.server.grpc.serve",
     "sklearn.datasets",
     "tests.server.grpc.evil",
+    "tests.server.grpc.lying",
 ]
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(_IMPORTS)
@@ -134,17 +136,19 @@ class Site:
         self.port = 0
         self._processes: list[Process] = []
 
-    def server(self, *options: Any, resume: bool = False, port: int = 0, files: int = 0, **keys: Any) -> Process:
-        """Start ``serve`` and wait until it listens; keys are run config keys over SMALL, None leaves one out.
-
-        ``files`` is a limit of open files.
-        """
-        process = self.start_server(*options, resume=resume, port=port, files=files, **keys)
+    def server(self, *options: Any, **others: Any) -> Process:
+        """Start ``serve`` as ``start_server`` does, and wait until it listens."""
+        process = self.start_server(*options, **others)
         self.port = int(process.says(r"listening on port (\d+)")[1])
         return process
 
-    def start_server(self, *options: Any, resume: bool = False, port: int = 0, files: int = 0, **keys: Any) -> Process:
-        """Start ``serve``."""
+    def start_server(
+        self, *options: Any, resume: bool = False, port: int = 0, within: Sequence[str] = (), **keys: Any
+    ) -> Process:
+        """Start ``serve``; keys are run config keys over SMALL, None leaves one out.
+
+        ``within`` is a module whose ``main`` calls the server's, and its first arguments.
+        """
         settings = SMALL | {key.replace("_", "-"): value for key, value in keys.items()}
         argv = ["serve", "--address", f"127.0.0.1:{port}", "--out", str(self.out)]
         if "--min-clients" not in options:
@@ -153,9 +157,8 @@ class Site:
         argv += ["--resume"] if resume else []
         argv += ["--set", *(f"{key}={json.dumps(value)}" for key, value in settings.items() if value is not None)]
         argv += map(str, options)
-        if files:
-            return self._start("tests.server.grpc.limited", [str(files), "zofedht.server.__main__", *argv], "server")
-        return self._start("zofedht.server.__main__", argv, "server")
+        module, *first = within or ["zofedht.server.__main__"]
+        return self._start(module, [*first, *argv], "server")
 
     def client(self, name: str, *options: Any, server: str = "", folder: Path | None = None) -> Process:
         """Start ``join``."""

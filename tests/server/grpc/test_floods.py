@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from tests.waiting import PATIENCE, until
 from zofedht.client.join.transport import Connection
 from zofedht.common.tls import read_tls
 from zofedht.server.grpc.admission import Expected
+from zofedht.server.grpc.descriptors import THREADS
 from zofedht.server.grpc.event_loop import wait_for
 from zofedht.server.grpc.roster import Roster
 from zofedht.server.grpc.transport import JoinService, start_grpc_server
@@ -65,6 +67,10 @@ def descriptors(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
+def limited(files: int, threads: int) -> list[str]:
+    return ["tests.server.grpc.limited", str(files), str(threads), "zofedht.server.__main__"]
+
+
 def connected(port: int, count: int, stack: ExitStack) -> list[socket.socket]:
     sockets = []
     for _ in range(count):
@@ -85,7 +91,7 @@ def closed(raw: socket.socket) -> bool:
 
 def test_connections_without_a_certificate_end_no_run(secure_site: Site):
     """They are more than the server has descriptors, and it writes a checkpoint each round."""
-    server = secure_site.server(files=240, rounds=100_000, checkpoint_every=1)
+    server = secure_site.server(within=limited(240, 0), rounds=100_000, checkpoint_every=1)
     *_, last = secure_site.clients()
     until(lambda: len(secure_site.history()) > 2, "some rounds")
     with ExitStack() as stack:
@@ -138,3 +144,37 @@ def test_a_server_whose_listener_has_ended_ends():
 
     with pytest.raises(KeyboardInterrupt):
         lose_the_listener()
+
+
+_BOX = """
+import numpy as np
+from zofedht import Objective
+
+class Box(Objective):
+    dim = 4
+    def __len__(self): return 8
+    def value(self, x, batch): return float(np.sum((x - 1) ** 2))
+"""
+_AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="a limit of threads counts all that a user runs")
+
+
+@_AS_ROOT
+def test_a_server_that_gets_too_few_threads_says_so(site: Site):
+    """gRPC by itself would abort without a word."""
+    server = site.start_server(within=limited(0, THREADS - 1))
+    server.says(r"a server needs \d+ more threads, and the system gives [1-9].*raise that limit")
+    assert server.ends() == 2
+
+
+@_AS_ROOT
+def test_a_run_needs_no_thread_that_it_lacks_at_its_start(site: Site) -> None:
+    """As where the processes of a container take what is left: black boxes are asked for their start all the same."""
+    (site.folder / "boxes.py").write_text(_BOX)
+    server = site.server(within=limited(0, THREADS), objective="boxes:Box", step_size=0.05)
+    clients = [site.client(f"c{index}", "--objective", "boxes:Box") for index in range(3)]
+    with ExitStack() as stack:
+        sockets = connected(site.port, 300, stack)
+        assert [client.ends() for client in clients] == [0, 0, 0], server.text  # they have been dismissed
+    assert len(sockets) == 300
+    assert len(site.history()) == 12
+    assert site.failures() == []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.server.grpc.processes import SMALL, Site
 from tests.server.grpc.test_equality import all_end_well
 from zofedht.common.config.run_config import RunConfig
+from zofedht.server.certificates import make_certificates
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import sha256_of_x
 
@@ -38,6 +42,31 @@ def test_the_run_goes_on_when_a_client_dies(site: Site, stage: str):
     assert replies == [3, 3 if stage == "unmask" else 2, 2, 2]
     assert {failure["client"] for failure in site.failures()} == {"c2"}
     assert np.all(np.isfinite(np.load(site.out / "x.npy")))
+
+
+@pytest.mark.parametrize(
+    ("deed", "refusal"),
+    [
+        ("own-keys", "signature that is not its owner's"),
+        ("keys-of-another-authority", "certificate is of another authority"),
+        ("swapped-keys", "signature that is not its owner's"),
+        ("low-threshold", "the threshold must be more than half of 3 parties, got 1"),
+        ("many-dropouts", "a sum must be of at least 2 parties, this one among them"),
+        ("two-unmaskings", "the stage 'unmask' of secure aggregation is out of order"),
+    ],
+)
+def test_a_lying_server_learns_no_sum(secure_site: Site, tmp_path: Path, deed: str, refusal: str):
+    """Clients refuse in the first round, say why in their own log, and go on; the server has nothing to unmask."""
+    make_certificates(tmp_path / "theirs", [], ["c1"], 10.0)
+    within = ["tests.server.grpc.lying", deed, str(tmp_path / "theirs")]
+    server = secure_site.server(within=within, **MASKED, max_retries=0)
+    clients = [secure_site.client(f"c{i}", "--partition", f"{i}/3") for i in range(3)]
+    clients[0].says(rf"round 1: .*{re.escape(refusal)}")
+    assert server.ends() == 2, server.text
+    assert secure_site.history() == []
+    assert re.escape(refusal)[:40] in re.escape(server.text)
+    assert deed != "two-unmaskings" or "answers to both questions: 3\n" in server.text
+    assert all(client.code is None for client in clients)
 
 
 def test_only_sums_lets_no_plain_slopes_out(site: Site):
