@@ -8,9 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from zofedht.common.choices import AUTO, UNSAID
 from zofedht.common.config.checking import plain
-from zofedht.common.config.own_objective import with_algorithm
+from zofedht.common.config.own_objective import of_own_clients
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError, MessageError
 from zofedht.common.objective.base import Bounds
@@ -240,13 +239,5 @@ def _names(clients: int | Sequence[str]) -> list[str]:
 
 
 def _config(config: RunConfig | None, given: dict[str, Any], names: Sequence[str], dimension: int) -> RunConfig:
-    default, config = config is None, config or RunConfig()
-    given, steps = with_algorithm(config, {"num-clients": len(names)} | given, dimension)
-    if default and steps:
-        given = {
-            "clients-per-round": min(len(names), config.clients_per_round),
-            "sampling": "without-replacement",
-        } | given
-        if given.get("step-size", UNSAID) == UNSAID:
-            given["step-size"] = AUTO
-    return RunConfig.from_mapping(config.to_mapping() | given)
+    settled = of_own_clients(config, given, len(names), dimension)
+    return RunConfig.from_mapping((config or RunConfig()).to_mapping() | settled)

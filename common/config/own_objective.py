@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 from zofedht.common.algorithms import ALGORITHMS
-from zofedht.common.choices import AUTO
+from zofedht.common.choices import AUTO, UNSAID
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
 
-__all__ = ["with_algorithm"]
+__all__ = ["of_own_clients", "with_algorithm"]
 
 
 def with_algorithm(config: RunConfig, given: Mapping[str, Any], dimension: int) -> tuple[dict[str, Any], bool]:
@@ -39,3 +39,26 @@ def with_algorithm(config: RunConfig, given: Mapping[str, Any], dimension: int) 
             settled["algorithm"] = AUTO
     row = ALGORITHMS.get(str(settled.get("algorithm", config.algorithm)))
     return settled, row is None or not row.asks_points
+
+
+def of_own_clients(
+    config: RunConfig | None, given: Mapping[str, Any], count: int, dimension: int, *, in_place: bool = False
+) -> dict[str, Any]:
+    """Return the keys of a run over ``count`` objectives of somebody's own, with what follows from their number.
+
+    Where steps are taken and nothing else is said, the step size is measured, and all clients take part once a round.
+    Raises ConfigError for another ``num-clients``.
+    """
+    if (said := given.get("num-clients", count)) != count:
+        raise ConfigError([f"num_clients must be {count}, the number of objectives or clients, got {said}"])
+    plain = config or RunConfig()
+    settled, steps = with_algorithm(plain, given, dimension)
+    settled["num-clients"] = count
+    if not steps:
+        return settled
+    if not in_place and settled.get("step-size", plain.step_size) == UNSAID:
+        settled["step-size"] = AUTO  # as for an objective that the config names
+    slots = settled.setdefault("clients-per-round", min(count, plain.clients_per_round))
+    if config is None and isinstance(slots, int) and slots <= count:
+        settled.setdefault("sampling", "without-replacement")  # where all clients take part, each does so once
+    return settled

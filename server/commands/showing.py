@@ -57,7 +57,7 @@ def export_x(args: argparse.Namespace) -> int:
         _tell_unfinished(run, args.folder)
         return 0
     export(run, args.out.expanduser(), last=args.last)
-    print(f"{which}: {args.out} ({run.x.shape[0]} numbers)")
+    print(f"{which}: {args.out} ({len(run.settings) or run.x.shape[0]} values)")
     _tell_unfinished(run, args.folder)
     return 0
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from zofedht.common.choices import AUTO, UNSAID
+from zofedht.common.choices import UNSAID
 from zofedht.common.config.checking import plain
-from zofedht.common.config.own_objective import with_algorithm
+from zofedht.common.config.own_objective import of_own_clients
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.data.loading import are_rows, keep_rows
 from zofedht.common.errors import ConfigError, ObjectiveError
@@ -104,7 +104,7 @@ def config_of(
     objective: Any,
     objectives: list[Objective | InPlaceObjective] | None,
 ) -> RunConfig:
-    default, config = config is None, config or RunConfig()
+    said, config = config, config or RunConfig()
     given = {dashed(name): plain(value) for name, value in options.items()}
     if isinstance(objective, str):
         given["objective"] = objective
@@ -112,17 +112,8 @@ def config_of(
         in_place = isinstance(objectives[0], InPlaceObjective)
         if in_place and not given.setdefault("in-place", True):
             raise ConfigError(["in_place must not be False for InPlaceObjectives; leave it out"])
-        given, steps = with_algorithm(config, given, objectives[0].dim)
-        if steps and not in_place and given.get("step-size", config.step_size) == UNSAID:
-            given["step-size"] = AUTO  # as for an objective that the config names
         count = len(objectives)
-        if given.get("num-clients", count) != count:
-            raise ConfigError([f"num_clients must be {count}, the number of objectives, got {given['num-clients']}"])
-        given["num-clients"] = count
-        if steps:
-            given.setdefault("clients-per-round", min(count, config.clients_per_round))
-        if default and steps and isinstance(given["clients-per-round"], int) and given["clients-per-round"] <= count:
-            given.setdefault("sampling", "without-replacement")  # where all clients take part, each does so once
+        given = of_own_clients(said, given, count, objectives[0].dim, in_place=in_place)
     rows = given.get("dataset", "")
     if not (isinstance(rows, str) or are_rows(rows)):
         raise ConfigError(

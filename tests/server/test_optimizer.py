@@ -144,6 +144,20 @@ def test_a_round_that_nobody_answers_fails_at_last() -> None:
                 optimizer.tell([], lost=names)
 
 
+def test_a_config_without_a_step_size_finds_it() -> None:
+    """As ``run`` with the same config: the step size of built-in models would diverge here."""
+    config = RunConfig(algorithm="zofedht", rounds=6, seed=1)
+
+    def far(x: Vector) -> float:
+        return float(np.sum((x - 1.0) ** 2))
+
+    optimizer = Optimizer(config, [0.0, 0.0], clients=2)
+    while tasks := optimizer.ask():
+        optimizer.tell([work(task, far) for task in tasks])
+    assert optimizer.config.step_size == "auto"
+    assert np.array_equal(optimizer.x, run([far, far], [0.0, 0.0], config=config, return_x="last").x)
+
+
 def test_asking_twice_gives_what_is_open() -> None:
     optimizer = Optimizer(small(sampling="without-replacement"), START, clients=4)
     tasks = optimizer.ask()
@@ -279,6 +293,11 @@ def asked(count: int = 2) -> tuple[Optimizer, list[Task]]:
 def test_clients_are_a_number_or_different_names(clients: Any, shown: str) -> None:
     with pytest.raises(ConfigError, match=f"clients must be a number of at least 1, or different names, got .*{shown}"):
         Optimizer(x0=[0.0], clients=clients, budget=9)
+
+
+def test_another_number_of_clients_is_refused() -> None:
+    with pytest.raises(ConfigError, match="num_clients must be 2, the number of objectives or clients, got 5"):
+        Optimizer(x0=[0.0], clients=2, num_clients=5)
 
 
 def test_what_is_no_reply_is_refused_and_nothing_is_heard() -> None:

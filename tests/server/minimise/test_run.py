@@ -228,7 +228,7 @@ def test_out_gets_the_files_of_the_run(tmp_path: Path, capsys: pytest.CaptureFix
         ((bowl,), {}, "objective is a function, so x0, the point to start from, must be given"),
         (([bowl, bowl],), {}, "objective 0 is a function, so x0"),
         (([],), {}, "a list with at least one of these"),
-        ((bowl, [0.0] * 3), {"num_clients": 4}, "num_clients must be 1, the number of objectives, got 4"),
+        ((bowl, [0.0] * 3), {"num_clients": 4}, "num_clients must be 1, the number of objectives or clients, got 4"),
         ((bowl, [0.0] * 3), {"stepsize": 4}, "unknown key 'stepsize'; did you mean 'step-size'"),
         ((quadratics(),), {"bounds": (0, 1)}, "samples, bounds, scale, parameters and args are for functions"),
         ((None,), {"scale": 2.0}, "samples, bounds, scale, parameters and args are for functions"),

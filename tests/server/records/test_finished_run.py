@@ -104,7 +104,7 @@ def test_every_export_reads_back_bit_for_bit(tmp_path: Path, capsys: pytest.Capt
     x = finish(tmp_path / "run").x
     for ending in EXPORTS:
         assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / f"x{ending}")]) == 0
-        assert f"x{ending} (12 numbers)" in capsys.readouterr().out
+        assert f"x{ending} (12 values)" in capsys.readouterr().out
     with np.load(tmp_path / "x.npz") as arrays:
         assert arrays["x"].tobytes() == x.tobytes()
     rows = list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines()))
