@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import run_to_end
+
 pytest.importorskip("numba", reason="the extra `fast` is not installed")
 
-_RUN = """
-import sys
+ROOT = Path(__file__).resolve().parents[3]
+CASES = [
+    ("logistic", 1, "central"),
+    ("svm-squared-hinge", 3, "forward"),
+    ("mlp", 1, "central"),
+    ("mlp", 3, "forward"),
+]
+_RUN = f"""
 from zofedht import RunConfig
 from zofedht.server.inprocess import run_in_process
-keys = {"rounds": 2, "num-clients": 4, "clients-per-round": 2, "local-steps": 5, "kernel": "compiled"}
-keys |= {"model": sys.argv[1], "slopes-per-step": int(sys.argv[2]), "slope": sys.argv[3]}
-print(run_in_process(RunConfig.from_mapping(keys)).state.x.tobytes().hex())
+keys = {{"rounds": 2, "num-clients": 4, "clients-per-round": 2, "local-steps": 5, "kernel": "compiled"}}
+for model, slopes, slope in {CASES}:
+    config = RunConfig.from_mapping(keys | {{"model": model, "slopes-per-step": slopes, "slope": slope}})
+    print(run_in_process(config).state.x.tobytes().hex())
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "slopes", "slope"),
-    [("logistic", 1, "central"), ("svm-squared-hinge", 3, "forward"), ("mlp", 1, "central"), ("mlp", 3, "forward")],
-)
-def test_loops_from_the_disk_give_the_bits_of_new_ones(tmp_path: Path, model: str, slopes: int, slope: str) -> None:
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
-    done = [
-        subprocess.run(
-            [sys.executable, "-c", _RUN, model, str(slopes), slope],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        for _ in range(2)
-    ]
-    assert [one.returncode for one in done] == [0, 0], done[0].stderr
+def test_loops_from_the_disk_give_the_bits_of_new_ones(tmp_path: Path) -> None:
+    """All models in one process: most of the time is that of its start."""
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    new, again = (run_to_end([sys.executable, "-c", _RUN], ROOT, environment=cache) for _ in range(2))
+    assert (new.returncode, again.returncode) == (0, 0), new.stderr + again.stderr
     assert any(tmp_path.rglob("*.nbc")), "nothing was kept"
-    assert done[0].stdout == done[1].stdout
+    assert len(new.stdout.split()) == len(CASES)
+    assert new.stdout == again.stdout

@@ -23,7 +23,8 @@ QUICK: dict[str, Any] = {"rounds": 60, "local_steps": 30, "batch_size": 32, "ran
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared", "absolute", "quantile"])
 def test_it_passes_the_checks_of_scikit_learn(loss: str) -> None:
-    regressor = ZOFedRegressor(loss, rounds=30, local_steps=20, batch_size=16)
+    rounds = 30 if loss == "quantile" else 10  # a check asks for a good fit
+    regressor = ZOFedRegressor(loss, rounds=rounds, local_steps=20, batch_size=16)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those checks provoke warnings
         results = check_estimator(regressor, on_fail=None, on_skip=None, expected_failed_checks=DRAWN)
