@@ -22,7 +22,7 @@ from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.server.records.files import is_path
 from zofedht.server.results import takes_one
 
-__all__ = ["Target", "check_arguments", "config_of", "objectives_of"]
+__all__ = ["Target", "check_arguments", "config_of", "named", "objectives_of"]
 
 _SHOWN = 60  # characters of a value that is refused
 
@@ -131,6 +131,13 @@ def config_of(
     if unsaid and chosen.may_return_best and not chosen.in_place:
         chosen = chosen.replace(return_x="best")
     return chosen
+
+
+def named(objective: Any) -> str:
+    """Return what pictures call an objective that lives in Python: its function or class, the first of several."""
+    first = objective[0] if isinstance(objective, Sequence) and objective else objective
+    name = getattr(first, "__name__", type(first).__name__)
+    return "a function" if name == "<lambda>" else str(name)
 
 
 def _short(value: Any) -> str:

@@ -38,6 +38,7 @@ class RunResult(ShortResult):
     records: list[dict[str, Any]]
     metrics: dict[str, float]
     lost: dict[str, Any]
+    config: dict[str, Any]
     comparison: Comparison | None
     digest: str
 
@@ -58,6 +59,7 @@ def result_of(
     sign: float,
     success: bool,
     local_steps: int,
+    config: dict[str, Any],
 ) -> RunResult:
     probed = history[-1]["train_loss"] if history else math.nan
     best = state.best if verdict is None else verdict.chosen
@@ -78,6 +80,7 @@ def result_of(
         records=history,
         metrics=signed(metrics, sign),
         lost=count_lost(history, local_steps),
+        config=config,
         comparison=None if verdict is None else verdict.comparison,
         digest="" if state.tensors is None else state.tensors.present,
     )

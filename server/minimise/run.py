@@ -21,7 +21,7 @@ from zofedht.server.core.round_record import RoundRecord, signed
 from zofedht.server.core.state import ServerState, first_state, initial_state
 from zofedht.server.evaluation.full_evaluation import evaluation_notes
 from zofedht.server.inprocess import InProcessEngine
-from zofedht.server.minimise.arguments import Target, check_arguments, config_of, objectives_of
+from zofedht.server.minimise.arguments import Target, check_arguments, config_of, named, objectives_of
 from zofedht.server.minimise.outcome import ended_by, lost_notes, outcome_of, with_advice
 from zofedht.server.minimise.result import RunResult, result_of
 from zofedht.server.records.run_folder import RunFolder
@@ -93,7 +93,8 @@ def run(
         ``history`` (a row of texts and numbers for each round: ``pandas.DataFrame(result.history)``), ``records`` (the
         rounds in full, as in history.jsonl), ``ended`` (what ended the run: rounds, budget, converged, epsilon,
         callback or error), ``metrics`` (the metrics of x), ``lost`` (slots that were lost and steps
-        that were skipped, as in summary.json), ``comparison`` (x against the start, a ``Comparison``), ``success``,
+        that were skipped, as in summary.json), ``config`` (all keys of the run; ``objective`` names what was
+        minimised), ``comparison`` (x against the start, a ``Comparison``), ``success``,
         ``status`` (0 or 1) and ``message``.
 
         InPlaceObjectives hold the parameters that the run returns. ``x`` is then the trail, the mean step lengths that
@@ -131,6 +132,8 @@ def run(
     state = first_state(fitted, found)
     if x0 is not None:
         state = initial_state(fitted, given_start(x0, dimension, units, space), units, space)
+    name = "" if objectives is None else named(objective)
+    keys: dict[str, Any] = chosen.to_mapping() | ({"objective": name} if name else {})
     start = state.x
     history: list[dict[str, Any]] = []
     stopped = False
@@ -148,7 +151,7 @@ def run(
     with nullcontext() if out is None else RunFolder(Path(out).expanduser()) as folder:
         if folder:
             lives_here = objectives is not None or are_rows(options.get("dataset"))
-            folder.begin(chosen, "python" if lives_here else "in-process", maximize=sign < 0.0)
+            folder.begin(chosen, "python" if lives_here else "in-process", maximize=sign < 0.0, objective=name)
         try:
             watching: dict[str, Any] = {
                 "observers": [watch],
@@ -161,7 +164,13 @@ def run(
             if not engine.begun:
                 raise
             engine.lead_to(state.x)
-            failed: dict[str, Any] = {"ended": "error", "sign": sign, "success": False, "local_steps": steps}
+            failed: dict[str, Any] = {
+                "ended": "error",
+                "sign": sign,
+                "success": False,
+                "local_steps": steps,
+                "config": keys,
+            }
             return result_of(state, history, None, str(error), **failed)
     engine.lead_to(done.verdict.chosen.x)
     ended = ended_by(fitted, done.state, stopped=stopped)
@@ -178,8 +187,8 @@ def run(
             *evaluation_notes(done.first, done.last),
         ]
     )
-    about: dict[str, Any] = {"ended": ended, "sign": sign, "success": success, "local_steps": steps}
-    return result_of(done.state, history, done.verdict, message, **about)
+    about: dict[str, Any] = {"ended": ended, "sign": sign, "success": success}
+    return result_of(done.state, history, done.verdict, message, **about, local_steps=steps, config=keys)
 
 
 class _Engine(InProcessEngine):

@@ -58,6 +58,7 @@ class RunView:
         self._stamp: tuple[int, ...] = ()
         self._initial: float | None = None
         self._maximizes = False
+        self._objective = ""
         self._summary: dict[str, Any] = {}
 
     def _forget(self) -> None:
@@ -141,7 +142,9 @@ class RunView:
         if self.config is None:
             return []
         plain = RunConfig().to_mapping()
-        return [(key, value, value == plain[key]) for key, value in self.config.to_mapping().items()]
+        named = self.config.to_mapping()
+        named["objective"] = named["objective"] or self._objective
+        return [(key, value, value == plain[key]) for key, value in named.items()]
 
     def settings(self) -> list[tuple[str, Any]]:
         """Return the parameters of a finished run by name, with their values at the returned x."""
@@ -193,6 +196,7 @@ class RunView:
         about, self._summary = (_object(path) for path in files[1:])
         self.engine = str(about.get("engine", ""))
         self._maximizes = about.get("maximize") is True
+        self._objective = str(about.get("objective", ""))
         initial = about.get("initial")
         self._initial = initial.get("train_loss") if isinstance(initial, dict) else None
 

@@ -99,4 +99,4 @@ def _curve(key: Any, run: Any, folders: Mapping[Any, Path]) -> Curve:
             [f"a run must be the result of run or load_run, or a result folder, got {type(run).__name__}"]
         )
     name = name or f"run {key + 1}"
-    return Curve(name, rows_with_losses(run["records"], name), None, {"run": key})
+    return Curve(name, rows_with_losses(run["records"], name), None, run.get("config", {}) | {"run": key})

@@ -191,7 +191,8 @@ def title_of(curves: Sequence[Curve]) -> str:
     data, model, objective, partition, clients, slots = next(iter(problems))
     seeds = sorted({curve.config.get("seed", 0) for curve in curves})
     what = objective or f"{Path(str(data)).name}, {model}, {partition}"
-    return f"{what}, {clients} clients, {slots} a round, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+    whose = "1 client" if clients == 1 else f"{clients} clients, {slots} a round"
+    return f"{what}, {whose}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
 def rows_with_losses(rows: Sequence[Mapping[str, Any]], whose: str) -> list[Mapping[str, Any]]:
@@ -218,9 +219,11 @@ def curve_of(folder: Path, folders: Sequence[Path]) -> Curve:
 
 def _config(folder: Path) -> dict[str, Any]:
     try:
-        return load_toml(folder / "config.toml")
+        config = load_toml(folder / "config.toml")
     except ConfigError as error:
         raise DataError(f"{folder} is no result folder: {error}") from error
+    lives_in_python = read_json(folder / "run.json").get("objective", "")
+    return config | {"objective": config.get("objective") or lives_in_python}
 
 
 def _name(folder: Path, all_folders: Sequence[Path]) -> str:

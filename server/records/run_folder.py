@@ -112,13 +112,17 @@ class RunFolder:
         """What turns a minimised loss into the user's value: -1 where the run maximises."""
         return -1.0 if self._about().get("maximize") else 1.0
 
-    def begin(self, config: RunConfig, engine: str, *, maximize: bool = False) -> None:
-        """Claim the folder and write the config. Raises DataError as ``claim`` does."""
+    def begin(self, config: RunConfig, engine: str, *, maximize: bool = False, objective: str = "") -> None:
+        """Claim the folder and write the config. Raises DataError as ``claim`` does.
+
+        ``objective`` is the name of an objective that lives in Python, where no key of the config names it.
+        """
         self.claim()
         replace_file(self.config_file, dump_toml(config).encode())
         about = {
             "engine": engine,
             "maximize": maximize,
+            "objective": objective,
             "zofedht": version_of("zofedht"),
             "flwr": version_of("flwr"),
             "numpy": np.__version__,

@@ -12,6 +12,7 @@ import pytest
 import zofedht
 from tests.server.records.test_plots import finished
 from zofedht import ConfigError, DataError, MissingExtraError, load_run, run
+from zofedht.server.page.view import RunView
 
 pyplot: Any = pytest.importorskip("matplotlib.pyplot")
 SHORT: dict[str, Any] = {"x0": [3.0, 1.0], "rounds": 6, "seed": 1}
@@ -38,6 +39,17 @@ def test_a_result_draws_its_losses():
     axes = result.plot()
     assert losses(axes) == [row["train_loss"] for row in result.history]
     assert axes.get_xlabel() == "function evaluations"
+    assert axes.get_title() == "bowl, 1 client, seed 1"
+    assert (result.config["rounds"], result.config["objective"]) == (6, "bowl")
+
+
+def test_a_folder_of_a_python_objective_is_named_after_it(tmp_path: Path):
+    """No key of its config does: dataset and model have their defaults there."""
+    run(bowl, out=tmp_path / "run", **SHORT)
+    assert zofedht.plot(tmp_path / "run").get_title().startswith("bowl, 1 client, seed")
+    view = RunView(tmp_path / "run")
+    view.look()
+    assert ("objective", "bowl", False) in view.config_keys()
 
 
 def test_several_results_have_a_line_and_a_name_each():
