@@ -81,7 +81,8 @@ def plan(args: argparse.Namespace) -> int:
 
 
 def _plan_over(args: argparse.Namespace, config: RunConfig) -> Plan:
-    from zofedht.server.fleet.network import Listening, NetworkSites
+    from zofedht.server.fleet.listening import Listening
+    from zofedht.server.fleet.network import NetworkSites
 
     if not config.objective:
         raise ConfigError(["plan --address is for an objective of your own, which the sites bring; set objective"])

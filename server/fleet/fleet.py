@@ -107,7 +107,8 @@ class Fleet(SiteFunction):
         report: Callable[[str], None] | None = None,
     ) -> None:
         # Flower and gRPC are loaded by fleets on a network alone.
-        from zofedht.server.fleet.network import Listening, NetworkSites
+        from zofedht.server.fleet.listening import Listening
+        from zofedht.server.fleet.network import NetworkSites
 
         certificates = None if tls_dir is None else Path(tls_dir).expanduser()
         listening = Listening(

@@ -6,12 +6,10 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from pathlib import Path
 
-import numpy as np
 from flwr.common import Code, EvaluateIns, EvaluateRes, GetPropertiesIns
 from flwr.common import Parameters as NoArrays
 from flwr.common.typing import Scalar
@@ -23,10 +21,8 @@ from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
 from zofedht.common.plain_text import printable
-from zofedht.common.rules import check_whole
-from zofedht.common.terminal.command_line import check_address
 from zofedht.common.terminal.logs import shown
-from zofedht.common.tls import is_loopback, read_tls
+from zofedht.common.tls import read_tls
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.checked import Checked, CheckQuestion, decode_checked
 from zofedht.common.wire.codec import check_metrics, encode
@@ -39,17 +35,17 @@ from zofedht.common.wire.points import (
     parameters_question,
 )
 from zofedht.server.fleet.folder import About
+from zofedht.server.fleet.listening import Listening
 from zofedht.server.fleet.local import agreed_parameters
 from zofedht.server.fleet.sites import Heard
 from zofedht.server.grpc.admission import Expected
 from zofedht.server.grpc.conversation import LostClient
 from zofedht.server.grpc.health import serve_health
-from zofedht.server.grpc.revoked import Revoked
 from zofedht.server.grpc.roster import ResidentProxy, Roster
 from zofedht.server.grpc.transport import JoinService, start_grpc_server
 from zofedht.server.grpc.votes import Votes
 
-__all__ = ["Listening", "NetworkSites"]
+__all__ = ["NetworkSites"]
 
 _log = logging.getLogger(__name__)
 
@@ -60,49 +56,6 @@ _POLL = 0.05  # seconds between looks for sites that are not there
 _LOOK_UP = 0.5  # seconds between looks whether the fleet was closed
 _MOST_TOLD, _MOST_NAME, _MOST_REASON = 100, 64, 500
 _NOTHING = NoArrays([], "numpy.ndarray")
-
-
-@dataclass(frozen=True)
-class Listening:
-    """Where and for whom; ``Fleet`` says what each is."""
-
-    address: str
-    tls_dir: Path | None = None
-    insecure: bool = False
-    min_clients: int = 1
-    timeout: float = 300.0
-    rejoin: float = 30.0
-    seed: int = 0
-    health_address: str = ""
-    refuse: Sequence[str] | Path = ()
-
-    def revoked(self) -> Revoked:
-        """Return the sites that may not join. Raises DataError where their file cannot be read."""
-        if isinstance(self.refuse, str):
-            return Revoked([self.refuse])
-        return Revoked((), self.refuse) if isinstance(self.refuse, Path) else Revoked(self.refuse)
-
-    def check(self) -> None:
-        """Raise ConfigError or FleetError unless a fleet can listen so."""
-        check_address("address", self.address)
-        if self.tls_dir is not None and self.insecure:
-            raise FleetError("tls_dir and insecure exclude each other; leave one out")
-        if self.tls_dir is None and not self.insecure:
-            where = "" if is_loopback(self.address) else ", which leaves this machine"
-            raise FleetError(
-                f"tls_dir is needed for {self.address}{where}; `zofedht-server make-certs` makes the certificates"
-                " (insecure=True sends x and every answer as plain text that anybody may read and change)"
-            )
-        check_whole("min_clients", self.min_clients, 1)
-        check_whole("seed", self.seed)
-        for name, value in (("timeout", self.timeout), ("rejoin", self.rejoin)):
-            if not isinstance(value, int | float | np.number) or not value >= 0.0:
-                raise FleetError(f"{name} must be seconds of at least 0, got {value!r}")
-        if not isinstance(self.health_address, str):
-            raise FleetError(f"health_address must be HOST:PORT on this machine, got {self.health_address!r}")
-        names = [self.refuse] if isinstance(self.refuse, str | Path) else self.refuse
-        if not isinstance(names, Iterable) or not all(isinstance(name, str | Path) for name in names):
-            raise FleetError(f"refuse must be names, serial numbers, or a file of these, got {self.refuse!r}")
 
 
 _telling = threading.Lock()
