@@ -38,7 +38,7 @@ METHODS: dict[str, dict[str, Scalar]] = {
 }
 """A slot of each takes 100 evaluations of its batch."""
 
-_STEPS = (0.1, 0.3, 1.0, 3.0)  # over the trace of H
+_STEPS = (0.03, 0.1, 0.3, 1.0)  # over the trace of H
 _CLIENTS, _ROWS, _ROUNDS = 5, 20, 60
 
 
@@ -148,8 +148,8 @@ def main() -> None:
             tried = {step: run(method, step, 0) for step in _STEPS}
             step = min(tried, key=lambda step: tried[step])
             found = [tried[step], *(run(method, step, seed) for seed in range(1, args.seeds))]
-            spread = f" ({stdev(found):.4f})" if len(found) > 1 else ""
-            cells.append(f"{fmean(found):.4f}{spread} at {step:g}")
+            spread = f" ({stdev(found):.1g})" if len(found) > 1 else ""
+            cells.append(f"{fmean(found):.2g}{spread} at {step:g}")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 

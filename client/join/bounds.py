@@ -63,19 +63,19 @@ class OwnBounds:
 
     def check_slot(self, spec: StepSpec, shard: int) -> None:
         """Raise DataError where a slot's slopes are on fewer samples, are more, or have less noise than allowed."""
-        samples, slopes = spec.samples(shard), spec.queries or spec.slopes
+        samples, slopes = spec.samples(shard), spec.slopes
         if samples < self.least_batch:
             raise DataError.public(
                 f"the client's own --least-batch {self.least_batch} does not allow steps on {samples} samples; a larger"
                 " batch-size, or 0 for the whole shard, does"
             )
+        if spec.queries:
+            self.check_losses(spec.queries)
         if self.most_steps and slopes > self.most_steps:
             raise DataError.public(
                 f"the client's own --most-steps {self.most_steps} does not allow a slot of {slopes} slopes"
                 " (local-steps times slopes-per-step)"
             )
-        if spec.queries:
-            self.check_losses(spec.queries)
         if self.only_sums and not spec.secure_aggregation:
             raise DataError.public("the client's own --only-sums does not allow slopes without secure-aggregation")
         if self.only_noise and spec.privacy != "local":

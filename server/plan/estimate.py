@@ -66,6 +66,7 @@ def estimated(config: RunConfig, dimension: int, sites: Sequence[SiteReading], *
     period = config.refresh if config.row.follows_trajectory else 1
     tried = min(_MOST_ROUNDS, max(_LEAST_ROUNDS, 2 * period + 2))
     keys: dict[str, Any] = {} if config.asks_points else {"kernel": "numpy", "radius": config.radius}
+    keys |= {name: getattr(config, name) for name in config.row.own}  # which a built-in model would not get
     if config.algorithm == "auto" and (discrete or any(site.noise for site in sites)):
         keys["algorithm"] = "cma-es"  # as auto will find
     short = config.replace(

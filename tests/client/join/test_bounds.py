@@ -41,6 +41,7 @@ def _slot(bounds: OwnBounds, **keys: Any) -> dict[str, Any]:
         (OwnBounds(32), {"batch_size": 31}, "--least-batch 32 does not allow steps on 31 samples"),
         (OwnBounds(32), {"batch_size": 1}, "a larger batch-size, or 0 for the whole shard, does"),
         (OwnBounds(1, 9), {"local_steps": 10}, "--most-steps 9 does not allow a slot of 10 slopes"),
+        (OwnBounds(1, 105), {"algorithm": "fzoos"}, "--most-steps 105 does not allow an answer of 106 losses"),
         (
             OwnBounds(2000),
             {"batch_size": 0},

@@ -35,6 +35,13 @@ def test_evaluations_and_bytes_are_those_of_the_run(keys: dict[str, Any]):
     assert run.full_evaluations <= told.full_evaluations <= 1.2 * run.full_evaluations
 
 
+def test_rows_of_your_own_objective_are_planned_as_they_run():
+    """zofed-shrink sends five central slopes a step there, not nine."""
+    own = small(algorithm="zofed-shrink", objective="valve:make", uplink="slopes", rounds=60, step_size=0.01)
+    named = own.replace(objective="", slope="central", slopes_per_step=5, evaluate_every=own.evaluate_every)
+    assert estimated(own, 12, SITES).bytes_up == pytest.approx(estimated(named, 12, SITES).bytes_up, rel=0.02)
+
+
 @pytest.mark.parametrize("algorithm", ["cma-es", "lbfgs", "auto"])
 def test_a_search_has_an_estimate_too(algorithm: str):
     config = searches(algorithm=algorithm, budget=20_000, batch_size=0, rounds="default")
