@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import ConfigError, DataError, ObjectiveError
-from zofedht.common.machine.memory import lacking
+from zofedht.common.errors import DataError, ObjectiveError
 from zofedht.common.typing import Vector
 from zofedht.server.auto import Intervention
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import Observer
-from zofedht.server.core.state import ServerState, first_state
+from zofedht.server.core.state import ServerState, check_room, first_state
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics, who_is_missing
 from zofedht.server.evaluation.incumbent import EvaluatedX
 from zofedht.server.evaluation.start import Start
@@ -122,7 +121,7 @@ def conduct(
     start = engine.start()
     dimension = start.dimension
     fitted = config.fitted(dimension, start.space)  # the folder keeps the given config
-    _check_room(fitted, dimension)
+    check_room(fitted, dimension)
     if state is None:
         state = first_state(fitted, start)
     state = state if state.secret else replace(state, secret=new_secret(config))
@@ -186,19 +185,6 @@ def _ending(engine: Engine, coordinator: Coordinator) -> tuple[FullEvaluation, V
     last = replace(last, metrics=last.metrics | engine.test(state.x))
     tested = replace(verdict.evaluation, metrics=verdict.evaluation.metrics | engine.test(verdict.chosen.x))
     return last, replace(verdict, evaluation=tested)
-
-
-def _check_room(config: RunConfig, dimension: int) -> None:
-    """Raise ConfigError where the moves of a round and the trajectory do not fit into memory."""
-    if config.in_place:
-        return  # nothing here is as long as x
-    moves = config.clients_per_round if config.uplink == "move" and not config.asks_points else 0
-    kept = 2 * config.memory if config.row.follows_trajectory else 0  # with Q
-    what = f"n = {dimension:,} parameters with clients-per-round = {config.clients_per_round:,}"
-    if kept:
-        what += f" and memory = {config.memory:,}"
-    if text := lacking(8 * dimension * (moves + kept + 2), what):
-        raise ConfigError([f"{text}; lower one of them"])
 
 
 def _evaluated_start(engine: Engine, state: ServerState) -> FullEvaluation:

@@ -23,10 +23,12 @@ from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Broadcast, Member, Update
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.state import ServerState, initial_state
+from zofedht.server.core.state import ServerState, check_room, initial_state
 from zofedht.server.records.checkpoint import read_checkpoint, write_state
 
 __all__ = ["Optimizer"]
+
+_MOST_CLIENTS = 10**6  # as num-clients
 
 
 class Optimizer:
@@ -88,6 +90,7 @@ class Optimizer:
         names = _names(clients)
         chosen = _config(config, {dashed(name): plain(value) for name, value in options.items()}, names, declared.dim)
         fitted = chosen.fitted(declared.dim, space)
+        check_room(fitted, declared.dim)
         start = given_start({} if x0 is None else x0, declared.dim, units, space)
         self._begin(fitted, initial_state(fitted, start, units, space), names)
 
@@ -230,11 +233,13 @@ def _check_told(replies: Any, lost: Any, names: Sequence[str]) -> None:
 def _names(clients: int | Sequence[str]) -> list[str]:
     names: list[str] = []
     if isinstance(clients, int | np.integer):
-        names = [str(index) for index in range(int(clients))]
+        names = [str(index) for index in range(min(int(clients), _MOST_CLIENTS + 1))]
     elif isinstance(clients, Iterable):
         names = [str(name) for name in clients]
     if not names or len(set(names)) != len(names) or isinstance(clients, str | bool):
         raise ConfigError([f"clients must be a number of at least 1, or different names, got {clients!r}"])
+    if len(names) > _MOST_CLIENTS:
+        raise ConfigError([f"clients must be at most {_MOST_CLIENTS}, got {clients!r}"])
     return names
 
 

@@ -79,7 +79,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        return value.item()
+        item = value.item()
+        return float(item) if isinstance(item, np.floating) else item  # Python has no longdouble
     return value
 
 

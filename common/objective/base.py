@@ -215,7 +215,7 @@ def checked_loss(value: Any) -> float:
     """
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    if isinstance(value, float | int | np.integer) and not isinstance(value, bool):  # np.float64 is a float
+    if isinstance(value, float | int | np.integer | np.longdouble) and not isinstance(value, bool):  # and np.float64
         number = float(value)
         if math.isfinite(number):
             return number

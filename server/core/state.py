@@ -9,6 +9,7 @@ import numpy as np
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
+from zofedht.common.machine.memory import lacking
 from zofedht.common.objective.agreement import units_digest
 from zofedht.common.objective.scaling import Units
 from zofedht.common.random.streams import stream
@@ -30,7 +31,7 @@ from zofedht.server.rows.second_order import Curvature
 from zofedht.server.rows.server_step import Moments
 from zofedht.server.rows.surrogates import Seen
 
-__all__ = ["ServerState", "Totals", "first_state", "initial_state", "initial_vector"]
+__all__ = ["ServerState", "Totals", "check_room", "first_state", "initial_state", "initial_vector"]
 
 
 @dataclass(frozen=True)
@@ -169,3 +170,16 @@ def first_state(config: RunConfig, start: Start) -> ServerState:
         return ServerState(round=0, x=np.empty(0), tensors=start.tensors, auto=begin(config))
     x = initial_vector(config, start.dimension, start.own)
     return initial_state(config, x, start.units, start.space)
+
+
+def check_room(config: RunConfig, dimension: int) -> None:
+    """Raise ConfigError where the moves of a round and the trajectory do not fit into memory."""
+    if config.in_place:
+        return  # nothing here is as long as x
+    moves = config.clients_per_round if config.uplink == "move" and not config.asks_points else 0
+    kept = 2 * config.memory if config.row.follows_trajectory else 0  # with Q
+    what = f"n = {dimension:,} parameters with clients-per-round = {config.clients_per_round:,}"
+    if kept:
+        what += f" and memory = {config.memory:,}"
+    if text := lacking(8 * dimension * (moves + kept + 2), what):
+        raise ConfigError([f"{text}; lower one of them"])

@@ -319,6 +319,18 @@ def test_what_is_no_reply_is_refused_and_nothing_is_heard() -> None:
             tasks[0].reply(values)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"x0": [0.0], "clients": 10**18}, "clients must be at most 1000000, got 1000000000000000000"),
+        ({"x0": np.broadcast_to(0.0, (10**7,)), "memory": 10_000, "algorithm": "zofedht"}, "lower one of them"),
+    ],
+)
+def test_sizes_are_held_against_memory(sizes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Optimizer(**sizes)
+
+
 def test_a_state_is_loaded_for_as_many_clients(tmp_path: Path) -> None:
     asked()[0].save(tmp_path / "state")
     with pytest.raises(ConfigError, match="clients must be the 2 of the saved state, got 3"):

@@ -346,6 +346,7 @@ def test_free_keys_are_keys() -> None:
         ("radius", np.float64(1e-3), 1e-3),
         ("radius", np.int32(1), 1.0),
         ("step-size", np.float32(0.5), 0.5),
+        ("radius", np.longdouble(0.5), 0.5),
         ("step-size", np.str_("auto"), "auto"),
         ("mlp-bias", np.bool_(True), True),
         ("dataset", Path("rows.csv"), "rows.csv"),

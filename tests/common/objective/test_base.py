@@ -28,7 +28,7 @@ def test_evaluation_is_the_loss_on_the_whole_shard() -> None:
     assert Sum().evaluate(np.ones(3)) == {"loss": 12.0}
 
 
-@pytest.mark.parametrize("value", [1.5, np.float64(1.5), 2, -1e300])
+@pytest.mark.parametrize("value", [1.5, np.float64(1.5), np.longdouble(1.5), 2, -1e300])
 def test_numbers_of_full_precision_are_losses(value: Any) -> None:
     loss = checked_loss(value)
     assert type(loss) is float
