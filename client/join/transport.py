@@ -269,7 +269,8 @@ def answer_to(client: Client, kind: str | None, message: ServerMessage) -> Clien
     try:
         question = getattr(serde, f"{verb}_ins_from_proto")(getattr(message, f"{verb}_ins"))
         if verb == "evaluate":  # before NumPy's reader, which allocates whatever shape an array claims
-            decode_vectors(question.parameters.tensors, "x")
+            part = question.config.get("snapshot") == "give"  # the trail, and bytes of parameters in place
+            decode_vectors(question.parameters.tensors, "x", *(_TRAIL_AND_PART if part else ()))
         return _wrapped(verb, getattr(client, verb)(question))
     except ZofedhtError as error:
         if kind == "get_properties_ins":
@@ -288,6 +289,7 @@ def _wrapped(verb: str, result: Any) -> ClientMessage:
     return ClientMessage(**{f"{verb}_res": getattr(serde, f"{verb}_res_to_proto")(result)})
 
 
+_TRAIL_AND_PART = 2, ("float64", "uint8")
 _NOTHING = Parameters([], "numpy.ndarray")
 _FAILED: dict[str, Callable[[Status], Any]] = {
     "fit": lambda status: FitRes(status, _NOTHING, 0, {}),

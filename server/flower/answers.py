@@ -18,7 +18,7 @@ from zofedht.server.evaluation.start import Start
 from zofedht.server.flower.proxies import plainly
 from zofedht.server.flower.strategy import client_replies
 
-__all__ = ["answers_of", "place_of", "start_of", "updates_of"]
+__all__ = ["answers_of", "check_status", "place_of", "start_of", "updates_of"]
 
 
 def updates_of(broadcasts: Sequence[Broadcast], result: FitRes) -> list[Update]:
@@ -27,7 +27,7 @@ def updates_of(broadcasts: Sequence[Broadcast], result: FitRes) -> list[Update]:
     Raises RoundError where the client answers with an error, MessageError where the answer has no Update for each
     slot, or one for another slot or in another name than was asked.
     """
-    _check(result.status)
+    check_status(result.status)
     updates = client_replies(result, len(broadcasts))
     for update, broadcast in zip(updates, broadcasts, strict=True):
         if (update.slot, update.client) != (broadcast.slot, broadcast.client):
@@ -42,7 +42,7 @@ def answers_of(names: Sequence[str], future: Future[EvaluateRes]) -> dict[str, A
     """Return the evaluations of the clients that a message asked, or the errors in their place."""
     try:
         result = future.result()
-        _check(result.status)
+        check_status(result.status)
         told = [result.metrics] if len(names) == 1 else [part.scalars for part in unbundled(result.metrics, [])]
         if len(told) != len(names):
             raise MessageError(f"answered for {len(told)} clients, asked were {len(names)}")
@@ -55,19 +55,20 @@ def answers_of(names: Sequence[str], future: Future[EvaluateRes]) -> dict[str, A
 
 def start_of(result: GetParametersRes) -> Start:
     """Return a client's start. Raises RoundError for an error, MessageError for something else."""
-    _check(result.status)
+    check_status(result.status)
     told = decode_start(result.parameters.tensors)
     return Start(told.start.shape[0], told.start, told.units, told.space)
 
 
 def place_of(result: GetParametersRes) -> Start:
     """Return a client's start in place. Raises RoundError for an error, MessageError for something else."""
-    _check(result.status)
+    check_status(result.status)
     tensors = decode_tensors(result.parameters.tensors)
     return Start(tensors.dimension, tensors=tensors)
 
 
-def _check(status: Status) -> None:
+def check_status(status: Status) -> None:
+    """Raise RoundError where the client answers with an error."""
     if status.code != Code.OK:
         raise RoundError(printable(status.message) or "the client answered with an error", cause="refused")
 

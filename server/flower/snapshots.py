@@ -32,6 +32,7 @@ from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import Config, check_metrics, decode_state_digest, encode
 from zofedht.common.wire.messages import Member, Question, vector_digest
 from zofedht.common.wire.snapshots import PART_BYTES, decode_held, decode_part
+from zofedht.server.flower.answers import check_status
 from zofedht.server.flower.proxies import evaluate_later, plainly
 
 __all__ = ["Snapshots"]
@@ -162,9 +163,10 @@ class _Asking:
 
     def _answer(self, member: Member, future: Future[EvaluateRes], read: Callable[[Config], _T]) -> _T | None:
         try:
-            told = future.result().metrics
-            check_metrics(told)
-            return read(told)
+            result = future.result()
+            check_status(result.status)
+            check_metrics(result.metrics)
+            return read(result.metrics)
         except Exception as error:  # a lost client, or whatever it sends: the trail leads to the same bits
             _log.warning("no snapshot of the parameters with client %s: %s", member.name, printable(plainly(error)))
             return None

@@ -220,16 +220,28 @@ def test_any_later_question_is_answered(client: Any, kind: str, changes: dict[st
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from([{}, {"check": 8, "radius": 1e-3, "batch-size": 4}]),
+    st.sampled_from(
+        [
+            {"points": _bytes_of(N)},
+            {"points": _bytes_of(N), "check": 8, "radius": 1e-3, "batch-size": 4},
+            {"snapshot": "take", "start": 0, "digest": "a"},
+            {"snapshot": "give", "start": 0, "digest": "a"},
+        ]
+    ),
     st.dictionaries(
-        st.sampled_from(["points", "parameters", "check", "radius", "batch-size", "dimension", "units", "task"]),
+        st.sampled_from(
+            ["points", "parameters", "check", "radius", "batch-size", "dimension", "units", "task", "snapshot", "start"]
+        ),
         VALUES | PACKED,
     ),
+    st.lists(st.sampled_from([GOOD, ndarrays_to_parameters([np.zeros(9, np.uint8)]).tensors[0]]), max_size=3),
 )
-def test_any_question_of_a_fleet_is_answered(client: Any, kind: dict[str, Any], changes: dict[str, Any]):
-    """Points, parameters and checks."""
+def test_any_question_of_a_fleet_is_answered(
+    client: Any, kind: dict[str, Any], changes: dict[str, Any], tensors: list[bytes]
+):
+    """Points, parameters, checks and snapshots of parameters in place."""
     scalars, _ = honest("evaluate")
-    answer = ask(client, message("evaluate", scalars | {"points": _bytes_of(N)} | kind | changes, []))
+    answer = ask(client, message("evaluate", scalars | kind | changes, tensors))
     assert answer.WhichOneof("msg") == "evaluate_res"
 
 

@@ -85,6 +85,7 @@ def ends_with_a_newcomer(site: Site, server: Process, clients: list[Process]) ->
     (site.folder / "go").touch()
     assert server.ends() == 0, server.text
     assert [client.ends() for client in (*clients, late)] == [0, 0, 0]
+    assert "was not answered" not in late.text
     told = site.summary()
     assert told["evaluated_clients"]["last"] == 3
     assert saved(site, "c2", Wide) == told["tensors"]["present"]
