@@ -142,7 +142,7 @@ def of_aggregation(config: RunConfig) -> Iterator[Problem]:
         yield Problem(
             "aggregation",
             f"aggregation must be mean when step-size is auto, whose sums a false slot can bend, got {rule!r} (or give"
-            " step-size as a number)",
+            " step-size as a number; algorithm = cma-es and auto bear median and trimmed-mean)",
         )
     least = {"trimmed-mean": 2 * tolerated + 1, "krum": 2 * tolerated + 3, "multi-krum": 2 * tolerated + 3}.get(rule, 1)
     if slots < least:

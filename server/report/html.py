@@ -14,7 +14,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.plain_text import printable
 from zofedht.server.records.lost import lost_counts
 from zofedht.server.report.curve import curve_svg
-from zofedht.server.terminal.words import loss_word, number, percent, verdict_text
+from zofedht.server.terminal.words import loss_word, number, outlier_text, percent, verdict_text
 
 __all__ = ["SiteCost", "report_html"]
 
@@ -215,7 +215,8 @@ def _failures(summary: Mapping[str, Any]) -> list[str]:
     told += [f"Causes: {causes}."] if causes else []
     told += [f"Most often: {lost['reason']}"] if lost["reason"] else []
     for client, found in list(summary["outliers"].items())[:_MOST_CAUSES]:
-        told.append(f"Client {client} moved {found['times']:.3g} times as far as the median in {found['slots']} slots.")
+        text = outlier_text(client, found, search=bool(summary["search"]))
+        told.append(f"C{text.removeprefix('c')}.")
     for what, count in summary["interventions"].items():
         told.append(f"{what} was changed {'once' if count == 1 else f'{count} times'} by auto.")
     return ["<h2>Failures</h2>", *(f"<p>{_text(one)}</p>" for one in told or ["None."])]

@@ -9,7 +9,7 @@ from typing import Any
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.records.lost import lost_counts, worth_skipping
 from zofedht.server.records.run_folder import RunFolder
-from zofedht.server.terminal.words import number, verdict_text
+from zofedht.server.terminal.words import number, outlier_text, verdict_text
 
 __all__ = ["comparison_text", "summary_text"]
 
@@ -32,7 +32,7 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         *([f"search          {summary['search']['sentence']}"] if summary["search"] else []),
         *_changes(summary["interventions"]),
         *_others(summary["fallbacks"]),
-        *_outliers(summary["outliers"], summary["config"]),
+        *_outliers(summary["outliers"], summary["config"], search=bool(summary["search"])),
         *_lost(summary["lost"], summary["config"]),
         *_bounds(summary["at_bounds"]),
         *_privacy(summary["privacy"]),
@@ -105,18 +105,16 @@ def _others(slots: Mapping[str, int]) -> list[str]:
     return [f"other draws     clients (slots): {text}; their moves were taken, why is in the history"] if shown else []
 
 
-def _outliers(clients: Mapping[str, Mapping[str, float]], config: Mapping[str, Any]) -> list[str]:
-    """Return a line for each client whose moves were outliers, and what bears them."""
-    shown = [
-        f"client {client} moved {found['times']:.3g} times as far as the median in {found['slots']:.0f} slots"
-        for client, found in list(clients.items())[:_CLIENTS_SHOWN]
-    ]
+def _outliers(clients: Mapping[str, Mapping[str, float]], config: Mapping[str, Any], *, search: bool) -> list[str]:
+    """Return a line for each client whose moves or values were outliers, and what bears them."""
+    shown = [outlier_text(client, found, search=search) for client, found in list(clients.items())[:_CLIENTS_SHOWN]]
     if not shown:
         return []
     if len(clients) > _CLIENTS_SHOWN:
         shown.append(f"and {len(clients) - _CLIENTS_SHOWN} clients more")
     if config["aggregation"] == "mean":
-        shown.append("if that is not to be trusted: aggregation=clipped, median or centered-clipping")
+        rules = "median or trimmed-mean" if search else "clipped, median or centered-clipping"
+        shown.append(f"if that is not to be trusted: aggregation={rules}")
     return [f"{'outliers' if place == 0 else '':15} {text}" for place, text in enumerate(shown)]
 
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["loss_word", "number", "percent", "verdict_text"]
+__all__ = ["loss_word", "number", "outlier_text", "percent", "verdict_text"]
 
 _MOST_PERCENT = 1e5
+
+
+def outlier_text(client: str, found: Mapping[str, float], *, search: bool) -> str:
+    """Return how far the moves of a client, or the values of a site in a search, are from the others'."""
+    what = "spread its values" if search else "moved"
+    return f"client {client} {what} {found['times']:.3g} times as far as the median in {found['slots']:.0f} slots"
 
 
 def loss_word(*, maximize: bool) -> str:

@@ -14,6 +14,8 @@ from zofedht.common.typing import Vector
 from zofedht.server.aggregation.combine import summed_outliers
 from zofedht.server.aggregation.robust_values import robust_table, spreads_of
 from zofedht.server.records.history import read_history
+from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.terminal.summary import summary_text
 
 _SITES = 7
 _CENTRES = np.linspace(-0.3, 0.3, _SITES)
@@ -74,6 +76,10 @@ def test_a_liar_is_named(tmp_path: Any):
     assert told["0"]["times"] > 100
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["outliers"] == told
+    text = summary_text(summary, RunFolder(tmp_path / "run"))
+    assert "client 0 spread its values " in text
+    assert "if that is not to be trusted: aggregation=median or trimmed-mean" in text
+    assert "Client 0 spread its values " in (tmp_path / "run" / "report.html").read_text()
 
 
 @pytest.mark.parametrize("seed", range(5))
