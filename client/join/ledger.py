@@ -87,8 +87,11 @@ def _plain(message: ClientMessage) -> dict[str, Any]:
     if "num_examples" in fields:
         line["examples"] = answer.num_examples
     if "parameters" in fields and answer.parameters.tensors:
-        arrays = [decode_vector(tensor, "an array", ("float64", "float32")) for tensor in answer.parameters.tensors]
-        line["arrays"] = [array.tolist() for array in arrays]
+        kinds = ("float64", "float32", "uint8")  # bytes say what parameters there are, and hold none
+        arrays = [decode_vector(tensor, "an array", kinds) for tensor in answer.parameters.tensors]
+        line["arrays"] = [array.tolist() for array in arrays if array.dtype != np.uint8]
+        if texts := [array.tobytes().decode(errors="replace") for array in arrays if array.dtype == np.uint8]:
+            line["about"] = "\n".join(texts)
     scalars = answer.properties if "properties" in fields else answer.metrics if "metrics" in fields else {}
     return line | {key: _value(key, scalar) for key, scalar in sorted(scalars.items())}
 

@@ -108,29 +108,28 @@ class _InFile(Copy):
             data = data[self._file.write(data) :]
 
 
-def copy_of(objective: InPlaceObjective, where: str = "auto") -> Copy:
+def copy_of(objective: InPlaceObjective, where: str = "auto", count: int = 1) -> Copy:
     """Return a copy of the present parameters.
 
-    ``where`` is memory, disk, or auto: in memory where that is plenty. No number depends on it.
+    ``where`` is memory, disk, or auto: in memory where that is plenty. No number depends on it. ``count`` is how many
+    copies there must be room for.
 
     Raises ObjectiveError where neither has room.
     """
     size = total_bytes(objective.blocks)
+    what = "a copy of the parameters takes" if count == 1 else f"{count} copies of the parameters take {count} x"
+    what += f" {size / 1e6:,.1f} MB"
     free = free_bytes()
     plenty = size <= _SMALL or free is None or _SPARE * size <= free
     if where == "memory" or (where == "auto" and plenty):
-        if free is not None and size > max(free, _SMALL):
-            raise ObjectiveError(
-                f"a copy of the parameters takes {size / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB of memory are free;"
-                " take --copies disk"
-            )
+        if free is not None and count * size > max(free, _SMALL):
+            raise ObjectiveError(f"{what}, and {free / 1e6:,.0f} MB of memory are free; take --copies disk")
         copy: Copy = _InMemory(objective)
     else:
         folder = tempfile.gettempdir()
-        if size > (there := shutil.disk_usage(folder).free):
+        if count * size > (there := shutil.disk_usage(folder).free):
             raise ObjectiveError(
-                f"a copy of the parameters takes {size / 1e6:,.0f} MB, and {there / 1e6:,.0f} MB are free in {folder};"
-                " set TMPDIR to a folder on a larger disk"
+                f"{what}, and {there / 1e6:,.0f} MB are free in {folder}; set TMPDIR to a folder on a larger disk"
             )
         copy = _InFile(objective)
     try:

@@ -31,7 +31,7 @@ class Held:
         """The objective, any of the holder's, holds the start now."""
         self._objective = objective
         self._copies = copies
-        self._start = copy_of(objective, copies)
+        self._start = copy_of(objective, copies, count=2)  # and that of x_r, told before the run
         self._copy: Copy | None = None
         self._copied: Vector | None = None  # the trail to what the copy holds
         self._law: TrailLaw | None = None

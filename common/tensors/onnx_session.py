@@ -127,7 +127,9 @@ def _taken_out(model: Any, trainable: Trainable) -> dict[str, NDArray[Any]]:
 
 def _unsteady(graph: Any) -> list[str]:
     """Return the nodes that draw random numbers or learn statistics."""
-    true = {one.name for one in graph.initializer if one.data_type == 9 and any(one.raw_data or one.int32_data)}
+    named = {one.name: one for one in graph.initializer}
+    named |= {node.output[0]: a.t for node in graph.node if node.op_type == "Constant" for a in node.attribute}
+    true = {name for name, one in named.items() if one.data_type == 9 and any(one.raw_data or one.int32_data)}
     found = []
     for node in graph.node:
         learns = node.op_type == "BatchNormalization" and any(a.name == "training_mode" and a.i for a in node.attribute)

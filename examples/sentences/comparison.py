@@ -64,11 +64,11 @@ def words_of(name: str) -> list[str]:
     return [f"objective={objective}", *(f"{key}={value}" for key, value in given.items())]
 
 
-def carry(name: str, keys: Sequence[str], out: Path) -> None:
-    """Begin a run, or go on with it, and keep its curve."""
+def carry(name: str, keys: Sequence[str], out: Path, curve: Path) -> None:
+    """Begin a run, or go on with it, and write its curve to a file."""
     if name in GRADIENTS:
         told = first_order(**GRADIENTS[name][1], keep=out, **{key: int(value) for key, value in _pairs(keys)})
-        _write(name, [one | {"run": name, "about": GRADIENTS[name][0]} for one in told])
+        _write(curve, [one | {"run": name, "about": GRADIENTS[name][0]} for one in told])
         return
     if name in _FROM_HEAD:
         os.environ["HEAD"] = str(_trained_head())
@@ -79,7 +79,7 @@ def carry(name: str, keys: Sequence[str], out: Path) -> None:
         if not (out / "summary.json").is_file():
             raise SystemExit(ended)
         (out / "peak").write_text(f"{peak()}")
-    _write(name, curve_of(name, out))
+    _write(curve, curve_of(name, out))
 
 
 def curve_of(name: str, out: Path) -> list[dict[str, Any]]:
@@ -138,10 +138,9 @@ def _trained_head() -> Path:
     return file
 
 
-def _write(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (RESULTS / f"{name}.jsonl").write_text(text, encoding="utf-8")
+def _write(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def _pairs(keys: Sequence[str]) -> list[tuple[str, str]]:
@@ -152,11 +151,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", nargs="?", choices=[*RUNS, *GRADIENTS], help="all are shown unless given")
     parser.add_argument("keys", nargs="*", help="other keys, as rounds=3")
-    parser.add_argument("--out", type=Path, help="folder of the run, runs/NAME unless given; its files are kept there")
+    parser.add_argument("--out", type=Path, help="folder of a try, which has its curve, too (runs/NAME)")
     given = parser.parse_args(argv)
     os.chdir(HERE)
     if given.run:
-        carry(given.run, given.keys, given.out or Path("runs") / given.run)
+        curve = RESULTS / f"{given.run}.jsonl" if given.out is None else given.out / "curve.jsonl"
+        carry(given.run, given.keys, given.out or Path("runs") / given.run, curve)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "README.md").write_text(table(), encoding="utf-8")
     print(table())

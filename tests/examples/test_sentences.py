@@ -162,7 +162,8 @@ def test_runs_go_on_from_the_head_and_where_they_ended(comparison: Any, small: A
 def test_the_other_recipes_are_configs(name: str, comparison: Any, tmp_path: Path) -> None:
     less = ["rounds=2", "evaluate-every=1", "batch-size=4", "--out", str(tmp_path / "try")]
     assert comparison.main([name, *less]) == 0
-    assert (tmp_path / "results" / f"{name}.jsonl").is_file()
+    assert len((tmp_path / "try" / "curve.jsonl").read_text().splitlines()) == 2
+    assert "| not run |" in (tmp_path / "results" / "README.md").read_text()
 
 
 def test_missing_data_are_named(small: Any, tmp_path: Path) -> None:

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.common import Code, EvaluateRes, FitRes, Status, ndarrays_to_parameters, serde
+from flwr.common import Code, EvaluateRes, FitRes, GetParametersRes, Status, ndarrays_to_parameters, serde
 from flwr.proto.transport_pb2 import ClientMessage
 
 from zofedht.client.__main__ import main
 from zofedht.client.join.ledger import Ledger, total
 from zofedht.common.errors import DataError
+from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.wire.checked import Checked
 from zofedht.common.wire.codec import encode
+from zofedht.common.wire.snapshots import encode_part
+from zofedht.common.wire.start import encode_tensors
 
 
 def _slot(move: np.ndarray, slopes: np.ndarray, reason: str = "") -> ClientMessage:
@@ -49,6 +52,18 @@ def test_a_ledger_is_continued_and_readable_by_its_owner_alone(tmp_path: Path):
     assert path.stat().st_mode & 0o777 == 0o600
     found = total(path)
     assert (found.messages, found.numbers, found.evaluations) == ({"slot": 2}, 10, 80)
+
+
+def test_what_the_parameters_are_is_told_as_a_text(tmp_path: Path):
+    blocks = encode_tensors(Tensors(6, "weight float32 2x3", "0" * 32, "1" * 32))
+    start = GetParametersRes(Status(Code.OK, "Success"), ndarrays_to_parameters(blocks))
+    Ledger(tmp_path / "sent.jsonl").sent(ClientMessage(get_parameters_res=serde.get_parameters_res_to_proto(start)))
+    part = EvaluateRes(Status(Code.OK, "Success"), 0.0, 0, encode_part(bytes(40)))
+    Ledger(tmp_path / "sent.jsonl").sent(ClientMessage(evaluate_res=serde.evaluate_res_to_proto(part)))
+    first, second = map(json.loads, (tmp_path / "sent.jsonl").read_text().splitlines())
+    assert "weight float32 2x3" in first["about"]
+    assert second["part"] == "40 bytes of the parameters"
+    assert total(tmp_path / "sent.jsonl").numbers == 0
 
 
 def test_numbers_of_checks_are_counted(tmp_path: Path):

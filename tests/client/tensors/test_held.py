@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,8 +76,24 @@ def test_objectives_of_one_mapping_share_their_parameters():
 def test_too_little_room_is_told_with_the_sum(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(copies, "_SMALL", 0)
     monkeypatch.setattr(copies, "free_bytes", lambda: 50)
-    with pytest.raises(ObjectiveError, match="a copy of the parameters takes 0 MB, and 0 MB of memory are free"):
+    with pytest.raises(ObjectiveError, match=r"a copy of the parameters takes 0.0 MB, and 0 MB of memory are free"):
         copy_of(Rows(0), "memory")
+
+
+@pytest.mark.parametrize(("where", "way_out"), [("memory", "take --copies disk"), ("disk", "set TMPDIR to a folder")])
+def test_room_for_the_start_and_x_is_looked_for_before_the_run(
+    where: str, way_out: str, monkeypatch: pytest.MonkeyPatch
+):
+    size = 4 * (7 * 3 + 3)
+    for free, fits in ((2 * size, True), (2 * size - 1, False)):
+        monkeypatch.setattr(copies, "_SMALL", 0)
+        monkeypatch.setattr(copies, "free_bytes", lambda: free)  # noqa: B023  it is asked within this turn
+        monkeypatch.setattr(copies.shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))  # noqa: B023
+        if fits:
+            Held(Rows(0), where)
+            continue
+        with pytest.raises(ObjectiveError, match=rf"2 copies of the parameters take 2 x 0.0 MB, .*; {way_out}"):
+            Held(Rows(0), where)
 
 
 def parts(held: Held, trail: np.ndarray, size: int) -> list[bytes]:

@@ -11,7 +11,7 @@ import pytest
 
 import zofedht.onnx
 from tests.common.tensors.small_nets import onnx_objective, sentences, torch_objective, weights
-from zofedht import run
+from zofedht import check, run
 from zofedht.common.errors import DataError, MissingExtraError, ObjectiveError
 from zofedht.common.random.streams import Address
 from zofedht.common.tensors.directions import Direction
@@ -126,7 +126,7 @@ def test_initialisers_need_not_be_inputs(tmp_path: Path) -> None:
 
 
 def test_nodes_that_do_not_repeat_are_named(tmp_path: Path) -> None:
-    from onnx import TensorProto, helper
+    from onnx import TensorProto, helper, numpy_helper
 
     noise = helper.make_node("RandomNormalLike", ["z"], ["noisy"], dtype=TensorProto.FLOAT)
     drop = helper.make_node("Dropout", ["z", "half", "on"], ["thinned"], name="drop.1")
@@ -134,8 +134,32 @@ def test_nodes_that_do_not_repeat_are_named(tmp_path: Path) -> None:
         zofedht.onnx.session(_model(tmp_path / "a.onnx", noise), _first, POINTS)
     with pytest.raises(ObjectiveError, match=r"Dropout drop\.1"):
         zofedht.onnx.session(_model(tmp_path / "b.onnx", drop, held={"on": np.bool_(True)}), _first, POINTS)
+    said = helper.make_node(
+        "Constant", [], ["on"], value=numpy_helper.from_array(np.array(True))
+    )  # as torch exports it
+    with pytest.raises(ObjectiveError, match=r"Dropout drop\.1"):
+        zofedht.onnx.session(_model(tmp_path / "d.onnx", said, drop), _first, POINTS)
     still = _model(tmp_path / "c.onnx", drop, held={"on": np.bool_(False)})
     assert zofedht.onnx.session(still, _first, POINTS).value(ALL) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("engine", ["onnx", "torch"])
+def test_check_names_what_the_doors_cannot_see(engine: str, tmp_path: Path) -> None:
+    """Dropout in the loss, which no layer says, of a tiny transformer that is as it should be."""
+    rng = np.random.default_rng(0)
+    one = onnx_objective(tmp_path, ROWS) if engine == "onnx" else torch_objective(ROWS)
+    keys: dict[str, Any] = {"radius": 1e-3, "batch_size": 4, "step_size": 0.01}
+    assert {finding.level for finding in check(one, **keys).findings} == {"ok"}
+    sound = one._loss
+
+    def dropping(net: Any, rows: Any) -> Any:
+        figures = sound(net, rows)
+        return {"loss": figures["loss"] * float(rng.random()), "accuracy": figures["accuracy"]}
+
+    one._loss = dropping
+    found = {finding.name: finding for finding in check(one, **keys).findings}
+    assert found["repeats"].level == "warning"
+    assert "put the net into evaluation mode" in found["repeats"].text
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:

@@ -48,7 +48,10 @@ def saved(site: Site, name: str, kind: type[Rows] = Rows) -> str:
 def test_a_run_equals_that_in_process_bit_for_bit(site: Site, copies: str, keys: dict[str, Any]):
     server = site.server(**KEYS, **keys)
     save = {f"c{index}": site.folder / f"c{index}.npz" for index in range(3)}
-    clients = [joined(site, name, "--copies", copies, "--save", path) for name, path in save.items()]
+    clients = [
+        joined(site, name, "--copies", copies, "--save", path, "--ledger", site.folder / f"{name}.jsonl")
+        for name, path in save.items()
+    ]
     assert server.ends() == 0, server.text
     for client in clients:
         assert client.ends() == 0, client.text
