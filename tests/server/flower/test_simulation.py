@@ -38,6 +38,20 @@ from zofedht.server.flower.simulation import run_simulation
 from zofedht.server.records.run_folder import RunFolder
 import ray
 
+start, stop = ray.init, ray.shutdown
+
+
+def patient_start(*args, **keys):
+    while True:
+        try:
+            return start(*args, **keys)
+        except Exception as error:  # Ray gives its own processes 30 s, whatever the machine has to do
+            if "timed out during startup" not in str(error):
+                raise
+            stop()
+
+
+ray.init = patient_start
 ray.shutdown = lambda: None  # all runs meet the Ray of the first: its start takes most of a run
 folder = RunFolder(Path("digits"))
 config = RunConfig.from_mapping({mapping!r})
