@@ -19,7 +19,7 @@ from zofedht.common.errors import ConfigError, ZofedhtError
 from zofedht.common.machine.versions import version_text
 from zofedht.common.terminal.logs import LogOptions, shown
 
-__all__ = ["NOT_BETTER", "Interrupt", "add_version", "check_address", "guarded"]
+__all__ = ["NOT_BETTER", "Interrupt", "add_version", "check_address", "check_count", "guarded"]
 
 NOT_BETTER = 3
 """Exit code of a run that is done, and not better than its start by more than the noise, or diverged."""
@@ -97,6 +97,12 @@ def check_address(option: str, address: str) -> None:
     host, colon, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
     if not (host and colon and port.isdecimal() and int(port) <= _LAST_PORT):
         raise ConfigError([f"{option} must be HOST:PORT with a port up to {_LAST_PORT}, got {address!r}"])
+
+
+def check_count(option: str, count: int, most: int = 10**6) -> None:
+    """Raise ConfigError unless the number of an option is between 1 and the most that makes sense."""
+    if not 1 <= count <= most:
+        raise ConfigError([f"{option} must be between 1 and {most}, got {count}"])
 
 
 def guarded(program: str, action: Callable[[], int], log: LogOptions | None = None) -> int:

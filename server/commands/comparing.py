@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import parse_assignments
 from zofedht.common.errors import ConfigError
+from zofedht.common.terminal.command_line import check_count
 from zofedht.common.tls import check_plain_text
 from zofedht.server.commands.arguments import out_of, read_config, refuse_ray
 from zofedht.server.inprocess import run_in_process
@@ -46,8 +47,7 @@ def compare(args: argparse.Namespace) -> int:
 
 def _compared(args: argparse.Namespace) -> dict[str, RunConfig]:
     """Return the configs to run by the name of their folder: one for each item of --algorithms and each seed."""
-    if args.seeds < 1:
-        raise ConfigError([f"--seeds must be at least 1, got {args.seeds}"])
+    check_count("--seeds", args.seeds)
     found: dict[str, RunConfig] = {}
     common = read_config(args)
     refuse_ray(common, "in-process")

@@ -10,7 +10,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import parse_assignments
 from zofedht.common.errors import ConfigError
 from zofedht.common.shards import source_digest
-from zofedht.common.terminal.command_line import check_address
+from zofedht.common.terminal.command_line import check_address, check_count
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.server.commands.arguments import (
     exit_code,
@@ -50,6 +50,8 @@ def serve_clients(args: argparse.Namespace) -> int:
     from zofedht.server.grpc.serve import ServeOptions, serve
 
     check_address("--address", args.address)
+    check_count("--min-clients", args.min_clients)
+    check_count("--max-message-mb", args.max_message_mb, 2047)  # gRPC counts bytes in 31 bits
     check_plain_text(args.address, args.insecure, args.tls_dir)
     if args.resume and args.out is None:
         raise ConfigError(["--resume needs --out, the folder of the run that goes on"])

@@ -59,6 +59,20 @@ def test_an_error_still_exits_with_2():
     assert ran("Missing") == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "option", "most"),
+    [
+        (["serve", "--address", "127.0.0.1:0", "--insecure", "--min-clients"], "--min-clients", 10**6),
+        (["serve", "--address", "127.0.0.1:0", "--insecure", "--max-message-mb"], "--max-message-mb", 2047),
+        (["compare", "--algorithms", "zofedht", "--seeds"], "--seeds", 10**6),
+    ],
+)
+def test_counts_of_options_are_bounded(words: list[str], option: str, most: int, capsys: pytest.CaptureFixture[str]):
+    for count in (0, 10**12):
+        assert main([*words, str(count)]) == 2
+        assert f"{option} must be between 1 and {most}, got {count}" in capsys.readouterr().err
+
+
 def test_results_have_a_folder_of_their_own(capsys: pytest.CaptureFixture[str]):
     words = ["run", "--set", "objective=exit_module:Bowl", "step-size=0.05", *KEYS]
     assert main(words) == main(words) == 0
