@@ -118,7 +118,7 @@ def first_order(
     steps = epochs * (len(rows) // batch)
     shares = [min(1.0, 10.0 * step / steps, 1.0 - step / steps) for step in range(steps + 1)]
     optimiser = torch.optim.AdamW(trained, lr=rate)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, shares.__getitem__)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: shares[step])
     kept, told = None if keep is None else keep / "epochs.pt", list[dict[str, Any]]()
     if kept is not None and kept.is_file():
         state = torch.load(kept, weights_only=True)
