@@ -33,6 +33,7 @@ METHOD = "/flwr.proto.FlowerService/Join"
 _MOST_REASON = 1000  # characters of what a server says
 _LEAST_SILENCE, _MOST_SILENCE = 5.0, 20.0  # seconds until a server must have asked its first question
 _MAY_BE_TLS = "andshake|ertificate|SSL|erification|Socket closed|reset|Broken pipe"
+_UNKNOWN_HOST = r"(?:errors resolving|DNS resolution failed for) ([^:\s]+)"  # gRPC's words for it, new and old
 _WRONG_NAME = "Peer name|Hostname Verification"  # gRPC's words for it, old and new
 _FATAL = {
     grpc.StatusCode.FAILED_PRECONDITION,
@@ -200,6 +201,8 @@ class _Line:
         """Return why the connection ended and, where certificates may be the cause, the way out."""
         details = printable(str(error.details() or error.code().name), _MOST_REASON).rpartition("last error: ")[2]
         details = re.sub(r"^[A-Z_]+: (ipv[46]:\S+: )?", "", details)
+        if unknown := re.search(_UNKNOWN_HOST, details):
+            details = f"the host name {unknown[1]!r} is not known here; check --server and the network's name service"
         if not self._introduced and (variable := _proxy(self._connection.address)):
             details += f"; the connection goes through the proxy of {variable}: put the server's host into no_proxy"
         if self._connection.tls and re.search(_WRONG_NAME, details):

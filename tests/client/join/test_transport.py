@@ -43,6 +43,15 @@ def test_a_dead_proxy_is_named(monkeypatch: pytest.MonkeyPatch):
     assert "the connection goes through the proxy of http_proxy: put the server's host into no_proxy" in sentence
 
 
+def test_an_unknown_host_is_named(monkeypatch: pytest.MonkeyPatch):
+    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    sentence, _ = refused("nowhere.invalid:8080", 0.5)
+    assert sentence.endswith(
+        "the host name 'nowhere.invalid' is not known here; check --server and the network's name service"
+    )
+
+
 class _LongWinded:
     """A server that admits a client and then sends it more than it takes."""
 
