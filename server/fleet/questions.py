@@ -78,8 +78,10 @@ class Questions:
             digests = tuple(vector_digest(point) for point in points)
             for digest in digests:
                 self._ledger.candidate(digest)
-            round_, self.rounds = self.rounds, self.rounds + 1
-            table = Table(round_, tuple(names), points, digests, *self._answers(round_, points, digests, names))
+            self.rounds += 1
+            table = Table(
+                self.rounds, tuple(names), points, digests, *self._answers(self.rounds, points, digests, names)
+            )
         if self._on_error == "stop" and (lost := [cell for cell, answer in table.answers.items() if answer.cause]):
             site, column = lost[0]
             raise ObjectiveError(

@@ -27,6 +27,11 @@ function axisName() {
   return document.querySelector("input[name=against]:checked").value;
 }
 
+// Files count rounds from 0, people from 1: the start is at 0.
+function along(point, name) {
+  return point[name] + (name === "round");
+}
+
 // Only full evaluations are drawn, where there are two of them or more: probes are at other x.
 function drawn(points) {
   const known = points.filter((p) => p.loss !== null), full = known.filter((p) => p.full);
@@ -43,10 +48,10 @@ function draw() {
     byId("log").checked = later.length > 1 && Math.min(...later) > 0 && Math.max(...later) > 20 * Math.min(...later);
   }
   charts[0].log = byId("log").checked;
-  const whole = run.points.length ? [run.points[0][name], run.points.at(-1)[name]] : null;
+  const whole = run.points.length ? [along(run.points[0], name), along(run.points.at(-1), name)] : null;
   charts.forEach((chart, i) => {
     chart.whole = whole;
-    const shown = curves[i].filter(([, y]) => y !== null).map(([p, y]) => ({ x: p[name], y, round: p.round }));
+    const shown = curves[i].filter(([, y]) => y !== null).map(([p, y]) => ({ x: along(p, name), y, round: p.round }));
     if (!i && run.status.initial != null && points[0]?.round === 0) shown.unshift({ x: 0, y: run.status.initial, round: -1 });
     chart.show(shown, marks.filter((m) => m.x !== null), run.range, axis);
   });
@@ -54,7 +59,7 @@ function draw() {
 
 function placeOf(round, name) {
   const near = run.points.find((p) => p.round >= round);
-  return near ? near[name] : null;
+  return near ? along(near, name) : null;
 }
 
 async function zoom(range) {
@@ -63,9 +68,9 @@ async function zoom(range) {
   draw();
   if (!range) return;
   const name = axisName();
-  const inside = run.points.filter((p) => p[name] >= range[0] && p[name] <= range[1]);
-  const first = run.points.findLast((p) => p[name] < range[0]) ?? run.points[0];
-  const last = run.points.find((p) => p[name] > range[1]) ?? run.points.at(-1);
+  const inside = run.points.filter((p) => along(p, name) >= range[0] && along(p, name) <= range[1]);
+  const first = run.points.findLast((p) => along(p, name) < range[0]) ?? run.points[0];
+  const last = run.points.find((p) => along(p, name) > range[1]) ?? run.points.at(-1);
   if (!first || !last) return;
   const answer = await fetch(`/points?from=${first.round}&to=${last.round}`).catch(() => null);
   if (!answer?.ok || run.range !== range) return;

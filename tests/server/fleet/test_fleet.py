@@ -294,7 +294,7 @@ def test_torn_lines_are_cut_and_damaged_ones_named(tmp_path: Path) -> None:
     with pumps(folder=tmp_path) as fleet:
         fleet.many([FAR, [0.5, 50.0]])
     assert file.read_text() == text
-    file.write_text(text.replace("0,c1,0,0,", "0,c1,zero,0,"))
+    file.write_text(text.replace("1,c1,0,0,", "1,c1,zero,0,"))
     with (
         pytest.raises(CheckpointError, match=r"evaluations.csv, line \d, is no answer of a site"),
         pumps(folder=tmp_path),
@@ -356,9 +356,9 @@ def test_candidates_are_told_by_name(tmp_path: Path) -> None:
     header, *lines = rows(tmp_path, "candidates.csv")
     assert header == ["candidate", "round", "valve", "pause", "mean", "sites"]
     assert [line[:4] for line in lines] == [
-        ["0", "0", "0.2", "80.0"],
-        ["1", "1", "0.5", "50.0"],
         ["0", "1", "0.2", "80.0"],
+        ["1", "2", "0.5", "50.0"],
+        ["0", "2", "0.2", "80.0"],
     ]
     assert lines[0][4:] == [repr(mean), "3"]
 
@@ -370,7 +370,7 @@ def test_map_asks_a_population_as_one_batch(tmp_path: Path) -> None:
         same = differential_evolution(plain, plain.bounds, **options)
         columns = differential_evolution(lambda X: plain.many(X.T), plain.bounds, vectorized=True, **options)
     assert found.x.tolist() == same.x.tolist() == columns.x.tolist()
-    assert int(rows(tmp_path, "candidates.csv")[-1][1]) == 3  # rounds 0 to 3: the first population and three more
+    assert int(rows(tmp_path, "candidates.csv")[-1][1]) == 4  # the first population and three more
 
 
 def test_compare_asks_both_anew() -> None:

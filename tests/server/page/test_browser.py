@@ -108,6 +108,12 @@ def test_the_curve_zooms_by_mouse_and_keyboard(tmp_path: Path, tab: Tab):
         tab.wait(f"{axis} !== {whole!r}", PATIENCE)
         tab.value("document.querySelector('input[value=bytes]').click()")
         tab.wait(f"{axis}.includes('bytes up and down')", PATIENCE)
+        tab.value("document.querySelector('input[value=round]').click()")
+        tab.value("document.querySelector('#loss-chart svg').focus()")
+        tab.press("End")
+        tab.wait(
+            "/^round 2000: .* at 2.?000 rounds$/.test(document.querySelector('#loss-chart output').textContent)", 9
+        )
 
 
 def test_all_that_is_shown_has_a_name(tmp_path: Path, tab: Tab):
