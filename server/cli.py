@@ -112,7 +112,7 @@ def _plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     plan = commands.add_parser(
         "plan",
         help="check all sites, and say what a run will take, before it begins",
-        description="Ask each site, here or over the network, for a few evaluations near the start. Exit code 2: a site"
+        description="Ask each site, here or over the network, a few times for F near the start. Exit code 2: a site"
         " cannot run.",
     )
     _config(plan)
@@ -122,7 +122,7 @@ def _plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     plan.add_argument("--min-clients", metavar="N", type=int, default=1, help="look when N sites have joined (1)")
     plan.add_argument("--tls-dir", metavar="DIR", type=Path, help="folder with ca.crt, server.crt and server.key")
     plan.add_argument("--insecure", action="store_true", help="plain text without certificates: anybody may join")
-    plan.add_argument("--evaluations", metavar="E", type=int, default=200, help="at most so many of each site (200)")
+    plan.add_argument("--calls", metavar="C", type=int, default=200, help="ask each site at most so often for F (200)")
 
 
 def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

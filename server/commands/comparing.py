@@ -21,7 +21,7 @@ from zofedht.server.terminal.summary import comparison_text
 
 __all__ = ["compare", "plan"]
 
-_LEAST_EVALUATIONS = 3  # of a site: whether equal questions get equal answers
+_LEAST_CALLS = 3  # of a site: whether equal questions get equal answers
 
 _log = logging.getLogger(__name__)
 
@@ -69,13 +69,13 @@ def _compared(args: argparse.Namespace) -> dict[str, RunConfig]:
 def plan(args: argparse.Namespace) -> int:
     """Say what a run will cost, before its first evaluation."""
     config = read_config(args)
-    if args.evaluations < _LEAST_EVALUATIONS:
-        raise ConfigError([f"--evaluations must be at least {_LEAST_EVALUATIONS}, got {args.evaluations}"])
+    if args.calls < _LEAST_CALLS:
+        raise ConfigError([f"--calls must be at least {_LEAST_CALLS}, got {args.calls}"])
     if config.in_place:
         raise ConfigError(
             ["plan must be asked without in-place; `zofedht-client check` tells the time of a slot in place"]
         )
-    plan = _plan_over(args, config) if args.address else plan_here(config, most=args.evaluations)
+    plan = _plan_over(args, config) if args.address else plan_here(config, most=args.calls)
     print(plan)
     return 0 if plan.ok else 2
 
@@ -98,6 +98,6 @@ def _plan_over(args: argparse.Namespace, config: RunConfig) -> Plan:
     )
     sites = NetworkSites(listening, None)
     try:
-        return plan_over(config, sites.parameters, sites.samples, sites.ask, sites.check, most=args.evaluations)
+        return plan_over(config, sites.parameters, sites.samples, sites.ask, sites.check, most=args.calls)
     finally:
         sites.close(over=False)  # they come back to the run that was planned

@@ -88,7 +88,7 @@ class _Counted(Objective):
 
     def value(self, x: Vector, batch: Indices | slice) -> float:
         if self.count >= self._most:
-            raise _SpentError(f"{self._most} evaluations, all that --evaluations allows, are spent")
+            raise _SpentError(f"{self._most} calls of F, all that --calls allows, are spent")
         self.count += 1
         began = time.perf_counter()
         found = self.inner.value(x, batch)

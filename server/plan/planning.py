@@ -59,7 +59,7 @@ class Plan:
 
     def _looked_at(self) -> list[str]:
         most = max(site.evaluations for site in self.sites)
-        lines = [f"looked at {len(self.sites)} sites {self.where}, each with at most {most} evaluations near the start"]
+        lines = [f"looked at {len(self.sites)} sites {self.where}, each with at most {most} calls of F near the start"]
         for site in self.sites:
             if site.error:
                 lines.append(f"ERROR   site {site.name}: {site.error}")

@@ -50,7 +50,7 @@ def test_no_more_is_asked_than_was_allowed(most: int):
     rows = Rows(noise=1.0)
     found = looked_at(rows, most=most)
     assert found.evaluations == len(rows.calls) == most
-    assert "all that --evaluations allows" in found.findings[-1].text
+    assert "all that --calls allows" in found.findings[-1].text
     assert found.error == ""
 
 

@@ -60,7 +60,7 @@ def test_a_run_is_planned_here(
     write_module("plan_module", _MODULE)
     assert main(["plan", "--set", "objective=plan_module:Bowl", *KEYS]) == 0
     out = capsys.readouterr().out
-    most = int(re.search(r"looked at 3 sites here, each with at most (\d+) evaluations", out)[1])  # type: ignore[index]
+    most = int(re.search(r"looked at 3 sites here, each with at most (\d+) calls of F", out)[1])  # type: ignore[index]
     assert (tmp_path / "calls.txt").stat().st_size <= 3 * most
     for text in (
         "site 0: 30 samples",
@@ -97,14 +97,14 @@ def test_a_broken_site_is_named(write_module: Callable[[str, str], None], capsys
     assert out.splitlines()[-1] == "cannot run: 1 of 3 sites to mend"
 
 
-def test_few_evaluations_are_enough(
+def test_few_calls_are_enough(
     write_module: Callable[[str, str], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     write_module("plan_module", _MODULE)
-    assert main(["plan", "--evaluations", "5", "--set", "objective=plan_module:Bowl", *KEYS]) == 0
+    assert main(["plan", "--calls", "5", "--set", "objective=plan_module:Bowl", *KEYS]) == 0
     assert (tmp_path / "calls.txt").stat().st_size == 3 * 5
     assert "not judged to the end" in capsys.readouterr().out
-    assert main(["plan", "--evaluations", "2", "--set", "objective=plan_module:Bowl", *KEYS]) == 2
+    assert main(["plan", "--calls", "2", "--set", "objective=plan_module:Bowl", *KEYS]) == 2
 
 
 def test_built_in_models_are_planned(capsys: pytest.CaptureFixture[str]):
