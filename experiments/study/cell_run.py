@@ -53,6 +53,8 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
     def record(state: ServerState, row: RoundRecord) -> None:
         if parent is not None and os.getppid() != parent:
             os._exit(1)  # the study was killed: nobody waits for this cell
+        nonlocal evaluations, rounds
+        evaluations, rounds = row.evaluations, row.round + 1
         interventions.extend({"round": row.round, **each} for each in row.interventions)
         if row.train_loss_source == "full":
             writer(state, row)
@@ -69,7 +71,6 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
         failed = str(error)
     else:
         initial, final = result.initial.get("train_loss"), dict(result.last.metrics)
-        evaluations, rounds = result.state.totals.evaluations, result.state.round
     summary = {
         "final_train_loss": _finite(final.get("train_loss")),
         "final_train_accuracy": _finite(final.get("train_accuracy")),

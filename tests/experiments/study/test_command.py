@@ -116,11 +116,12 @@ def test_a_study_is_tuned_run_and_reported(tmp_path: Path):
 
 
 def test_a_run_that_diverges_is_a_result(tmp_path: Path):
-    assert main(["study", *TINY, "--algorithms", "zofedavg-sgd", "--model", "svm", "--etas", "1e150", "--rounds", "3",
+    assert main(["study", *TINY, "--algorithms", "zofedavg-sgd", "--model", "svm", "--etas", "1000", "--rounds", "6",
                  "--out", str(tmp_path / "s")]) == 0  # fmt: skip
     (found,) = read_study(tmp_path / "s").outcomes
     assert found.loss == float("inf")
     assert "step-size" in found.result["failed"]
+    assert found.result["evaluations"] > 0 < found.result["rounds"]
 
 
 @pytest.mark.parametrize("other", [["--rounds", "4"], ["--rounds", "3", "--seed", "7"]])
