@@ -177,7 +177,7 @@ def _sites(found: Mapping[str, Any] | None, costs: Mapping[str, SiteCost]) -> li
             ]
         )
     head = ["site", "start", "x", "last x", "gain", "95%", "x is"]
-    head += ["slots", "lost", "seconds", "MB"] if costs else []
+    head += ["slots", "lost", "seconds of slots", "MB of slots"] if costs else []
     parts = ["<h2>Sites</h2>", _table(head, cells)]
     if len(rows) > len(cells):
         parts.append(f"<p>{len(rows) - len(cells)} more sites, which gain more, are in <code>summary.json</code>.</p>")
