@@ -50,6 +50,8 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
     writer = HistoryWriter(partial)
     partial.write_bytes(b"")
 
+    evaluations = rounds = 0
+
     def record(state: ServerState, row: RoundRecord) -> None:
         if parent is not None and os.getppid() != parent:
             os._exit(1)  # the study was killed: nobody waits for this cell
@@ -63,7 +65,6 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
     initial: float | None = None
     final: dict[str, Any] = {}
     interventions: list[dict[str, object]] = []
-    evaluations = rounds = 0
     try:
         with one_thread():
             result = run_in_process(config, observers=[record])
