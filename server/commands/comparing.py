@@ -55,7 +55,7 @@ def _compared(args: argparse.Namespace) -> dict[str, RunConfig]:
     for item in (item.strip() for item in args.algorithms.split(",") if item.strip()):
         algorithm, *assignments = item.split(":")
         own = RunConfig.from_mapping(config | parse_assignments(assignments) | {"algorithm": algorithm})
-        name = re.sub(r"[^\w.=-]+", "-", item)
+        name = re.sub(r"[^\w.=,-]+", "-", item.replace(":", ","))
         for repeat in range(args.seeds):
             label = name if args.seeds == 1 else f"{name}-seed{own.seed + repeat}"
             if label in found:

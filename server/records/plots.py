@@ -128,7 +128,7 @@ def draw_losses(axes: Axes, curves: Sequence[Curve], against: str = "evaluations
     scale, unit = next((scale, unit) for least, scale, unit in _UNITS[what] if largest >= least)
     groups = [list(group) for _, group in itertools.groupby(curves, key=lambda curve: curve.but_for_the_seed)]
     for group, (colour, style) in zip(groups, itertools.cycle(STYLES), strict=False):
-        name = group[0].name
+        name = group[0].name.replace(",", ", ")  # ``compare`` has the keys of a method in its folder's name
         if len(group) > 1:
             name = re.sub(r"-?seed\d+$", "", name) or name
             name = f"{name}, median and range of {len(group)} seeds"

@@ -185,7 +185,7 @@ def test_compare_takes_keys_of_one_run_and_several_seeds(tmp_path: Path):
     assert command("compare", "--algorithms", items, "--seeds", 2, "--out", out, "--set", *SETTINGS) == 0
     names = {
         f"{name}-seed{seed}"
-        for name in ("zofedht-step-schedule=inverse-sqrt-step-size=0.5", "zofedht")
+        for name in ("zofedht,step-schedule=inverse-sqrt,step-size=0.5", "zofedht")
         for seed in (11, 12)
     }
     assert {folder.name for folder in out.iterdir() if folder.is_dir()} == names
