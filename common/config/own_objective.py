@@ -8,7 +8,7 @@ from typing import Any
 
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.choices import AUTO, UNSAID
-from zofedht.common.config.run_config import RunConfig
+from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError
 
 __all__ = ["of_own_clients", "with_algorithm"]
@@ -47,6 +47,7 @@ def of_own_clients(
     """Return the keys of a run over ``count`` objectives of somebody's own, with what follows from their number.
 
     Where steps are taken and nothing else is said, the step size is measured, and all clients take part once a round.
+    The algorithm's defaults are those for objectives of somebody's own, as for an objective that the config names.
     Raises ConfigError for another ``num-clients``.
     """
     if (said := given.get("num-clients", count)) != count:
@@ -56,6 +57,10 @@ def of_own_clients(
     settled["num-clients"] = count
     if not steps:
         return settled
+    unsaid = {key for key, value in plain.to_mapping().items() if value == UNSAID}
+    row = ALGORITHMS.get(str(settled.get("algorithm", plain.algorithm)))
+    own = {} if row is None else {dashed(name): value for name, value in row.own.items()}
+    settled = {key: value for key, value in own.items() if key in unsaid} | settled
     if not in_place and settled.get("step-size", plain.step_size) == UNSAID:
         settled["step-size"] = AUTO  # as for an objective that the config names
     slots = settled.setdefault("clients-per-round", min(count, plain.clients_per_round))

@@ -64,7 +64,7 @@ def test_every_row_ends_in_the_x_of_a_run(name: str, tmp_path: Path) -> None:
     second = play(Optimizer.load(tmp_path / "state", clients=NAMES))
     assert second.finished
     assert second.ask() == []
-    whole = run_in_process(config, OBJECTIVES).state
+    whole = run_in_process(first.config, OBJECTIVES).state
     assert second.x.tobytes() == whole.user_x.tobytes()
     assert second.state.totals.evaluations == whole.totals.evaluations
 

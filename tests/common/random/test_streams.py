@@ -13,7 +13,7 @@ from zofedht.common.random.streams import Purpose, stream
 _PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 _LAWFUL_ORDER = (
     "directions", "subspace", "minibatch", "selection", "partition", "train-rows", "initial", "check",
-    "redraw", "candidates", "sites", "restart", "chance", "pool", "shift", "blocks", "tensors",
+    "redraw", "candidates", "sites", "restart", "chance", "pool", "shift", "blocks", "tensors", "queries", "features",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ _FLOWER = "Message contains an Error (reason: {}). It originated during client-s
         ("<class 'ray.exceptions.OutOfMemoryError'>:<'...'>", "memory of its machine ran out"),
         ("<class 'ray.exceptions.ActorDiedError'>:<'killed by memory pressure'>", "memory of its machine ran out"),
         ("<class 'ray.exceptions.GetTimeoutError'>:<''>", "no answer within round-timeout"),
-        ("Error: Message Unavailable - The requested message (a) could not be found", "no answer within the time"),
+        ("Error: Message Unavailable - The requested message (a) could not be found", "no answer within round-timeout"),
         ("the node is tired (again)", "the node is tired (again)"),
     ],
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import Fleet, quadratics, small
+from zofedht.common.config.own_objective import of_own_clients
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Matrix, Vector
@@ -46,6 +47,14 @@ def test_for_your_own_objective_slopes_are_central_at_the_same_cost() -> None:
     costs = {config.step_spec(step_size=0.1).evaluations(64) for config in (own, built_in)}
     assert len(costs) == 1
     assert (own.replace(slope="forward").slope, own.replace(algorithm="fedzo").slope) == ("forward", "forward")
+
+
+def test_functions_get_the_slopes_of_a_named_objective() -> None:
+    for config in (None, RunConfig(rounds=3)):
+        given = of_own_clients(config, {"algorithm": "zofed-shrink", "step-size": 0.1}, 2, 100)
+        assert (given["slope"], given["slopes-per-step"]) == ("central", 5)
+    assert of_own_clients(None, {"algorithm": "zofed-shrink", "slope": "forward"}, 2, 100)["slope"] == "forward"
+    assert "slope" not in of_own_clients(RunConfig(slope="forward"), {"algorithm": "zofed-shrink"}, 2, 100)
 
 
 def test_a_budgets_warm_up_is_part_of_its_rounds() -> None:
