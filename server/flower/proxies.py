@@ -16,6 +16,9 @@ FIRST_ANSWER = 300.0
 """Seconds that a node of Flower's has for its first answer at least: it starts, and loads the app and user's code."""
 
 _FROM_FLOWER = re.compile(r"Message contains an Error \(reason: (.*)\)\. It originated during client-side", re.DOTALL)
+_OF_THE_APP = re.compile(
+    r"Exception ClientAppException occurred\. Message: (.*?)(?:'>)?$", re.DOTALL
+)  # after a traceback
 _MEANINGS = {
     "OutOfMemory|memory pressure": "its process was ended since the memory of its machine ran out",
     "ActorDied|ActorUnavailable|WorkerCrashed|NodeDied": "its process died: its code ended it or it was killed",
@@ -57,4 +60,6 @@ def plainly(error: BaseException) -> str:
     """Return what an error says, without Flower's and Ray's words for what has become of a client."""
     if not (found := _FROM_FLOWER.search(str(error))):
         return str(error) or type(error).__name__
+    if told := _OF_THE_APP.search(found[1]):
+        return told[1]
     return next((meaning for words, meaning in _MEANINGS.items() if re.search(words, found[1])), found[1])

@@ -60,6 +60,7 @@ _log = logging.getLogger(__name__)
 _SPARE_THREADS = 16  # a slot that was drawn again may start while the lost one still blocks its thread
 _GRACE = 1.0  # seconds in which a proxy whose time is up tells so itself, and knows that its client is late
 _Question = tuple[ClientProxy, dict[str, Scalar]]  # a logical client's node, and what asks it for an evaluation
+_MOST_REASON = 1_000  # characters of why a run cannot begin, with the way out
 _WORTH_A_WORD = 2.0  # seconds without anybody to ask
 _POLL = 0.05  # seconds between looks for a node
 
@@ -140,7 +141,7 @@ class FlowerRounds(Server):
             asked = {member.name: self._soon(homes[member], member) for member in now}
             for name, future in asked.items():
                 if error := future.exception():  # whatever this one did, the others may do better
-                    complaints.setdefault(printable(plainly(error)), []).append(name)
+                    complaints.setdefault(printable(plainly(error), _MOST_REASON), []).append(name)
                 else:
                     starts[name] = future.result()
         if not starts:

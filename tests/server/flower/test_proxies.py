@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from zofedht.common.errors import RoundError
 from zofedht.server.flower.proxies import plainly
 
 _FLOWER = "Message contains an Error (reason: {}). It originated during client-side execution of a message."
+_RAISED = """<class 'ray.exceptions.RayTaskError(ClientAppException)'>:<'ray::ClientAppActor.run() (pid=3)
+  File "ray_actor.py", line 65, in run
+    raise ClientAppException(str(ex)) from ex
+flwr.clientapp.client_app.ClientAppException:\x20
+Exception ClientAppException occurred. Message: objective 'own:Mine': no module named 'own' can be imported'>"""
 
 
 @pytest.mark.parametrize(
@@ -18,12 +25,13 @@ _FLOWER = "Message contains an Error (reason: {}). It originated during client-s
         ("<class 'ray.exceptions.ActorDiedError'>:<'killed by memory pressure'>", "memory of its machine ran out"),
         ("<class 'ray.exceptions.GetTimeoutError'>:<''>", "no answer within round-timeout"),
         ("Error: Message Unavailable - The requested message (a) could not be found", "no answer within round-timeout"),
+        (_RAISED, "objective 'own:Mine': no module named 'own' can be imported"),
         ("the node is tired (again)", "the node is tired (again)"),
     ],
 )
 def test_flowers_words_are_translated(reason: str, said: str):
     assert said in plainly(ValueError(_FLOWER.format(reason)))
-    assert "Message contains" not in plainly(ValueError(_FLOWER.format(reason)))
+    assert not re.search("Message contains|Exception|ray", plainly(ValueError(_FLOWER.format(reason))))
 
 
 def test_other_errors_say_what_they_say():
