@@ -152,7 +152,8 @@ def _refuse_other_module(module: Any, module_name: str, path: str) -> None:
 def _of_flower() -> str:
     """Return a word about whose environment this is, where Flower runs the app from its own folder."""
     home = Path(os.environ.get("FLWR_HOME") or Path.home() / ".flwr").resolve()
-    if home not in Path(zofedht.__file__).resolve().parents:
+    # A worker of Ray's may have found the package in the folder that its SuperLink was started in.
+    if not any(home in Path(place).resolve().parents for place in (zofedht.__file__, *sys.path)):
         return ""
     return (
         "; if PYTHONPATH is set, `flwr run` has met a SuperLink on its fixed port that an earlier run has left there,"

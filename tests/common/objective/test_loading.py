@@ -201,13 +201,15 @@ def test_an_error_of_the_import_is_named(write_module: Writer, text: str, kind: 
         load_objective("valve_f:make")
 
 
-@pytest.mark.parametrize(("home", "told"), [("inside", False), ("above", True)])
+@pytest.mark.parametrize(("home", "told"), [("inside", False), ("above", True), ("search path", True)])
 def test_under_flower_another_environment_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, told: bool
 ) -> None:
     """`flwr run` may meet a SuperLink with the PYTHONPATH of somebody else's run; an app runs below FLWR_HOME."""
     package = Path(zofedht.__file__).resolve()
     monkeypatch.setenv("FLWR_HOME", str(package.parents[1] if home == "above" else tmp_path))
+    if home == "search path":  # of a worker that has found the package in its working folder
+        monkeypatch.syspath_prepend(str(tmp_path / "apps"))
     with pytest.raises(ObjectiveError, match="no module named 'no_such_pump'") as caught:
         load_objective("no_such_pump:make")
     assert ("FLWR_LOCAL_CONTROL_API_PORT" in str(caught.value)) == told
