@@ -164,9 +164,12 @@ def _changes(folder: RunFolder, config: RunConfig, keys: Mapping[str, Any]) -> d
 
     What was left to the clients' files is no change: the run has settled it.
     """
-    given, kept = config.to_mapping(), load_toml(folder.config_file) if folder.config_file.exists() else {}
-    settled = {key for key in _SETTLED_KEYS if given[key] == AUTO and key in kept}
-    return {key: given[key] for key in keys if given[key] != kept.get(key) and key not in settled}
+    if not folder.config_file.exists():
+        return {key: config.to_mapping()[key] for key in keys}
+    written = load_toml(folder.config_file)
+    given, kept = config.to_mapping(), RunConfig.from_mapping(written).to_mapping()
+    settled = {key for key in _SETTLED_KEYS if given[key] == AUTO and key in written}
+    return {key: given[key] for key in keys if given[key] != kept[key] and key not in settled}
 
 
 class _Settled(NamedTuple):

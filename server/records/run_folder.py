@@ -131,7 +131,7 @@ class RunFolder:
 
     def _other_keys(self, fixed: Sequence[str], changes: Mapping[str, Any]) -> str:
         """Return one sentence about all keys that the run in this folder has otherwise, and the ways out."""
-        kept = RunConfig().to_mapping() | load_toml(self.config_file)
+        kept = RunConfig.from_mapping(load_toml(self.config_file)).to_mapping()
         differ = "; ".join(f"{key} = {kept[key]!r}, now {changes[key]!r}" for key in fixed)
         return (
             f"{', '.join(fixed)} cannot change when a run is resumed, and {self.path} holds a run with {differ}: give"

@@ -30,7 +30,7 @@ def curve_svg(along: Sequence[float], losses: Sequence[float | None], best: int 
     is_log = low > 0.0 and high > _LINEAR_RANGE * low
     level = math.log10 if is_log else float
     bottom, top = level(low), level(high)
-    top = top if top > bottom else bottom + 1.0
+    top = top if top > bottom else bottom + max(1.0, abs(bottom))
     first, last = points[0][0], points[-1][0]
 
     def place(x: float, y: float) -> tuple[float, float]:

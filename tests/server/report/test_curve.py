@@ -35,6 +35,11 @@ def test_a_peak_in_the_beginning_is_cut_off():
     assert drawn[1][1] == drawn[0][1] < drawn[-1][1]
 
 
+@pytest.mark.parametrize("loss", [5e307, -5e307, 1e-300, 0.0])
+def test_losses_that_are_all_equal_are_a_line(loss: float):
+    ElementTree.fromstring(curve_svg([0.0, 1.0, 2.0], [loss, loss, loss]))
+
+
 def test_the_best_point_is_marked():
     svg = curve_svg([0, 1, 2], [3.0, 1.0, 2.0], best=1)
     circle = re.search(r'<circle cx="([\d.]+)" cy="([\d.]+)"', svg)
