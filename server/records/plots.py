@@ -180,7 +180,8 @@ def fit_losses(axes: Axes, curves: Sequence[Curve], marks: Sequence[float] = ())
         axes.set_ylim(low - room, high + room)
         starts = {curve.losses[0] for curve in curves}
         text = f"begins at {above:.4g}" if starts == {above} else f"cut off: losses up to {above:.4g}"
-        axes.annotate(text, (0.02, 0.05), xycoords="axes fraction", fontsize="small")  # where falling curves are not
+        # Where falling curves are not.
+        axes.annotate(text, (0.98, 0.93), xycoords="axes fraction", fontsize="small", horizontalalignment="right")
 
 
 def title_of(curves: Sequence[Curve]) -> str:
