@@ -17,7 +17,11 @@ from zofedht.common.errors import MissingExtraError
 __all__ = ["QUIET_RAY", "RayClusterError", "import_ray", "join_cluster"]
 
 QUIET_RAY: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-_QUIET_ENVIRONMENT = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+_QUIET_ENVIRONMENT = {
+    "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",  # it prints raw lines at SIGTERM, and aborts
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
 _CONNECT_SECONDS = 10.0
 
 

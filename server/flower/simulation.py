@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from flwr.app import Context
@@ -20,6 +24,7 @@ from flwr.supercore.telemetry import EventType
 from zofedht.client.flower.app import app as client_app
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
+from zofedht.common.terminal.command_line import INTERRUPTED
 from zofedht.server.conduct import Result
 from zofedht.server.core.state import ServerState
 from zofedht.server.flower.app import components
@@ -51,7 +56,7 @@ def run_simulation(
         server = FlowerRounds(config, SimpleClientManager(), folder=folder, state=state, on_result=results.append)
         return components(server, config)
 
-    with living_workers(config.round_timeout):
+    with living_workers(config.round_timeout), _left_at_an_interrupt():
         _run_simulation(
             num_supernodes=nodes or min(config.num_clients, cores),
             exit_event=EventType.PYTHON_API_RUN_SIMULATION_LEAVE,
@@ -63,6 +68,22 @@ def run_simulation(
             },
         )
     return results[0]
+
+
+@contextmanager
+def _left_at_an_interrupt() -> Iterator[None]:
+    """After an interrupt, let Python end without Flower's threads, which wait for nodes that are gone."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        threading._register_atexit(_leave)  # type: ignore[attr-defined]  # before Python joins threads
+        raise
+
+
+def _leave() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)  # resume goes on from the last checkpoint
 
 
 def _cores_of(ray: Any, address: str) -> int:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import black_box, small
-from tests.waiting import run_to_end
+from tests.waiting import PATIENCE, run_to_end, until
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
@@ -149,3 +152,24 @@ def test_workers_that_die_are_replaced(simulated: dict[str, Run]) -> None:
     reasons = {failure["client"]: failure["reason"] for row in rounds for failure in row["failures"]}
     assert reasons["1"] == "its process died: its code ended it or it was killed"
     assert all(row["replies"] for row in rounds)
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_simulation_ends_at_a_signal(tmp_path: Path, name: str) -> None:
+    """Ray takes SIGTERM for itself, and Flower's thread of the server waits for nodes that are gone."""
+    words = ["run", "--engine", "simulation", "--out", "out", "--set", "rounds=100000", "num-clients=2"]
+    history, errors = tmp_path / "out" / "history.jsonl", tmp_path / "errors"
+    with errors.open("wb") as file:
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "zofedht.server", *words, "clients-per-round=2"]
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=file)
+    try:
+        until(lambda: history.exists() and history.stat().st_size > 0, "the first round")
+        process.send_signal(getattr(signal, name))
+        assert process.wait(PATIENCE) != 0
+    finally:
+        process.kill()
+        process.wait()
+    told = errors.read_text()
+    assert told.strip().endswith("interrupted; what was finished is kept"), told
+    assert not re.search("SIGTERM received|Traceback|PC: @", told)
