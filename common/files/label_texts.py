@@ -45,8 +45,8 @@ def numbered(texts: Sequence[str], positive: str, source: Path | str, where: str
             source,
             "have labels that are numbers, unless positive-labels names texts",
             f"{found} {where}",
-            f"set positive-labels to the texts of class 1, as in positive-labels={one}, or label-column to another"
-            " column",
+            "set positive-labels to the texts of class 1, or label-column to another column: both are keys of the run"
+            f" config, as in --set positive-labels={one} on the server",
         )
     return np.array([float(text.casefold() in wanted) for text in texts]), found
 

@@ -234,6 +234,7 @@ def test_a_client_with_text_labels_is_told_what_to_set(site: Site):
     client = site.client("c0", "--data", file)
     assert client.ends() == 2
     assert "got 'no', 'yes' in column 2 ('label'); set positive-labels to the texts of class 1" in client.text
+    assert "keys of the run config, as in --set positive-labels=yes on the server" in client.text
 
 
 def test_a_client_with_other_rows_is_refused_on_resume(site: Site):
