@@ -67,11 +67,7 @@ def _tell_unfinished(run: FinishedRun, folder: Path) -> None:
     if not run.summary:
         about = f"objective {run.config.objective}" if run.config.objective else f"dataset {run.config.dataset}"
         _log.warning(
-            "%s holds a run of %s that has not ended; continue it with `zofedht-server resume %s` (`serve --resume` for"
-            " joined clients)",
-            folder,
-            about,
-            folder,
+            "%s holds a run of %s that has not ended; continue it with %s", folder, about, RunFolder(folder).way_on
         )
 
 

@@ -102,10 +102,16 @@ class RunFolder:
             raise DataError(f"the result folder {self.path} cannot be written ({error.strerror})") from error
         self._lock.take()
         if self.exists():
-            raise DataError(
-                f"{self.path} already holds a run; continue it with `zofedht-server resume {self.path}`"
-                " (`serve --resume` for joined clients) or choose another --out"
-            )
+            raise DataError(f"{self.path} already holds a run; continue it with {self.way_on}, or choose another --out")
+
+    @property
+    def way_on(self) -> str:
+        """What goes on with the run, which depends on its engine: a part of a sentence."""
+        if self._engine() == "grpc":
+            return f"`zofedht-server serve --resume --out {self.path}` and the options of before"
+        if self._engine() == "python":
+            return "run(objective, x0=load_run(DIR).x) in Python"
+        return f"`zofedht-server resume {self.path}`"
 
     @property
     def sign(self) -> float:

@@ -36,10 +36,7 @@ def write_report(folder: RunFolder) -> Path:
     if not folder.exists():
         raise DataError(f"{folder.path} holds no run: a result folder has config.toml and history.jsonl in it")
     if not folder.summary_file.exists():
-        raise DataError(
-            f"{folder.path} holds no finished run: it has no summary.json; finish it with `zofedht-server resume"
-            f" {folder.path}` (`serve --resume` for joined clients)"
-        )
+        raise DataError(f"{folder.path} holds no finished run: it has no summary.json; finish it with {folder.way_on}")
     summary = folder.summary()
     history = read_history(folder.history_file) if folder.history_file.exists() else []
     try:

@@ -122,7 +122,8 @@ def test_an_export_says_that_a_run_has_not_ended(tmp_path: Path, caplog: pytest.
     assert not caplog.messages
     (tmp_path / "run" / "summary.json").unlink()
     assert main(command) == 0
-    assert "holds a run of dataset digits that has not ended" in caplog.messages[-1]
+    told = "holds a run of dataset digits that has not ended; continue it with `zofedht-server resume "
+    assert told in caplog.messages[-1]
 
 
 def test_the_last_x_is_exported_on_demand(tmp_path: Path):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.helpers import small
 from tests.waiting import run_to_end
+from zofedht.common.errors import DataError
+from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.report.write import write_report
 
 _PUMP = """
 import ctypes, os, signal
@@ -41,3 +46,26 @@ def test_a_process_that_is_ended_names_the_way_on(tmp_path: Path, end: str):
     resumed = run_to_end([*command[:3], "resume", "runs/pump", "--data-changed"], tmp_path)
     assert "continuing runs/pump" in resumed.stderr
     assert "was ended" not in resumed.stderr
+
+
+@pytest.mark.parametrize(
+    ("engine", "command"),
+    [
+        ("in-process", "`zofedht-server resume runs/a`"),
+        ("simulation", "`zofedht-server resume runs/a`"),
+        ("grpc", "`zofedht-server serve --resume --out runs/a` and the options of before"),
+        ("python", "run(objective, x0=load_run(DIR).x) in Python"),
+    ],
+)
+def test_an_unfinished_run_names_its_own_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, command: str
+):
+    monkeypatch.chdir(tmp_path)
+    folder = RunFolder(Path("runs/a"))
+    folder.begin(small(), engine)
+    folder.give_back()
+    folder.history_file.touch()
+    with pytest.raises(DataError, match=f"finish it with {re.escape(command)}$"):
+        write_report(folder)
+    with pytest.raises(DataError, match=f"continue it with {re.escape(command)}, or choose another --out"):
+        folder.claim()
