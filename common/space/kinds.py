@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ __all__ = ["Choice", "Integer", "Parameter", "Real", "Setting", "Settings", "of_
 Setting = float | int | str | bool
 Settings = dict[str, Setting]
 
+_KEYS = ("lower", "upper", "log", "integer", "options")  # of a row
 _MOST_OPTIONS = 100
 _MOST_INTEGER = 2**53  # a coordinate is a float64
 
@@ -305,6 +307,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _near(key: str) -> list[str]:
+    """Return the key of a row that is closest to an unknown one, if there is any."""
+    return [] if key in _KEYS else difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
+
+
 def of_row(name: str, row: Any) -> Parameter:
     """Return the parameter of a row. Raises ObjectiveError."""
     rule = (
@@ -317,6 +324,8 @@ def of_row(name: str, row: Any) -> Parameter:
     try:
         if set(keys) == {"options"} and isinstance(keys["options"], list | tuple):
             return Choice(*keys["options"])
+        if misspelt := [(key, near[0]) for key in keys if (near := _near(key))]:
+            raise ObjectiveError(f"unknown key {misspelt[0][0]!r}; did you mean {misspelt[0][1]!r}?")
         whole = keys.pop("integer", False)
         if not set(keys) <= {"lower", "upper", "log"} or not isinstance(whole, bool):
             raise ObjectiveError(f"{rule}, got {dict(row)!r}")

@@ -129,7 +129,12 @@ def test_missing_settings_come_from_the_start() -> None:
             lambda: Space.of_rows({"valve": {"lower": 1, "upper": 0}}),
             r"parameter 'valve': Real must have lower < upper",
         ),
-        (lambda: Space.of_rows({"valve": {"low": 1}}), r"parameter 'valve' must be a row .*got \{'low': 1\}"),
+        (lambda: Space.of_rows({"valve": {"xyz": 1}}), r"parameter 'valve' must be a row .*got \{'xyz': 1\}"),
+        (
+            lambda: Space.of_rows({"teeth": {"lower": 8, "uper": 40, "integer": True}}),
+            r"^parameter 'teeth': unknown key 'uper'; did you mean 'upper'\?$",
+        ),
+        (lambda: Space.of_rows({"mode": {"option": ["a", "b"]}}), r"unknown key 'option'; did you mean 'options'\?"),
         (lambda: Space.of_rows({"valve": 3}), r"parameter 'valve' must be a row .*got 3"),
         (
             lambda: Space.of_rows({"teeth": {"integer": True, "upper": 3}}),
