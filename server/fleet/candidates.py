@@ -123,4 +123,6 @@ def _noise(answers: Sequence[Sequence[Answer]]) -> float:
     freedom = sum(len(values) - 1 for values in again)
     if not freedom:
         return math.nan
-    return math.sqrt(sum(float(np.sum((np.array(each) - np.mean(each)) ** 2)) for each in again) / freedom)
+    # From the first value, so that equal ones differ from their mean by 0 and not by its rounding.
+    distances = [np.array(each) - each[0] for each in again]
+    return math.sqrt(sum(float(np.sum((each - np.mean(each)) ** 2)) for each in distances) / freedom)

@@ -317,6 +317,15 @@ def test_the_sites_table_has_gain_noise_and_lost(tmp_path: Path) -> None:
     assert [line[5:7] for line in lines] == [["6", "0"], ["5", "1"], ["6", "0"]]
 
 
+def test_a_site_without_noise_has_none(tmp_path: Path) -> None:
+    """The mean of three equal numbers can round to another number."""
+    with Fleet.local([lambda x: float(x[0])], x0=[0.1], folder=tmp_path) as fleet:
+        for _ in range(3):
+            fleet.table([fleet.x0])
+    assert np.mean([0.1] * 3) != 0.1
+    assert [line[4] for line in rows(tmp_path, "sites.csv")[1:]] == ["0.0"]
+
+
 def test_the_highest_mean_is_best_where_the_fleet_maximizes(tmp_path: Path) -> None:
     """All is that of the negative fleet, in the user's own sign."""
 
