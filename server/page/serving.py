@@ -7,6 +7,7 @@ import ipaddress
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from zofedht.server.records.run_folder import RunFolder
 __all__ = ["show_page", "watch"]
 
 _FAREWELL_SECONDS = 3  # for the last news to browsers
+_SIGNAL_SECONDS = 0.5  # until a signal is noticed, whichever thread got it
 
 
 @contextlib.contextmanager
@@ -80,7 +82,10 @@ def watch(path: Path, options: PageOptions, report: Callable[[str], None], refus
     if not (folder.exists() or folder.config_file.exists() or (path / "run.lock").exists()):
         raise DataError(f"{path} holds no run: a result folder has config.toml and history.jsonl in it")
     with show_page(path, options, report, refuses), contextlib.suppress(KeyboardInterrupt):
-        threading.Event().wait()
+        # Each pause ends by itself: a signal that the system gives to another thread, or that comes just before a wait,
+        # wakes no wait of this thread, and the handlers run here alone.
+        while True:
+            time.sleep(_SIGNAL_SECONDS)
 
 
 def _config(app: object, options: PageOptions, refuses: Refuses) -> uvicorn.Config:

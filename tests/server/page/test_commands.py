@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import signal
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +75,21 @@ def test_watch_shows_a_folder_until_it_is_stopped(tmp_path: Path, site: Site):
         with urllib.request.urlopen(address + "files/summary.json", timeout=PATIENCE) as answer:
             assert answer.read() == (tmp_path / "run" / "summary.json").read_bytes()
         watching.send(number)
+        assert watching.ends() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals to one thread are sent with Linux's tgkill")
+def test_watch_heeds_a_signal_of_any_thread(tmp_path: Path, site: Site):
+    """The system chooses the thread that gets a signal; a browser's stream is open meanwhile."""
+    with begin(tmp_path / "run"):
+        pass
+    watching = site.run("zofedht.server.__main__", ["watch", str(tmp_path / "run"), "--page", "127.0.0.1:0"])
+    address = watching.says(r"page: (http\S+)")[1]
+    with urllib.request.urlopen(address + "events", timeout=PATIENCE) as stream:
+        assert stream.readline().startswith(b"retry")
+        pid = watching.pid
+        (other, *_) = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if int(task.name) != pid]
+        assert ctypes.CDLL(None).tgkill(pid, other, signal.SIGTERM) == 0
         assert watching.ends() == 0
 
 
