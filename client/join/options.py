@@ -12,7 +12,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import DataError, ObjectiveError
 from zofedht.common.objective.base import Shard
-from zofedht.common.space.space import Space
+from zofedht.common.space.space import Space, space_mismatch
 from zofedht.common.wire.messages import OWN_ROWS
 
 __all__ = ["JoinOptions", "on_this_machine", "own_parameters", "with_own_columns"]
@@ -81,10 +81,12 @@ def own_parameters(config: RunConfig, mine: JoinOptions) -> str:
             "the run has named parameters, and a client's function is called only with those that its own command line"
             " names; join with --parameters FILE, a TOML file with the same table [parameters]"
         )
-    if config.parameters and Space.of_text(config.parameters) != Space.of_text(mine.parameters):
-        raise ObjectiveError.public(
-            "the run's named parameters are not those of this client's --parameters; all sites must have the same"
-        )
+    if config.parameters:
+        theirs, ours = Space.of_text(config.parameters), Space.of_text(mine.parameters)
+        if unlike := space_mismatch(theirs, ours, "the run", "this client's --parameters"):
+            raise ObjectiveError(  # a server that has guessed wrong must not learn what is right
+                unlike, public_text="the run's named parameters are not those of this client's --parameters"
+            )
     return mine.parameters
 
 

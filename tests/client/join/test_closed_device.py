@@ -298,8 +298,9 @@ def test_the_command_line_may_name_the_parameters(tmp_path: Path, monkeypatch: p
     client = ResidentClient(JoinOptions("pi", "1", objective="named_valve:energy", parameters=own), lambda text: None)
     config = RunConfig(objective="named_valve:energy", num_clients=2, algorithm="cma-es")
     assert client.get_properties(question(config.replace(parameters=own)))["dimension"] == 1
-    with pytest.raises(ZofedhtError, match="are not those of this client's --parameters"):
+    with pytest.raises(ZofedhtError, match=r"the run has the parameter 'flow' as .* this client's --param") as caught:
         client.get_properties(question(config.replace(parameters=other)))
+    assert "flow" not in caught.value.public_text
 
 
 @pytest.mark.parametrize(
