@@ -45,11 +45,11 @@ def _bar(config: RunConfig, start: ServerState) -> Iterator[Observer]:
     columns = (
         TextColumn("round {task.fields[round]}"),
         BarColumn(),
-        TextColumn("loss {task.fields[loss]}  {task.fields[evaluations]} evaluations"),
+        TextColumn("{task.fields[loss]}  {task.fields[evaluations]} evaluations"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(file=sys.stderr)) as bar:
-        task = bar.add_task("", total=1.0, round=start.round, loss="-", evaluations=start.totals.evaluations)
+        task = bar.add_task("", total=1.0, round=start.round, loss="loss -", evaluations=start.totals.evaluations)
         bar.update(task, completed=_done(config, start))
 
         def show(state: ServerState, record: RoundRecord) -> None:
@@ -120,7 +120,7 @@ def _lines(config: RunConfig) -> Observer:
             "failed": len(record.failures),
             "skipped_steps": steps,
         }
-        text = f"round {_of(config, state)}  loss {_loss(record)}  {record.evaluations:,} evaluations{left}{failed}"
+        text = f"round {_of(config, state)}  {_loss(record)}  {record.evaluations:,} evaluations{left}{failed}"
         _log.info("%s", text, extra={"facts": facts})
 
     return show
@@ -135,7 +135,10 @@ def _of(config: RunConfig, state: ServerState) -> str:
 
 
 def _loss(record: RoundRecord) -> str:
-    return f"{record.train_loss:.4g}" if math.isfinite(record.train_loss) else "not finite"
+    loss = f"{record.train_loss:.4g}" if math.isfinite(record.train_loss) else "not finite"
+    if record.points and record.train_loss_source != "full":  # of no x: a search looks far around, too
+        return f"candidates' mean {loss}"
+    return f"loss {loss}"
 
 
 def _skipped(steps: int, record: RoundRecord) -> str:

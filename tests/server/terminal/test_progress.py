@@ -118,3 +118,12 @@ def test_a_terminal_gets_no_bar_where_lines_were_asked_for(options: LogOptions):
     with redirect_stderr(stream), shown(options):
         show_all(small(), stream, 7)
     assert "\x1b[" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(("source", "said"), [("probes", "candidates' mean 0.5  "), ("full", "  loss 0.5  ")])
+def test_a_search_says_whose_loss_a_round_has(source: str, said: str):
+    record = replace(RECORD, points=27, train_loss=0.5, train_loss_source=source, failures=[])  # type: ignore[arg-type]
+    stream = io.StringIO()
+    with redirect_stderr(stream), progress(small(rounds=1), state_of(0)) as show:
+        show(state_of(1), record)
+    assert said in stream.getvalue()
