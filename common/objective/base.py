@@ -220,7 +220,7 @@ def checked_loss(value: Any) -> float:
         if math.isfinite(number):
             return number
         raise ObjectiveError.public(
-            f"the objective returned {number}, not a finite number; away from the starting point a smaller radius or"
+            f"the objective returned {number}, not a finite number; where local steps led there, a smaller radius or"
             " step-size usually cures this",
             cause="not-finite",
         )

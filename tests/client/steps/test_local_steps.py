@@ -264,7 +264,7 @@ def test_skipped_steps_give_no_start_loss(failing: int) -> None:
         (
             lambda: float("nan"),
             "not-finite",
-            "the objective returned nan, not a finite number; away from the starting point a smaller",
+            "the objective returned nan, not a finite number; where local steps led there, a smaller",
         ),
         (lambda: np.float32(1.0), "not-a-loss", "the objective must return one float64 number, got float32"),
         (offline, "raised", "the objective raised TimeoutError: the plant is offline"),
