@@ -14,7 +14,10 @@ from typing import Any, Literal
 
 from zofedht.common.choices import UPLINKS
 
-__all__ = ["ALGORITHMS", "Algorithm", "first_population"]
+__all__ = ["ALGORITHMS", "LEAST", "Algorithm", "first_population"]
+
+LEAST = 2
+"""The fewest sites that a generation of CMA-ES asks, where there are as many."""
 
 
 def first_population(dimension: int) -> int:

@@ -196,9 +196,9 @@ def _time(case: Case, plan: PlannedRun, warm_up: float) -> Iterator[Finding]:
     if warm_up > 10.0 * step and warm_up > 1.0:
         text += f", {clock_text(warm_up)} for the very first"
     if plan.rounds:
-        rounds, slots = plan.rounds, plan.slots
+        rounds, slots, most = plan.rounds, plan.slots, "at most " if plan.at_most else ""
         text += (
-            f"; a run of {rounds} rounds takes {clock_text(rounds * slot)} if its clients work at once,"
+            f"; a run of {most}{rounds} rounds takes {clock_text(rounds * slot)} if its clients work at once,"
             f" {clock_text(rounds * slots * slot)} if all {slots} slots of a round are done here"
         )
     level = "ok" if slot < 60.0 else "warning"

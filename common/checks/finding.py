@@ -60,6 +60,8 @@ class PlannedRun:
         The points at which a slot of a search evaluates F, in place of local steps; 0 for algorithms that take steps.
     rounds : int
         0 where the number of rounds is unknown.
+    at_most : bool
+        Whether the run may take fewer rounds, of more slots.
     round_timeout : float
         In seconds.
     """
@@ -69,6 +71,7 @@ class PlannedRun:
     slots: int = 1
     round_timeout: float = float("inf")
     points: int = 0
+    at_most: bool = False
 
 
 @dataclass(frozen=True)

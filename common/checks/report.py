@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zofedht.common.algorithms import first_population
+from zofedht.common.algorithms import LEAST, first_population
 from zofedht.common.checks.check import check_objective, failed
 from zofedht.common.checks.finding import Finding, PlannedRun
 from zofedht.common.checks.in_place import check_in_place
@@ -204,5 +204,8 @@ def _planned(config: RunConfig, dimension: int, samples: int) -> PlannedRun:
     if config.asks_points:
         points = dimension + 1 if config.algorithm == "lbfgs" else first_population(dimension)
     slot = points * spec.samples_of_points(samples) if points else spec.evaluations(samples)
-    rounds = config.rounds or math.ceil(config.budget / (slot * config.most_slots))
-    return PlannedRun(config.local_steps, rounds, config.most_slots, config.round_timeout, points)
+    slots, at_most = config.most_slots, False
+    if config.algorithm == "cma-es" and not config.rounds and not config.aggregates_robustly:
+        slots, at_most = min(LEAST, slots), slots > LEAST  # more sites of a generation take fewer rounds
+    rounds = config.rounds or math.ceil(config.budget / (slot * slots))
+    return PlannedRun(config.local_steps, rounds, slots, config.round_timeout, points, at_most)

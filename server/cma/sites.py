@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from zofedht.common.algorithms import LEAST
 from zofedht.common.random.streams import stream
 from zofedht.server.cma.tables import Reading
 
 __all__ = ["LEAST", "Turns", "Watch"]
 
-LEAST = 2
 _MORE, _FEWER = 1.5, 1.22
 _IDLE = 0.25  # of the signal: a spread of the sites that is smaller asks for fewer of them
 _SHRINK = 1.3
