@@ -190,7 +190,7 @@ def test_a_wrong_factory_is_told_what_one_is(
     [
         ("valve", r"no JSON: .* \(in TOML it is a table \[parameters\]\)"),
         ({"valve": {"lower": 0, "upper": 1}, "radius": 0.1}, r"got 0.1 \(a key of the run stands above the table\)"),
-        ({"valve": {"lower": 0, "uper": 1}}, "must be a row {lower = ..., upper = ...}.* got {'lower': 0, 'uper': 1}"),
+        ({"valve": {"lower": 0, "uper": 1}}, "parameter 'valve': unknown key 'uper'; did you mean 'upper'"),
         ({"valve": {"options": ["a"]}}, "parameter 'valve': Choice must have 2 to 100 options, got 1"),
         ({"valve": {"lower": 1, "upper": 0}}, r"parameter 'valve': Real must have lower < upper, got \(1, 0\)"),
     ],
