@@ -37,7 +37,7 @@ FLOWER_FACING = {
     "server/flower/grid_rounds.py",
     "server/flower/message_strategy.py",
     "server/aggregation/masked_sum.py",
-    "client/steps/masks.py",
+    "client/privacy/masks.py",
     "client/join/transport.py",
     "client/join/resident.py",
     "client/join/ledger.py",
@@ -82,11 +82,12 @@ ARROWS = {
         "plan": "",
         "falls": "",
         "kernels": "falls plan",
-        "steps": "falls kernels plan",
+        "privacy": "",
+        "steps": "falls kernels plan privacy",
         "tensors": "plan steps",
         "work": "steps",
-        "flower": "steps tensors",
-        "join": "flower steps tensors",
+        "flower": "privacy steps tensors",
+        "join": "flower privacy steps tensors",
         "cli": "",
         "__main__": "cli join",
     },
@@ -250,8 +251,8 @@ def test_only_the_transport_and_the_health_service_import_grpc():
 
 def test_only_certificates_and_masks_import_cryptography():
     assert users("cryptography", "common", "client", "server") == {
-        "client/steps/masks.py",
-        "client/steps/identity.py",
+        "client/privacy/masks.py",
+        "client/privacy/identity.py",
         "server/certificates.py",
         "server/grpc/revoked.py",
     }

@@ -12,7 +12,7 @@ from flwr.client import Client
 from flwr.clientapp import ClientApp
 
 from zofedht.client.flower.numpy_client import ZofedhtClient
-from zofedht.client.steps.secret_file import secret_of_environment
+from zofedht.client.privacy.secret_file import secret_of_environment
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.client.tensors.worker import PlaceWorker
 from zofedht.common.objective.base import Objective

@@ -14,7 +14,7 @@ from typing import Any, cast
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from zofedht.client.flower.numpy_client import ZofedhtClient
-from zofedht.client.steps.secret_file import secret_of_environment
+from zofedht.client.privacy.secret_file import secret_of_environment
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.common.errors import MessageError, ZofedhtError
 from zofedht.common.objective.base import Objective

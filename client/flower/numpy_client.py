@@ -12,7 +12,7 @@ from flwr.common import Code, FitIns, FitRes, Parameters, Scalar, Status
 from flwr.common.typing import NDArrays
 
 from zofedht.client.flower.looking import look
-from zofedht.client.steps.identity import Identity
+from zofedht.client.privacy.identity import Identity
 from zofedht.client.steps.worker import BasisStore, Worker, no_secret
 from zofedht.client.tensors.worker import PlaceWorker
 from zofedht.common.checks.finding import Finding

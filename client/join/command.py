@@ -15,8 +15,8 @@ from zofedht.client.join.lifetime import Lifetime
 from zofedht.client.join.options import JoinOptions
 from zofedht.client.join.resident import ResidentClient
 from zofedht.client.join.transport import Connection, stay_joined
-from zofedht.client.steps.identity import Identity
-from zofedht.client.steps.secret_file import secret_of_file
+from zofedht.client.privacy.identity import Identity
+from zofedht.client.privacy.secret_file import secret_of_file
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.data.named_sets import NAMED_SETS

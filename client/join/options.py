@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from zofedht.client.join.bounds import OwnBounds
 from zofedht.client.join.lifetime import Lifetime
-from zofedht.client.steps.identity import Identity
+from zofedht.client.privacy.identity import Identity
 from zofedht.common.choices import AUTO
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS

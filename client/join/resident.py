@@ -15,7 +15,7 @@ from flwr.common.typing import NDArrays
 
 from zofedht.client.flower.numpy_client import ZofedhtClient
 from zofedht.client.join.options import JoinOptions, on_this_machine, own_parameters, with_own_columns
-from zofedht.client.steps.secret_file import secret_of_file
+from zofedht.client.privacy.secret_file import secret_of_file
 from zofedht.client.steps.warm_up import warm_up
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.client.tensors.held import Households

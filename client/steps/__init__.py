@@ -1,9 +1,8 @@
 """The local steps of one slot, and what a client keeps between rounds.
 
 Others use ``worker`` (Worker: a Broadcast to its Update, BasisStore), ``replica`` (Replica: x followed by slopes),
-``local_steps`` (the loop), ``secret_file`` (what a device draws noise from), ``identity``
-(Identity: whose a public key is) and ``warm_up`` (compiling before there is a clock).
-``private_steps`` is the loop under differential privacy, ``surrogate_steps`` that along a surrogate of F, ``masks`` a
-party of secure aggregation, ``step_slopes`` are the slopes of one step, ``slot_result`` (SlotResult) is where those of
-a slot led, and ``memory`` (check_room) refuses slots that do not fit.
+``local_steps`` (the loop) and ``warm_up`` (compiling before there is a clock).
+``private_steps`` is the loop under differential privacy, ``surrogate_steps`` that along a surrogate of F,
+``step_slopes`` are the slopes of one step, ``slot_result`` (SlotResult) is where those of a slot led, and ``memory``
+(check_room) refuses slots that do not fit.
 """

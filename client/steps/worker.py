@@ -10,9 +10,9 @@ from dataclasses import asdict
 import numpy as np
 
 from zofedht.client.plan import Plan
-from zofedht.client.steps.identity import Identity
+from zofedht.client.privacy.identity import Identity
+from zofedht.client.privacy.masks import Masks
 from zofedht.client.steps.local_steps import local_steps
-from zofedht.client.steps.masks import Masks
 from zofedht.client.steps.memory import check_room
 from zofedht.client.steps.private_steps import private_steps
 from zofedht.client.steps.replica import Replica

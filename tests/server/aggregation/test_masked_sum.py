@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from tests.helpers import broadcast
-from zofedht.client.steps.masks import Masks
+from zofedht.client.privacy.masks import Masks
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.privacy.masking import expanded, mean_of, pack_parts, read_parts, read_words, resolution, to_words
 from zofedht.common.replay import draw_digest

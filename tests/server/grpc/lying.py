@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from zofedht.client.steps.identity import Identity, signed_text
+from zofedht.client.privacy.identity import Identity, signed_text
 from zofedht.common.privacy.masking import pack_parts, read_parts
 from zofedht.common.tls import read_tls
 from zofedht.common.wire.messages import Update

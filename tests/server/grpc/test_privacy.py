@@ -11,7 +11,7 @@ import pytest
 from tests.server.grpc.processes import SMALL, Site
 from tests.server.grpc.test_equality import all_end_well
 from zofedht.client.join.lifetime import Spent, lifetime_file
-from zofedht.client.steps.secret_file import secret_of_file
+from zofedht.client.privacy.secret_file import secret_of_file
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError
 from zofedht.common.wire.messages import Broadcast, Member

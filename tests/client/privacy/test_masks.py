@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.helpers import broadcast
-from zofedht.client.steps.identity import Identity, signed_text
-from zofedht.client.steps.masks import Masks
+from zofedht.client.privacy.identity import Identity, signed_text
+from zofedht.client.privacy.masks import Masks
 from zofedht.common.errors import MessageError
 from zofedht.common.privacy.masking import pack_parts, read_parts
 from zofedht.common.tls import TlsFiles, read_tls

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from zofedht.client.steps.identity import Identity, signed_text
+from zofedht.client.privacy.identity import Identity, signed_text
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.privacy.masking import Words, expanded, pack_parts, read_parts, to_words
 from zofedht.common.replay import draw_digest
