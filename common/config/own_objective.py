@@ -50,17 +50,17 @@ def of_own_clients(
     The algorithm's defaults are those for objectives of somebody's own, as for an objective that the config names.
     Raises ConfigError for another ``num-clients``.
     """
-    if (said := given.get("num-clients", count)) != count:
-        raise ConfigError([f"num_clients must be {count}, the number of objectives or clients, got {said}"])
+    if (clients := given.get("num-clients", count)) != count:
+        raise ConfigError([f"num_clients must be {count}, the number of objectives or clients, got {clients}"])
     plain = config or RunConfig()
     settled, steps = with_algorithm(plain, given, dimension)
     settled["num-clients"] = count
     if not steps:
         return settled
-    unsaid = {key for key, value in plain.to_mapping().items() if value == UNSAID}
-    row = ALGORITHMS.get(str(settled.get("algorithm", plain.algorithm)))
-    own = {} if row is None else {dashed(name): value for name, value in row.own.items()}
-    settled = {key: value for key, value in own.items() if key in unsaid} | settled
+    said, row = plain.to_mapping(), ALGORITHMS.get(str(settled.get("algorithm", plain.algorithm)))
+    for name, value in row.own.items() if row else ():
+        if said[dashed(name)] == UNSAID:
+            settled.setdefault(dashed(name), value)
     if not in_place and settled.get("step-size", plain.step_size) == UNSAID:
         settled["step-size"] = AUTO  # as for an objective that the config names
     slots = settled.setdefault("clients-per-round", min(count, plain.clients_per_round))

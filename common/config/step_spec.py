@@ -109,6 +109,11 @@ class StepSpec:
         return self.local_steps * self.slopes_per_step
 
     @property
+    def lengths(self) -> int:
+        """The step lengths that a round in place adds to the trail: those of each slot with directions of its own."""
+        return self.slots * self.slopes
+
+    @property
     def queries(self) -> int:
         """The points of a slot that fits a surrogate, 0 of any other.
 

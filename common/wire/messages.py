@@ -130,9 +130,7 @@ class Broadcast:
     memory: int = wired(at_least(0, 10**4), default=0)  # tau, where it is then to make Q by itself,
     refresh: int = wired(at_least(0, 10**4), default=0)  # every so many rounds
     # From the x that it keeps to this one, of which only the size is sent.
-    trail: tuple[TrailStep, ...] | None = wired(
-        shape=lambda it: (-1, 4 + it["spec"].slots * it["spec"].slopes), default=None
-    )
+    trail: tuple[TrailStep, ...] | None = wired(shape=lambda it: (-1, 4 + it["spec"].lengths), default=None)
     sums: Vector | None = wired(shape=lambda it: (it["spec"].pool_size,), default=None)  # of a pool, which lead from x
     origin_digest: str = ""  # of the x from which the sums lead to this one, and which is not sent where it is held
     size: int = wired(at_least(0), key="dimension", default=0)  # n, where x is empty
@@ -239,11 +237,11 @@ class Broadcast:
 
     def _check_in_place(self) -> None:
         """Raise MessageError unless the message holds the whole trail, or its end, and nothing of the size of x."""
-        slopes = self.spec.slots * self.spec.slopes
+        lengths = self.spec.lengths
         if self.address.directions.slot >= self.spec.slots:
             raise MessageError(f"a slot in place must be one of {self.spec.slots}, got {self.address.directions.slot}")
-        if (self.x.size or (self.size if self.trail is not None else 0)) != self.round * slopes:
-            raise MessageError(f"a trail in place must have {slopes} step lengths for each of {self.round} rounds")
+        if (self.x.size or (self.size if self.trail is not None else 0)) != self.round * lengths:
+            raise MessageError(f"a trail in place must have {lengths} step lengths for each of {self.round} rounds")
         vectors = ("anchor", "control", "shift", "basis", "sums", "queries", "surplus")
         odd = [name for name in vectors if getattr(self, name) is not None]
         if odd or self.needs_basis:

@@ -165,7 +165,7 @@ def _changes(folder: RunFolder, config: RunConfig, keys: Mapping[str, Any]) -> d
     What was left to the clients' files is no change: the run has settled it.
     """
     if not folder.config_file.exists():
-        return {key: config.to_mapping()[key] for key in keys}
+        return {}  # nothing can go on there, as ``reopen`` says
     written = load_toml(folder.config_file)
     given, kept = config.to_mapping(), RunConfig.from_mapping(written).to_mapping()
     settled = {key for key in _SETTLED_KEYS if given[key] == AUTO and key in written}

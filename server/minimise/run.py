@@ -133,7 +133,7 @@ def run(
     if x0 is not None:
         state = initial_state(fitted, given_start(x0, dimension, units, space), units, space)
     name = "" if objectives is None else named(objective)
-    keys: dict[str, Any] = chosen.to_mapping() | ({"objective": name} if name else {})
+    keys = chosen.to_mapping() | ({"objective": name} if name else {})
     start = state.x
     history: list[dict[str, Any]] = []
     stopped = False
@@ -148,6 +148,7 @@ def run(
             told = OptimizeResult(history[-1], **where, nfev=state.totals.evaluations)
             stopped = asks_to_stop(callback, told)
 
+    about: dict[str, Any] = {"sign": sign, "local_steps": steps, "config": keys}
     with nullcontext() if out is None else RunFolder(Path(out).expanduser()) as folder:
         if folder:
             lives_here = objectives is not None or are_rows(options.get("dataset"))
@@ -164,14 +165,7 @@ def run(
             if not engine.begun:
                 raise
             engine.lead_to(state.x)
-            failed: dict[str, Any] = {
-                "ended": "error",
-                "sign": sign,
-                "success": False,
-                "local_steps": steps,
-                "config": keys,
-            }
-            return result_of(state, history, None, str(error), **failed)
+            return result_of(state, history, None, str(error), ended="error", success=False, **about)
     engine.lead_to(done.verdict.chosen.x)
     ended = ended_by(fitted, done.state, stopped=stopped)
     message, success = outcome_of(fitted, done, ended, sign)
@@ -187,8 +181,7 @@ def run(
             *evaluation_notes(done.first, done.last),
         ]
     )
-    about: dict[str, Any] = {"ended": ended, "sign": sign, "success": success}
-    return result_of(done.state, history, done.verdict, message, **about, local_steps=steps, config=keys)
+    return result_of(done.state, history, done.verdict, message, ended=ended, success=success, **about)
 
 
 class _Engine(InProcessEngine):

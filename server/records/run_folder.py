@@ -107,11 +107,13 @@ class RunFolder:
     @property
     def way_on(self) -> str:
         """What goes on with the run, which depends on its engine: a part of a sentence."""
-        if self._engine() == "grpc":
-            return f"`zofedht-server serve --resume --out {self.path}` and the options of before"
-        if self._engine() == "python":
-            return "run(objective, x0=load_run(DIR).x) in Python"
-        return f"`zofedht-server resume {self.path}`"
+        match self._engine():
+            case "grpc":
+                return f"`zofedht-server serve --resume --out {self.path}` and the options of before"
+            case "python":
+                return "run(objective, x0=load_run(DIR).x) in Python"
+            case _:
+                return f"`zofedht-server resume {self.path}`"
 
     @property
     def sign(self) -> float:
