@@ -4,8 +4,8 @@
 
 FILE is the data set that the server deals in N shards. A client is the NumPyClient of ``zofedht-client join``, with its
 own stream and connection, and its own certificate in ``DIR/client-INDEX``. With ``--prepared`` one client works on the
-first slot; all then answer with what it said, under their own names, rounds and slots: what is left is the server's
-time, and that of gRPC.
+first slot. All others repeat its answer under their own names, rounds and slots. What is left is the time of the server
+and of gRPC.
 """
 
 from __future__ import annotations

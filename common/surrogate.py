@@ -1,15 +1,15 @@
 """A surrogate of F from its values at some points: a Gaussian process, and its random features. Pure.
 
 With r = |z - z'| and a = sqrt(5) r / l, the kernel is k = (1 + a + a^2/3) exp(-a), Matern's of smoothness 5/2. Values y
-are scaled to [0, 1], and their noise has the variance s^2 = 1e-6. K is the kernel of the points P, one in a row:
+are scaled to [0, 1], and their noise has the variance s^2 = 1e-6. K is the kernel of the points P, one in a row.
 
-mean         grad mu(z) = grad k(z, P) (K + s^2 I)^-1 y
-uncertainty  trace of grad grad' k - grad k(z, P) (K + s^2 I)^-1 grad k(P, z)
-scale        l is doubled or halved for as long as that makes the values likelier
+mean         grad mu(z) = grad k(z, P) (K + s^2 I)^-1 y.
+uncertainty  trace of grad grad' k - grad k(z, P) (K + s^2 I)^-1 grad k(P, z).
+scale        l is doubled or halved for as long as that makes the values likelier.
 
-Clients tell each other's surrogates by the weights of features that all share: with p(z) the cosines and sines of w.z,
-for frequencies w of the kernel's spectrum (Student's t of 5 degrees of freedom over l), mu(z) = p(z).u with
-u = p(P)' (p(P) p(P)' + s^2 I)^-1 y.
+Surrogates are told by weights u of features that all clients share: mu(z) = p(z).u. The features p(z) are the cosines
+and sines of w.z. The frequencies w are those of the kernel's spectrum, Student's t of 5 degrees of freedom over l. The
+weights are u = p(P)' (p(P) p(P)' + s^2 I)^-1 y.
 
 Sources: Shu et al. 2023 (FZooS); Rasmussen and Williams 2006, eq. 2.25, 2.30 and 4.17; Rahimi and Recht 2007.
 """

@@ -1,14 +1,15 @@
 """Local steps along the gradient of a surrogate of F, from the values that this client has seen. Pure.
 
-In step t, from 1, with f the client's surrogate, refitted to the values nearest to w, and h, h_i the features that tell
-the mean of all surrogates and its own:
+f is the client's surrogate, refitted in each step to the values nearest to w. h and h_i are the features that tell the
+mean of all surrogates, and the client's own. Step t, from 1, is:
 
-    g = grad f(w) + (grad h(w) - grad h_i(w)) / t
-    w <- w - eta m / (sqrt v + 1e-8), m and v Adam's means of g and g^2 without their bias
+    g = grad f(w) + (grad h(w) - grad h_i(w)) / t.
+    w <- w - eta m / (sqrt v + 1e-8), m and v Adam's means of g and g^2 without their bias.
 
-F is then asked at the new w and, but after the last step, at the q of 100 points around w where f is least certain. The
-slot begins with F at x_r, and at the 50 of 200 around it. Points are uniform in a cube of the radius; the first ones in
-a cube as large as half the way that w had gone from x_r, where that is more.
+F is then asked at the new w. After each step but the last it is asked at q of 100 points around w, where f is least
+certain. The slot begins with F at x_r, and at the 50 of 200 points around it where f is least certain. Points are
+uniform in a cube of the radius. The cube of the first ones is as large as half the way that w had gone from x_r, where
+that is more.
 
 Source: Shu et al. 2023 (FZooS), algorithm 2; its numbers are those of its public code, github shuyao95/FZooS at
 27cd341.

@@ -1,9 +1,11 @@
-"""Parameters in place that go to a client which joins late: what the server asks for, in parts within a message.
+"""Parameters in place that go to a client which joins late, in parts that fit into a message.
 
-held    arrays: the trail               answer: how many of its lengths the client need not follow
-copy    arrays: the trail               answer: the digest of the parameters at its end, of which a copy is kept
-take    start, digest of the trail      answer: the bytes of the copy from there on
-give    start, digest of the parameters; arrays: the trail (with the first part alone), a part
+The server asks in four ways:
+
+held    arrays: the trail. Answer: how many of its lengths the client need not follow.
+copy    arrays: the trail. Answer: the digest of the parameters at its end, of which the client keeps a copy.
+take    start, digest of the trail. Answer: the bytes of the copy from there on.
+give    start, digest of the parameters. Arrays: the trail (with the first part alone), a part.
 """
 
 from __future__ import annotations
