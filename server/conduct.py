@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError, ObjectiveError
+from zofedht.common.machine.files import undisturbed
 from zofedht.common.typing import Vector
 from zofedht.server.auto import Intervention
 from zofedht.server.core.coordinator import Coordinator
@@ -22,7 +23,6 @@ from zofedht.server.evaluation.start import Start
 from zofedht.server.evaluation.verdict import Verdict, judge
 from zofedht.server.privacy import new_secret
 from zofedht.server.records.checkpoint import check_dimension, check_tensors, check_units
-from zofedht.server.records.files import undisturbed
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.report.write import write_report, write_settings
 from zofedht.server.terminal.progress import progress

@@ -13,6 +13,7 @@ from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.choices import AUTO
 from zofedht.common.config.derived_keys import START_WEIGHT
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.machine.files import make_folder, replace_file
 from zofedht.experiments.auto.tables import AutoResult, page
 from zofedht.experiments.study.cell_run import Job, read_result
 from zofedht.experiments.study.cells import Cell, Grid, Panel, cell_config, label
@@ -20,7 +21,6 @@ from zofedht.experiments.study.cluster import Cluster
 from zofedht.experiments.study.pool import run_missing
 from zofedht.experiments.study.presets import PRESETS
 from zofedht.server.auto import count_interventions
-from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["STEPS", "AutoGrid", "run_auto"]
 

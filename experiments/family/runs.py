@@ -13,6 +13,7 @@ import numpy as np
 
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.config.run_config import RunConfig, dashed
+from zofedht.common.machine.files import make_folder, replace_file
 from zofedht.common.shards import train_objective
 from zofedht.experiments.family.methods import METHODS, Method
 from zofedht.experiments.family.optimum import least_loss
@@ -22,7 +23,6 @@ from zofedht.experiments.study.cells import Panel, label
 from zofedht.experiments.study.cluster import Cluster
 from zofedht.experiments.study.pool import run_missing
 from zofedht.experiments.study.presets import COMMON, EPOCHS, PRESETS, TRAIN_ROWS
-from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["FamilyGrid", "run_family", "write_family"]
 

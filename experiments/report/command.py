@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zofedht.common.errors import DataError
+from zofedht.common.machine.files import make_folder, replace_file
 from zofedht.experiments.report.best import best_blocks, is_linear
 from zofedht.experiments.report.claims import FEWEST, NOT_ENOUGH, NOT_RUN, judge, winner
 from zofedht.experiments.report.evidence import RUNS, TIE, place
@@ -19,7 +20,6 @@ from zofedht.experiments.study.cells import Panel
 from zofedht.experiments.study.presets import ALPHAS, ETAS
 from zofedht.experiments.study.published import PUBLISHED, PUBLISHED_ROWS
 from zofedht.experiments.study.results import Chosen, Study, lowest, read_study
-from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["write_report"]
 

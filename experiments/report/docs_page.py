@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from zofedht.common.errors import DataError
-from zofedht.server.records.files import make_folder, replace_file
+from zofedht.common.machine.files import make_folder, replace_file
 
 __all__ = ["BEGIN", "END", "fill_page"]
 

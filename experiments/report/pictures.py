@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zofedht.common.errors import MissingExtraError
+from zofedht.common.machine.files import replace_file
 from zofedht.experiments.study.cells import Panel, full_budget
 from zofedht.experiments.study.published import PUBLISHED
 from zofedht.experiments.study.results import Chosen, Study
-from zofedht.server.records.files import replace_file
 from zofedht.server.records.plots import STYLES, Curve, fit_losses, median_and_band
 
 if TYPE_CHECKING:

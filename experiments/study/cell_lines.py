@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from zofedht.common.errors import DataError
+from zofedht.common.machine.files import make_folder, replace_file
 from zofedht.experiments.study.cells import SETTINGS
 from zofedht.experiments.study.presets import EPOCHS, PRESETS
 from zofedht.experiments.study.results import Outcome, Point, Study, cell_of
-from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["add_lines", "known_cells", "lines_name", "read_lines"]
 

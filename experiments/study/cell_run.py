@@ -14,11 +14,11 @@ from typing import Any
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError, RoundError
 from zofedht.common.machine.blas import one_thread
+from zofedht.common.machine.files import read_json, replace_file
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
-from zofedht.server.records.files import read_json, replace_file
 from zofedht.server.records.history import HistoryWriter
 
 __all__ = ["HISTORY", "RESULT", "Job", "read_result", "run_cell", "same_settings"]

@@ -10,9 +10,9 @@ from typing import Any
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError, DataError, ZofedhtError
+from zofedht.common.machine.files import make_folder, replace_file
 from zofedht.experiments.study.cell_run import HISTORY, RESULT, Job, run_cell
 from zofedht.server.flower.ray_cluster import RayClusterError, import_ray, join_cluster
-from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["Cluster"]
 

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.errors import DataError
+from zofedht.common.machine.files import make_folder, replace_file
 from zofedht.experiments.study.cell_lines import add_lines, known_cells
 from zofedht.experiments.study.cell_run import Job
 from zofedht.experiments.study.cells import SETTINGS, Cell, Grid, Panel, cell_config
 from zofedht.experiments.study.cluster import Cluster
 from zofedht.experiments.study.pool import run_missing
 from zofedht.experiments.study.results import MANIFEST, Chosen, Outcome, Study, finished_cells, read_manifest
-from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["run_study"]
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zofedht.common.errors import DataError
+from zofedht.common.machine.files import read_json
 from zofedht.experiments.study.cell_run import HISTORY, read_result
 from zofedht.experiments.study.cells import Cell, Panel
 from zofedht.experiments.study.presets import PRESETS, Preset, Selection
-from zofedht.server.records.files import read_json
 from zofedht.server.records.history import read_history
 
 __all__ = [

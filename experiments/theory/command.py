@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from zofedht.common.machine.files import make_folder, replace_file
 from zofedht.experiments.report.markdown import table
 from zofedht.experiments.theory.bounds import Work, balanced_step, bound, conditions, spectrum
 from zofedht.experiments.theory.lemmas import check_lemmas
 from zofedht.experiments.theory.printed_tables import printed_tables
 from zofedht.experiments.theory.quadratic_problem import Quadratic, make_quadratic, mean_squared_gradient
-from zofedht.server.records.files import make_folder, replace_file
 
 __all__ = ["log_slope", "measure", "theory"]
 

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
+from zofedht.common.machine.files import make_folder, replace_file
 from zofedht.common.typing import Vector
 from zofedht.experiments.report.pictures import save_figure
-from zofedht.server.records.files import make_folder, replace_file
 from zofedht.server.records.plots import STYLES
 
 __all__ = ["AS_PRINTED", "CORRECTED", "EPSILONS", "PRINTED_ROW", "Setting", "gamma", "table1", "trajectories"]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zofedht.common.errors import FleetError
+from zofedht.common.machine.files import is_path
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.rules import check_whole
 from zofedht.common.typing import Matrix, Vector
@@ -18,7 +19,6 @@ from zofedht.server.fleet.folder import About, FleetFolder
 from zofedht.server.fleet.ledger import Ledger
 from zofedht.server.fleet.questions import ON_LOSS, Questions
 from zofedht.server.fleet.sites import Sites
-from zofedht.server.records.files import is_path
 
 __all__ = ["Campaign", "Rules", "checked_points"]
 

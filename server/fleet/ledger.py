@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import cast
 
 from zofedht.common.errors import CAUSES, Cause, CheckpointError
+from zofedht.common.machine.files import cannot_write
 from zofedht.common.objective.points import Answer
 from zofedht.common.terminal.whole_lines import length_of_whole_lines
-from zofedht.server.records.files import cannot_write
 
 __all__ = ["EVALUATIONS", "Ledger", "Row", "RowFile", "read_rows"]
 

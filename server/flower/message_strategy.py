@@ -18,6 +18,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from zofedht.common.config.checking import plain
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError, MessageError, RoundError
+from zofedht.common.machine.files import is_path
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Member, Update
 from zofedht.common.wire.records import METRICS, flattened
@@ -29,7 +30,6 @@ from zofedht.server.evaluation.evaluate import mean_over_clients
 from zofedht.server.flower.grid_nodes import GridNode, GridNodes, Layout, content_of, fit_res_of
 from zofedht.server.flower.grid_rounds import GridRounds
 from zofedht.server.flower.strategy import Asked, ZofedhtStrategy, by_node, client_replies, question
-from zofedht.server.records.files import is_path
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["ZOFedHT"]

@@ -13,13 +13,13 @@ from zofedht.common.config.own_objective import of_own_clients
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.data.loading import are_rows, keep_rows
 from zofedht.common.errors import ConfigError, ObjectiveError
+from zofedht.common.machine.files import is_path
 from zofedht.common.objective.base import Bounds, Objective
 from zofedht.common.objective.function import as_objective
 from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.negated import negated
 from zofedht.common.shards import rules_of, with_standard_columns
 from zofedht.common.tensors.objective import InPlaceObjective
-from zofedht.server.records.files import is_path
 from zofedht.server.results import takes_one
 
 __all__ = ["Target", "check_arguments", "config_of", "named", "objectives_of"]

@@ -16,10 +16,10 @@ from typing import Any
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import ConfigError, DataError
+from zofedht.common.machine.files import read_json
 from zofedht.server.page.clients import ClientTable
 from zofedht.server.page.tail import Tail
 from zofedht.server.page.thin import Point, thinned
-from zofedht.server.records.files import read_json
 from zofedht.server.records.lock import is_held
 from zofedht.server.records.run_folder import RunFolder
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from zofedht.common.config.run_config import FREE_KEYS, RunConfig
 from zofedht.common.errors import CheckpointError, ConfigError
+from zofedht.common.machine.files import replace_file
 from zofedht.common.objective.agreement import units_digest
 from zofedht.common.objective.scaling import Units
 from zofedht.common.space.space import Space
 from zofedht.common.tensors.agreement import Tensors, tensors_mismatch
 from zofedht.server.core.state import ServerState
-from zofedht.server.records.files import replace_file
 from zofedht.server.records.packing import pack, unpack
 
 __all__ = [

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from zofedht.common.machine.files import cannot_write, replace_file
 from zofedht.server.core.round_record import ClientWork, RoundRecord
 from zofedht.server.core.state import ServerState
-from zofedht.server.records.files import cannot_write, replace_file
 
 __all__ = ["ClientLog"]
 

@@ -16,11 +16,11 @@ import numpy as np
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import DataError
+from zofedht.common.machine.files import is_path, replace_file
 from zofedht.common.space.kinds import Settings
 from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.typing import Vector
 from zofedht.server.records.checkpoint import load_newest
-from zofedht.server.records.files import is_path, replace_file
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from zofedht.common.errors import DataError
-from zofedht.server.records.files import cannot_write
+from zofedht.common.machine.files import cannot_write
 
 if sys.platform == "win32":
     import msvcrt

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import ConfigError, DataError, MissingExtraError
-from zofedht.server.records.files import make_folder, read_json, replace_file
+from zofedht.common.machine.files import make_folder, read_json, replace_file
 from zofedht.server.records.history import read_history
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from zofedht.common.errors import ConfigError, DataError
+from zofedht.common.machine.files import replaced_by
 from zofedht.common.objective.base import Shard
 from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.tensors.blocks import blocks_as_text
 from zofedht.common.tensors.loading import checked_in_place, load_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.tensors.trail import TrailLaw
-from zofedht.server.records.files import replaced_by
 from zofedht.server.records.finished_run import FinishedRun
 
 __all__ = ["export_parameters", "rebuild"]

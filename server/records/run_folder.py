@@ -18,6 +18,7 @@ import numpy as np
 from zofedht.common.config.run_config import FREE_KEYS, RunConfig
 from zofedht.common.config.texts import dump_toml, load_toml
 from zofedht.common.errors import CheckpointError, ConfigError, DataError, MissingExtraError
+from zofedht.common.machine.files import read_json, remove_parts, replace_file
 from zofedht.common.machine.versions import version_of
 from zofedht.common.privacy.masking import resolution
 from zofedht.common.typing import Vector
@@ -32,7 +33,6 @@ from zofedht.server.evaluation.verdict import Verdict
 from zofedht.server.privacy import Account
 from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, write_checkpoint
 from zofedht.server.records.clients import ClientLog
-from zofedht.server.records.files import read_json, remove_parts, replace_file
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
 from zofedht.server.records.lock import FolderLock
 from zofedht.server.records.lost import count_lost

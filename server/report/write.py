@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from zofedht.common.errors import DataError
+from zofedht.common.machine.files import replace_file
 from zofedht.common.typing import Vector
 from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.verdict import Verdict
-from zofedht.server.records.files import replace_file
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.report.html import SiteCost, report_html

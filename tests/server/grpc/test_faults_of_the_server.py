@@ -16,11 +16,11 @@ from tests.server.grpc.proxy import Proxy
 from tests.waiting import until
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError
+from zofedht.common.machine.files import cannot_write
 from zofedht.server.certificates import make_certificates
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records import checkpoint
 from zofedht.server.records.checkpoint import read_checkpoint
-from zofedht.server.records.files import cannot_write
 from zofedht.server.records.run_folder import RunFolder, sha256_of_x
 
 LONG = {"rounds": 60, "checkpoint_every": 5}
