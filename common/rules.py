@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from zofedht.common.choices import AUTO, MANY, UNSAID, parse_columns, parse_labels, parse_shapes, parse_transforms
-from zofedht.common.errors import DataError, FleetError, ObjectiveError
+from zofedht.common.errors import DataError, FleetError, ObjectiveError, ZofedhtError
 from zofedht.common.space.space import Space
+from zofedht.common.typing import is_whole
 
 __all__ = [
     "MOST",
@@ -154,10 +153,10 @@ def between(least: float, most: float, way_out: str = "") -> Rule:
     return _Between(least, most, way_out)
 
 
-def check_whole(name: str, value: Any, least: int = 0) -> None:
-    """Raise FleetError unless an argument is a whole number, NumPy's included, of at least ``least``."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
-        raise FleetError(f"{name} must be a whole number of at least {least}, got {value!r}")
+def check_whole(name: str, value: Any, least: int = 0, *, error: Callable[[str], ZofedhtError] = FleetError) -> None:
+    """Raise ``error`` unless an argument is a whole number, NumPy's included, of at least ``least``."""
+    if not is_whole(value, least):
+        raise error(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def limits_of(rule: Rule | None) -> dict[str, float]:

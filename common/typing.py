@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from scipy import sparse  # a device whose rows are dense, or its own, never loads it
 
-__all__ = ["Features", "Indices", "Matrix", "Vector", "is_sparse"]
+__all__ = ["Features", "Indices", "Matrix", "Vector", "is_sparse", "is_whole"]
 
 Vector: TypeAlias = NDArray[np.float64]
 """A float64 array of one axis."""
@@ -28,3 +28,8 @@ Features: TypeAlias = "Matrix | sparse.csr_matrix[Any] | sparse.csr_array[Any]"
 def is_sparse(rows: Any) -> bool:
     """Return whether rows are one of SciPy's sparse matrices by rows, without loading SciPy."""
     return hasattr(rows, "indptr")
+
+
+def is_whole(value: Any, least: int) -> bool:
+    """Return whether a value is a whole number, NumPy's included, of at least ``least``."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)

@@ -56,7 +56,7 @@ ARROWS = {
         "machine": "errors",
         "choices": "errors",
         "algorithms": "choices",
-        "rules": "choices errors space",
+        "rules": "choices errors space typing",
         "keys": "algorithms choices rules",
         "config": "algorithms choices errors keys rules space",
         "random": "machine errors rules typing",

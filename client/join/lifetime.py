@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import json
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import ConfigError, DataError
+from zofedht.common.machine.files import replace_file
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import in_user_units
 from zofedht.common.privacy.renyi import ORDERS, epsilon_of, step_divergences
@@ -116,20 +116,13 @@ class Lifetime:
 
 
 def _write(path: Path, spent: Spent) -> None:
-    """Replace the file whole; it is on the disk before the answer leaves."""
+    """Replace the file; it is on the disk before the answer leaves."""
     divergences = dict(zip(map(str, ORDERS), spent.divergences.tolist(), strict=True))
-    scratch = path.with_name(f"{path.name}.part")
     try:
-        with scratch.open("w", encoding="utf-8") as file:
-            json.dump({"slots": spent.slots, "divergences": divergences}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be written ({error.strerror}), so no slot is answered; make room",
-            public_text="the client cannot count what it spends, so it answers no slot",
-        ) from error
+        replace_file(path, json.dumps({"slots": spent.slots, "divergences": divergences}).encode())
+    except DataError as error:
+        told = "the client cannot count what it spends, so it answers no slot"
+        raise DataError(f"{told}: {error}; make room", public_text=told) from error
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ def of_place(config: RunConfig) -> Iterator[Problem]:
             f" or a guide as one vector, got {config.algorithm!r} (zofedavg-sgd, mezo, decomfl, fzoo, fedkseed, lozo,"
             " subzero and meerkat have)",
         )
-    if config.directions == "per-slot" and config.aggregation != "mean":
+    if config.directions == "per-slot" and config.aggregates_robustly:
         yield Problem(
             "aggregation",
             "aggregation must be mean where in-place is true and directions are per-slot, got"

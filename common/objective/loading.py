@@ -26,7 +26,7 @@ from zofedht.common.objective.names import checked_names
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised, raised_by_objective
 from zofedht.common.random.streams import stream
 from zofedht.common.space.space import Space
-from zofedht.common.typing import Vector
+from zofedht.common.typing import Vector, is_whole
 
 __all__ = [
     "checked_objective",
@@ -216,7 +216,7 @@ def checked_objective(made: Any, path: str) -> Objective:
     except ObjectiveError as error:
         raise ObjectiveError(f"{path}: {error}") from error
     dimension = getattr(objective, "dim", None)
-    if isinstance(dimension, bool) or not isinstance(dimension, int | np.integer) or dimension < 1:
+    if not is_whole(dimension, 1):
         raise ObjectiveError(f"{path}: dim must be a whole number of at least 1, got {dimension!r}")
     if text := lacking(least_bytes(int(dimension)), f"n = {int(dimension):,} parameters"):
         raise ObjectiveError(f"{path}: {text}; make dim smaller")
@@ -228,7 +228,7 @@ def checked_objective(made: Any, path: str) -> Objective:
     if samples < 1:
         raise ObjectiveError(f"{path}: the shard must hold at least 1 sample, got {samples}")
     threads = objective.concurrency
-    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or not 1 <= threads <= _MOST_THREADS:
+    if not is_whole(threads, 1) or threads > _MOST_THREADS:
         raise ObjectiveError(f"{path}: concurrency must be a whole number from 1 to {_MOST_THREADS}, got {threads!r}")
     return objective
 

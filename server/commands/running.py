@@ -38,11 +38,10 @@ def run(args: argparse.Namespace) -> int:
     config = read_config(args)
     refuse_ray(config, args.engine)
     out = out_of(args, named_after(config))
-    command = f"zofedht-server resume {out}"
-    with page_of(args, out), RunFolder(out) as folder, naming_the_way_on(folder, command):
+    with page_of(args, out), RunFolder(out) as folder, naming_the_way_on(folder):
         folder.begin(config, args.engine)
         folder.check_source(source_digest(config), changed=False)
-        return _conduct(config, folder, args.engine, None, command)
+        return _conduct(config, folder, args.engine, None)
 
 
 def serve_clients(args: argparse.Namespace) -> int:
@@ -70,9 +69,8 @@ def serve_clients(args: argparse.Namespace) -> int:
         revoked=revoked(args),
         data_changed=args.data_changed,
     )
-    command = f"zofedht-server serve --resume --out {options.out}` and the options of before, `--address {args.address}"
     page = page_of(args, options.out, options.revoked.refuses)
-    with page, naming_the_way_on(RunFolder(options.out), command):
+    with page, naming_the_way_on(RunFolder(options.out)):
         summary = serve(
             options,
             keys_of(args),
@@ -85,9 +83,8 @@ def serve_clients(args: argparse.Namespace) -> int:
 
 def resume(args: argparse.Namespace) -> int:
     """Go on with the run of a folder, and return the exit code."""
-    command = f"zofedht-server resume {args.folder}"
     path = args.folder.expanduser()
-    with page_of(args, path), RunFolder(path) as folder, naming_the_way_on(folder, command):
+    with page_of(args, path), RunFolder(path) as folder, naming_the_way_on(folder):
         config, state, engine = folder.reopen(parse_assignments(args.set))
         if engine == "grpc" and args.engine is None:
             _refuse_what_clients_hold(config, folder)
@@ -101,7 +98,7 @@ def resume(args: argparse.Namespace) -> int:
             )
         _log.info("continuing %s after round %d", folder.path, state.round)
         folder.check_source(source_digest(config), changed=args.data_changed)
-        return _conduct(config, folder, args.engine or engine, state, command)
+        return _conduct(config, folder, args.engine or engine, state)
 
 
 def _refuse_what_clients_hold(config: RunConfig, folder: RunFolder) -> None:
@@ -117,14 +114,14 @@ def _refuse_what_clients_hold(config: RunConfig, folder: RunFolder) -> None:
     )
 
 
-def _conduct(config: RunConfig, folder: RunFolder, engine: str, state: ServerState | None, command: str) -> int:
+def _conduct(config: RunConfig, folder: RunFolder, engine: str, state: ServerState | None) -> int:
     refuse_ray(config, engine)
     if engine == "simulation":
         from zofedht.server.flower.simulation import run_simulation
 
         result = run_simulation(config, folder, state=state)
     else:
-        with telling_of_its_end(folder, command):
+        with telling_of_its_end(folder):
             result = run_in_process(config, folder=folder, state=state, show_progress=True)
     print(summary_text(result.summary, folder))
     return exit_code(result.summary)

@@ -15,6 +15,7 @@ from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.data.partition import split
 from zofedht.common.errors import ConfigError
 from zofedht.common.objective.base import Objective
+from zofedht.common.rules import check_whole
 from zofedht.common.typing import Features, Indices, Matrix, Vector
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState, initial_state
@@ -64,9 +65,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         for name in ("warm_start", "fit_intercept"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ConfigError([f"{name} must be True or False, got {getattr(self, name)!r}"])
-        clients = self.num_clients
-        if isinstance(clients, bool) or not isinstance(clients, int | np.integer):
-            raise ConfigError([f"num_clients must be a whole number of at least 1, got {clients!r}"])
+        check_whole("num_clients", self.num_clients, 1, error=lambda text: ConfigError([text]))
         if isinstance(self.algorithm, str) and RunConfig(algorithm=self.algorithm).asks_points:
             text = (
                 f"algorithm must take local steps in an estimator, got {self.algorithm!r}, which asks for values of F"
@@ -76,7 +75,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
         named = {dashed(name): value for name, value in self.get_params(deep=False).items() if name in _KEYS}
-        seeds = {"seed": (int(seed) + self._fits) % 2**63, "num-clients": min(int(clients), rows)}
+        seeds = {"seed": (int(seed) + self._fits) % 2**63, "num-clients": min(int(self.num_clients), rows)}
         return RunConfig.from_mapping(named | seeds | {"evaluate-every": 0} | more)
 
     def _for_groups(self, config: RunConfig, groups: Any, rows: int) -> tuple[RunConfig, list[Indices] | None]:

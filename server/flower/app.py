@@ -63,7 +63,7 @@ def _around(config: RunConfig, folder: RunFolder) -> Iterator[None]:
     """Name the way on where the run fails, replace the simulation's dead workers, and give the folder back."""
     with ExitStack() as stack:
         stack.callback(folder.give_back)
-        stack.enter_context(naming_the_way_on(folder, f"zofedht-server resume {folder.path}"))
+        stack.enter_context(naming_the_way_on(folder))
         if _SIMULATION in sys.modules:  # else nodes are processes of their own
             from zofedht.server.flower.living_pool import living_workers  # needs Ray
 

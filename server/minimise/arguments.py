@@ -20,6 +20,7 @@ from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.negated import negated
 from zofedht.common.shards import rules_of, with_standard_columns
 from zofedht.common.tensors.objective import InPlaceObjective
+from zofedht.common.typing import is_whole
 from zofedht.server.results import takes_one
 
 __all__ = ["Target", "check_arguments", "config_of", "named", "objectives_of"]
@@ -36,8 +37,7 @@ def check_arguments(callback: Any, out: Any, config: Any, maximize: Any, samples
         "out must name a folder": out is None or is_path(out),
         "config must be a RunConfig": config is None or isinstance(config, RunConfig),
         "maximize must be True or False": isinstance(maximize, bool | np.bool_),
-        "samples must be a whole number of at least 1": samples is None
-        or (isinstance(samples, int | np.integer) and not isinstance(samples, bool) and samples >= 1),
+        "samples must be a whole number of at least 1": samples is None or is_whole(samples, 1),
     }
     values = (callback, out, config, maximize, samples)
     wrong = [f"{rule}, got {value!r}" for (rule, kept), value in zip(rules.items(), values, strict=True) if not kept]

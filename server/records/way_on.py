@@ -17,18 +17,18 @@ _LAST_WORD = 'read -r ended || for file in "$0"/checkpoints/*.ckpt; do [ -e "$fi
 
 
 @contextmanager
-def naming_the_way_on(folder: RunFolder, command: str) -> Iterator[None]:
+def naming_the_way_on(folder: RunFolder) -> Iterator[None]:
     """Add to the sentence of a run that has failed where it is kept, and how it goes on."""
     try:
         yield
     except (RoundError, ObjectiveError) as error:
         if folder.exists():
-            error.args = (f"{error}; go on with `{command}`",)
+            error.args = (f"{error}; go on with {folder.way_on}",)
         raise
 
 
 @contextmanager
-def telling_of_its_end(folder: RunFolder, command: str) -> Iterator[None]:
+def telling_of_its_end(folder: RunFolder) -> Iterator[None]:
     """Let a shell name the way on where the objective, or somebody else, ends this process within the block.
 
     A process that is gone says nothing. Does nothing where there is no shell.
@@ -39,8 +39,8 @@ def telling_of_its_end(folder: RunFolder, command: str) -> Iterator[None]:
         return
     sentence = (
         "zofedht-server: error: the process of the run was ended by its objective, a crash or a kill;"
-        f" {folder.path} has what was finished: go on with `{command}`, or let clients join by `serve`, which goes on"
-        " without a client that ends"
+        f" {folder.path} has what was finished: go on with {folder.way_on}, or let clients join by `serve`,"
+        " which goes on without a client that ends"
     )
     words = [shell, "-c", _LAST_WORD, str(folder.path), sentence]
     with subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True, text=True) as watcher:

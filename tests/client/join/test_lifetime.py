@@ -107,3 +107,15 @@ def test_bounds_that_are_none_are_refused(wrong: Any):
         Lifetime(*wrong)
     with pytest.raises(ConfigError, match="needs --ledger FILE"):
         Lifetime(1.0, 1e-5, None)
+
+
+def test_what_cannot_be_counted_is_not_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    client = _client(tmp_path, 5.0)
+    monkeypatch.setattr("os.fsync", full)
+    told = _slot(client, 0)
+    assert told["status"] == "failed"
+    assert "cannot count what it spends" in str(told["reason"])
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".part"]
