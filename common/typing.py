@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,6 @@ def is_sparse(rows: Any) -> bool:
     return hasattr(rows, "indptr")
 
 
-def is_whole(value: Any, least: int) -> bool:
+def is_whole(value: Any, least: int) -> TypeGuard[int]:
     """Return whether a value is a whole number, NumPy's included, of at least ``least``."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
