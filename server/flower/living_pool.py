@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -101,16 +101,24 @@ class _LivingPool(ray_actor.BasicActorPool):
 
 
 @contextmanager
-def living_workers(longest: float) -> Iterator[None]:
-    """Let Flower's simulation replace workers that die, or that work for more than so many seconds on a message."""
+def living_workers(longest: float, before_end: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Let Flower's simulation replace workers that die, or that work for more than so many seconds on a message.
+
+    ``before_end`` is called before Flower ends the workers.
+    """
     kind: Any = type("LivingPool", (_LivingPool,), {"longest": longest})
     process, guard = raybackend.RayBackend.process_message, threading.Lock()
+    end = raybackend.RayBackend.terminate
 
     def process_message(backend: Any, message: Any, context: Any) -> Any:
         with guard:
             if type(backend.pool) is ray_actor.BasicActorPool:
                 kind.take_over(backend.pool)
         return process(backend, message, context)
+
+    def terminate(backend: Any) -> None:
+        before_end()
+        end(backend)
 
     def prints(record: logging.LogRecord) -> bool:
         return record.module not in ("vce_api", "raybackend")  # a traceback for each failure, which is in the history
@@ -119,6 +127,7 @@ def living_workers(longest: float) -> Iterator[None]:
     flower.addFilter(prints)
     with (
         patch.object(raybackend.RayBackend, "process_message", process_message),
+        patch.object(raybackend.RayBackend, "terminate", terminate),
         patch("ray._private.worker.print_to_stdstream", lambda *_, **__: None),
         patch("ray._private.utils.set_sigterm_handler", lambda _: None),  # ours ends the run like an interrupt
     ):

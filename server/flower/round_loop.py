@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import queue
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -78,12 +79,13 @@ class FlowerRounds(Server):
         folder: RunFolder | None = None,
         state: ServerState | None = None,
         on_result: Callable[[Result], None] = lambda result: None,
-        around: Callable[[], AbstractContextManager[None]] = nullcontext,
+        around: Callable[[], AbstractContextManager[object]] = nullcontext,
         show_progress: bool = True,
         homes: Callable[[], dict[Member, ClientProxy]] | None = None,
         patience: float | None = None,
         dimension: int = 0,
         traffic: Traffic | None = None,
+        interrupted: threading.Event | None = None,
     ) -> None:
         """``homes`` tells who can be drawn now and where; unless given, all logical clients live on all nodes.
 
@@ -91,6 +93,7 @@ class FlowerRounds(Server):
         ``around`` gives what the run, and ``on_result``, happen in.
         ``dimension`` is n where it is known: a client's sparse file may lack its last columns.
         ``traffic`` is where the proxies count their bytes; unless given, Flower's messages are counted here.
+        ``interrupted`` is set by another thread that ends the run: the last finished round is kept.
         """
         super().__init__(client_manager=client_manager)
         self._config = config
@@ -109,6 +112,7 @@ class FlowerRounds(Server):
         self._seen: dict[str, None] = {}  # clients that were there at some time, in the order that they came in
         self._pool = ThreadPoolExecutor(config.most_slots + _SPARE_THREADS, thread_name_prefix="slot")
         self._snapshots = Snapshots(config, self._pool)
+        self._interrupted = interrupted or threading.Event()
 
     def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
         """Run to the end of the config; Flower calls this. The history is in the result folder."""
@@ -188,6 +192,7 @@ class FlowerRounds(Server):
                 late = TimeoutError(f"no answer within round-timeout = {self._config.round_timeout:g} seconds")
                 failures.extend(lost(asked.broadcast, late) for bundle in pending.values() for asked in bundle)
                 break
+            self._check_interrupt()
             bundle = pending.pop(future)
             now = time.monotonic()
             in_time = now < deadline
@@ -212,6 +217,7 @@ class FlowerRounds(Server):
                     "slot %d of %s: %s after %.3f s", update.slot, update.client, update.status, now - began[future]
                 )
             send([again for pair in zip(bundle, answers, strict=True) for again in self.strategy.resend(*pair)])
+        self._check_interrupt()  # what is lost by the end is no failure of the round
         self.strategy.coordinator.tell(updates, failures)
 
     def evaluate(self, x: Vector) -> FullEvaluation:
@@ -247,7 +253,9 @@ class FlowerRounds(Server):
             return {str(asked["client"]): answers[str(asked["client"])] for _, asked in questions}
 
         config = self._config
-        return evaluate_clients(ask, self._seen, max_retries=config.max_retries, on_error=config.on_error)
+        found = evaluate_clients(ask, self._seen, max_retries=config.max_retries, on_error=config.on_error)
+        self._check_interrupt()
+        return found
 
     def test(self, x: Vector) -> Metrics:
         """Evaluate x on the test set, where the server has it."""
@@ -293,6 +301,7 @@ class FlowerRounds(Server):
         return over_nodes(members_of(self._config), self._client_manager.all())
 
     def _wait_for_homes(self) -> dict[Member, ClientProxy]:
+        self._check_interrupt()
         # Flower's own wait lasts a day.
         began, told = time.monotonic(), False
         while not (homes := self._homes()):
@@ -303,8 +312,13 @@ class FlowerRounds(Server):
                 told = True
                 _log.info("waiting for clients: none can be asked now")
             time.sleep(_POLL)
+            self._check_interrupt()
         self._seen |= dict.fromkeys(member.name for member in homes)
         return homes
+
+    def _check_interrupt(self) -> None:
+        if self._interrupted.is_set():
+            raise RoundError("the run was interrupted")
 
 
 def _proxy(asked: Asked) -> ClientProxy:

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from flwr.app import Context
 from flwr.compat.server import ServerAppComponents
-from flwr.server.client_manager import SimpleClientManager
+from flwr.server.client_manager import ClientManager, SimpleClientManager
+from flwr.server.compat.grid_client_proxy import GridClientProxy
 from flwr.serverapp import ServerApp
 from flwr.simulation.run_simulation import _run_simulation
 from flwr.supercore.telemetry import EventType
 
 from zofedht.client.flower.app import app as client_app
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import ConfigError
-from zofedht.common.terminal.command_line import INTERRUPTED
+from zofedht.common.errors import ConfigError, RoundError
 from zofedht.server.conduct import Result
 from zofedht.server.core.state import ServerState
 from zofedht.server.flower.app import components
@@ -51,12 +50,19 @@ def run_simulation(
 
     cores = _cores_of(ray, config.ray_address) if config.ray_address else os.cpu_count() or 1
     results: list[Result] = []
+    nodes_of_run, ending = SimpleClientManager(), _Ending()
 
     def server_fn(context: Context) -> ServerAppComponents:
-        server = FlowerRounds(config, SimpleClientManager(), folder=folder, state=state, on_result=results.append)
+        server = FlowerRounds(
+            config, nodes_of_run, folder=folder, state=state, on_result=results.append,
+            around=lambda: ending.running, interrupted=ending.interrupted,
+        )  # fmt: skip
         return components(server, config)
 
-    with living_workers(config.round_timeout), _left_at_an_interrupt():
+    def end() -> None:
+        ending.wait(nodes_of_run)
+
+    with living_workers(config.round_timeout, before_end=end), _ended_at_an_interrupt(end):
         _run_simulation(
             num_supernodes=nodes or min(config.num_clients, cores),
             exit_event=EventType.PYTHON_API_RUN_SIMULATION_LEAVE,
@@ -70,20 +76,34 @@ def run_simulation(
     return results[0]
 
 
+class _Ending:
+    """Ends the server's thread before its nodes are gone: what their end loses is no failure of a round."""
+
+    def __init__(self) -> None:
+        self.interrupted = threading.Event()
+        self.running = threading.Lock()  # held by the thread of the server
+
+    def wait(self, nodes: ClientManager) -> None:
+        """Wait until the server has written its last checkpoint. Nothing is left to do after a run that is done."""
+        self.interrupted.set()
+        for proxy in nodes.all().values():
+            if isinstance(proxy, GridClientProxy):  # each message has a thread, which Python waits for at its end
+                proxy.grid.pull_messages = _nothing_comes  # type: ignore[method-assign]
+        with self.running:
+            pass
+
+
+def _nothing_comes(message_ids: object) -> NoReturn:
+    raise RoundError("the run was interrupted")
+
+
 @contextmanager
-def _left_at_an_interrupt() -> Iterator[None]:
-    """After an interrupt, let Python end without Flower's threads, which wait for nodes that are gone."""
+def _ended_at_an_interrupt(end: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        threading._register_atexit(_leave)  # type: ignore[attr-defined]  # before Python joins threads
+        end()  # Flower may have had no worker to end yet
         raise
-
-
-def _leave() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(INTERRUPTED)  # resume goes on from the last checkpoint
 
 
 def _cores_of(ray: Any, address: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,44 @@ def test_a_start_that_nobody_gives_is_an_error(
     config = small(objective=f"{black_box(tmp_path, monkeypatch)}:Valve")
     with pytest.raises(kind_of_error, match=f"{sentence}: the stream was reset"):
         fit(config, nodes(2, kind=kind))
+
+
+class Ended(Loopback):
+    """A node that is gone in the third round, or at its evaluation, since the run was interrupted."""
+
+    interrupted = threading.Event()
+    at = "fit"
+
+    def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
+        return super().fit(ins, timeout, group_id) if self._is_there("fit", ins) else self._lost()
+
+    def evaluate(self, ins: EvaluateIns, timeout: float | None, group_id: int | None) -> EvaluateRes:
+        return super().evaluate(ins, timeout, group_id) if self._is_there("evaluate", None) else self._lost()
+
+    def _is_there(self, what: str, ins: FitIns | None) -> bool:
+        third = ins.config["round"] == 2 if ins else bool(self.fits and self.fits[-1].config["round"] == 2)
+        return not (third and what == self.at)
+
+    def _lost(self) -> Any:
+        self.interrupted.set()
+        raise ConnectionError("the node is gone")
+
+
+@pytest.mark.parametrize("at", ["fit", "evaluate"])
+def test_an_interrupt_keeps_the_last_whole_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str):
+    """What is lost by the interrupt is no failure: the run that goes on ends in the x of one without it."""
+    config = small(objective=f"{black_box(tmp_path, monkeypatch)}:Valve", checkpoint_every=100, evaluate_every=1)
+    monkeypatch.setattr(Ended, "interrupted", threading.Event())
+    monkeypatch.setattr(Ended, "at", at)
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(config, "simulation")
+    with pytest.raises(RoundError, match="interrupted"):
+        fit(config, nodes(1, kind=Ended), folder=folder, interrupted=Ended.interrupted)
+    config, state, _ = folder.reopen({})
+    assert state.round == 2
+    rows = read_history(folder.history_file)
+    assert not any(row["failures"] for row in rows)
+    assert sha256_of_x(fit(config, nodes(2), folder=folder, state=state).state.x) == in_process(config)
 
 
 def test_waiting_for_somebody_to_ask_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch):

@@ -158,6 +158,7 @@ def test_workers_that_die_are_replaced(simulated: dict[str, Run]) -> None:
 def test_a_simulation_ends_at_a_signal(tmp_path: Path, name: str) -> None:
     """Ray takes SIGTERM for itself, and Flower's thread of the server waits for nodes that are gone."""
     words = ["run", "--engine", "simulation", "--out", "out", "--set", "rounds=100000", "num-clients=2"]
+    words.append("checkpoint-every=100000")
     history, errors = tmp_path / "out" / "history.jsonl", tmp_path / "errors"
     with errors.open("wb") as file:
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -166,10 +167,13 @@ def test_a_simulation_ends_at_a_signal(tmp_path: Path, name: str) -> None:
     try:
         until(lambda: history.exists() and history.stat().st_size > 0, "the first round")
         process.send_signal(getattr(signal, name))
-        assert process.wait(PATIENCE) != 0
+        assert process.wait(PATIENCE) == 130, errors.read_text()
     finally:
         process.kill()
         process.wait()
     told = errors.read_text()
     assert told.strip().endswith("interrupted; what was finished is kept"), told
     assert not re.search("SIGTERM received|Traceback|PC: @", told)
+    rounds = [json.loads(line)["round"] for line in history.read_text().splitlines()]
+    state = RunFolder(tmp_path / "out").reopen({})[1]
+    assert state.round == len(rounds) == rounds[-1] + 1
