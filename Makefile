@@ -21,7 +21,7 @@ run: .venv/.installed  ## train on digits in Flower's simulation, then show the 
 	$(BIN)/zofedht-server run --engine simulation --set step-size=3 --out $(OUT)
 
 # One worker more than there are cores, since many tests wait; four at most; WORKERS=N.
-test: .venv/.installed  ## run all tests but those of engines that take minutes: SuperLink, a Ray cluster, containers
+test: .venv/.installed  ## run all tests but those that take minutes: SuperLink, Ray clusters, containers, the built package, long examples
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 test-all: .venv/.installed  ## run all tests

@@ -45,9 +45,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of engines unless asked; let begin first what takes long, so that no worker ends late."""
+    """Leave out the tests of minutes unless asked; let begin first what takes long, so that no worker ends late."""
     if not config.getoption("--engines"):
-        left_out = pytest.mark.skip(reason="an engine of minutes: `make test-all` runs it, or pytest --engines")
+        left_out = pytest.mark.skip(reason="takes minutes: `make test-all` runs it, or pytest --engines")
         for item in items:
             if item.get_closest_marker("engine"):
                 item.add_marker(left_out)

@@ -18,7 +18,7 @@ from tests.helpers import VALVE
 from tests.own_folders import own_folders
 from tests.waiting import run_to_end
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))

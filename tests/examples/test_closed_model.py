@@ -22,6 +22,7 @@ def test_an_adapter_is_trained_by_scores(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.engine
 def test_both_ends_are_asked_at_once(tmp_path: Path) -> None:
     """The service takes one question a call."""
     changes = {

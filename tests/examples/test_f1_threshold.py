@@ -10,6 +10,7 @@ from tests.examples.as_written import number_before, run_as_written
 
 
 @pytest.mark.slow
+@pytest.mark.engine
 def test_a_metric_without_gradient_is_trained(tmp_path: Path) -> None:
     said = run_as_written("f1_threshold", tmp_path)
     # What a radius for smooth functions does here.

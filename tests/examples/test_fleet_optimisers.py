@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 
 import pytest
 
 from tests.examples.as_written import number_before, run_as_written
+from tests.waiting import free_port
 
 
 @pytest.mark.slow
+@pytest.mark.engine
 def test_every_optimiser_finds_better_settings(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    said = run_as_written("fleet_optimisers", tmp_path, changes={"127.0.0.1:8080": f"127.0.0.1:{port}"})
+    said = run_as_written("fleet_optimisers", tmp_path, changes={"127.0.0.1:8080": f"127.0.0.1:{free_port()}"})
     maker = number_before("a day with the maker's settings", said)
     for name in ("COBYQA", "differential evolution", "optuna"):
         found = re.search(rf"^{name}: ([\d.]+) a day", said, re.MULTILINE)

@@ -121,22 +121,19 @@ def test_a_message_holds_only_what_flower_carries(message: Any) -> None:
     assert {type(value) for value in encode(message).scalars.values()} <= {bool, bytes, float, int, str}
 
 
-def _of(rule: Any) -> Any:
-    """Return values that keep a config key's rule."""
-    if hasattr(rule, "choices"):
-        return st.sampled_from(rule.choices)
-    return st.floats(1e-9, 1.0)
+def _values(field: Any) -> Any:
+    """Return values that keep the rule of a field."""
+    assert field.rule is not None
+    if field.name == "blocks":
+        return st.sampled_from(["", "2x3"])
+    if hasattr(field.rule, "choices"):
+        return st.sampled_from(field.rule.choices)
+    return {int: st.integers(1, 1000), bool: st.booleans()}.get(field.kind, st.floats(1e-9, 1.0))
 
 
-@given(st.data())
-def test_every_field_of_a_spec_crosses_the_wire(data: st.DataObject) -> None:
+@given(st.fixed_dictionaries({field.name: _values(field) for field in fields_of(StepSpec)}))
+def test_every_field_of_a_spec_crosses_the_wire(drawn: dict[str, Any]) -> None:
     """A new knob is declared in StepSpec, and arrives."""
-    drawn = {}
-    for field in fields_of(StepSpec):
-        assert field.rule is not None
-        kinds = {int: st.integers(1, 1000), bool: st.booleans()}
-        known = st.sampled_from(["", "2x3"]) if field.name == "blocks" else kinds.get(field.kind)
-        drawn[field.name] = data.draw(_of(field.rule) if known is None else known, label=field.name)
     message = replace(_ISOTROPIC, spec=StepSpec(**drawn), shift=_X[::-1] if drawn["shifted"] else None)
     if drawn["in_place"]:  # the whole trail to the first round is empty
         start = replace(message.address, round=0)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from zofedht.experiments.__main__ import main
 from zofedht.experiments.theory import command as module
+from zofedht.experiments.theory import insensitive, printed_tables
 from zofedht.experiments.theory.command import log_slope
 
 
@@ -22,6 +24,9 @@ def test_the_command_reports_bounds_slopes_and_lemmas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(module, "_BASE", replace(module._BASE, rounds=100))
+    # What a trajectory holds has tests of its own; here are few rounds of it.
+    monkeypatch.setattr(insensitive, "_WORK", replace(insensitive._WORK, rounds=20))
+    monkeypatch.setattr(printed_tables, "held_on_digits", partial(insensitive.held_on_digits, rounds=10))
     monkeypatch.setattr(module, "_SWEEPS", {"R": (25, 100), "K": (2, 8), "M": (2, 8), "n": (10, 40)})
     assert main(["theory", "--quick", "--out", str(tmp_path / "t")]) == 0
     text = capsys.readouterr().out

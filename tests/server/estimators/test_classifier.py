@@ -37,7 +37,8 @@ LINEAR = ["logistic", "svm-hinge", "svm-squared-hinge"]
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [*LINEAR, "mlp"])
 def test_it_passes_the_checks_of_scikit_learn(model: str) -> None:
-    classifier = ZOFedClassifier(model, rounds=10, local_steps=20, batch_size=16)
+    few = {"num_clients": 2, "clients_per_round": 1}  # the checks fit some two hundred times
+    classifier = ZOFedClassifier(model, rounds=5, local_steps=20, batch_size=16, **few)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those checks provoke warnings
         results = check_estimator(classifier, on_fail=None, on_skip=None, expected_failed_checks=DRAWN)

@@ -154,6 +154,7 @@ def test_workers_that_die_are_replaced(simulated: dict[str, Run]) -> None:
     assert all(row["replies"] for row in rounds)
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_simulation_ends_at_a_signal(tmp_path: Path, name: str) -> None:
     """Ray takes SIGTERM for itself, and Flower's thread of the server waits for nodes that are gone."""
