@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import asdict
 
 import numpy as np
 
+from zofedht.client.not_done import NotDoneError, failed_steps, not_held, unusable
 from zofedht.client.plan import Plan
 from zofedht.client.privacy.identity import Identity
 from zofedht.client.privacy.masks import Masks
 from zofedht.client.steps.local_steps import local_steps
 from zofedht.client.steps.memory import check_room
+from zofedht.client.steps.point_values import point_values
 from zofedht.client.steps.private_steps import private_steps
 from zofedht.client.steps.replica import Replica
+from zofedht.client.steps.slot_result import SlotResult
 from zofedht.client.steps.surrogate_steps import surrogate_steps
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.law import law_of
-from zofedht.common.errors import Cause, DataError, ObjectiveError, ZofedhtError
+from zofedht.common.errors import DataError, ObjectiveError, ZofedhtError
 from zofedht.common.machine.blas import one_thread
 from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
-from zofedht.common.objective.points import Answer, evaluate_points
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.objective.stiff import stiff_directions
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
@@ -31,7 +32,7 @@ from zofedht.common.privacy.private_draws import PrivateDraws
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.replay import draw_digest, sketch
 from zofedht.common.typing import Matrix, Vector
-from zofedht.common.wire.messages import Broadcast, Status, Update, basis_digest, rounded
+from zofedht.common.wire.messages import Broadcast, Update, basis_digest, rounded
 
 __all__ = ["BasisStore", "Worker", "no_secret"]
 
@@ -97,30 +98,38 @@ class Worker:
         ``x-missing``, a task, a shard or an objective that fails as ``failed`` with its cause, and an evaluation
         that fails where the run is then to stop as ``stopped``.
         """
-        if broadcast.spec.secure_aggregation != bool(broadcast.stage):
-            return _answer(broadcast, "failed", "unusable", "the stage of secure aggregation does not fit the config")
-        if not broadcast.asks_steps:
-            try:
+        try:
+            if broadcast.spec.secure_aggregation != bool(broadcast.stage):
+                reason = "the stage of secure aggregation does not fit the config"
+                raise NotDoneError(broadcast, "failed", "unusable", reason)
+            if broadcast.asks_steps:
+                return self._slot(self._followed(broadcast))
+            with unusable(broadcast, self._error_text):
                 return self._masks.answer(broadcast)
-            except ZofedhtError as error:
-                return _answer(broadcast, "failed", error.cause, self._error_text(error))
+        except NotDoneError as ended:
+            return ended.answer
+
+    def _followed(self, broadcast: Broadcast) -> Broadcast:
+        """Keep the basis of a broadcast, and return it with its x. Raises NotDoneError."""
         if broadcast.basis is not None:
             digest = basis_digest(broadcast.basis)
             if digest != broadcast.basis_digest:
-                return _answer(broadcast, "failed", "unusable", "the basis does not have the digest that came with it")
+                reason = "the basis does not have the digest that came with it"
+                raise NotDoneError(broadcast, "failed", "unusable", reason)
             self._bases.add(digest, broadcast.basis)
-        try:
+        with unusable(broadcast, self._error_text):
             followed = self._replica.follow(broadcast, lambda past: units_of(self._objective_of(past)))
-        except ZofedhtError as error:
-            return _answer(broadcast, "failed", "unusable", self._error_text(error))
         if followed is None:
-            reason = f"x of round {broadcast.round + 1} does not follow from what is held"
-            return _answer(broadcast, "x-missing", "not-held", reason)
-        broadcast = followed
+            raise not_held(broadcast)
+        return followed
+
+    def _slot(self, broadcast: Broadcast) -> Update:
+        """Return F at the points, or where the steps from x lead. Raises NotDoneError."""
         basis = self._basis(broadcast) if broadcast.needs_basis else None
         if broadcast.needs_basis and basis is None:
-            return _answer(broadcast, "basis-missing", "not-held", f"basis {broadcast.basis_version} is not held")
-        try:
+            reason = f"basis {broadcast.basis_version} is not held"
+            raise NotDoneError(broadcast, "basis-missing", "not-held", reason)
+        with unusable(broadcast, self._error_text):
             runs_compiled(broadcast.spec.kernel)
             objective = self._objective_of(broadcast)
             check_fits(objective, broadcast.x.shape[0], broadcast.units)
@@ -129,94 +138,27 @@ class Worker:
             check_room(broadcast, objective)
             draws = self._draws(broadcast, len(objective))
             self._spend(broadcast.spec, objective)
-        except ZofedhtError as error:
-            return _answer(broadcast, "failed", "unusable", self._error_text(error))
         if broadcast.points is not None:
-            return self._values(broadcast, objective)
-        try:
-            # Slopes that are not finite are reported by name.
-            with one_thread(), np.errstate(over="ignore", invalid="ignore"):
-                _prepare(objective, broadcast.x)
-                stiff = stiff_directions(objective, broadcast.x) if broadcast.spec.tells_stiff else None
-                if broadcast.spec.queries:
-                    result = surrogate_steps(objective, broadcast.x, plan, broadcast.queries, broadcast.surplus)
-                elif draws is None:
-                    points = broadcast.anchor, broadcast.control, broadcast.shift
-                    result = local_steps(objective, broadcast.x, plan, *points)
-                else:
-                    result = private_steps(objective, broadcast.x, plan, draws)
-        except ObjectiveError as error:
-            status: Status = "stopped" if broadcast.spec.on_error == "stop" else "failed"
-            return _answer(broadcast, status, error.cause, self._error_text(error), error.step)
-        told = result.error
-        if told is not None and draws is not None:
-            self._error_text(told)  # to the device's own log: that an evaluation failed tells about the rows
-            told = None
-        slopes = broadcast.spec.uplink == "slopes"
-        update = Update(
-            round=broadcast.round,
-            slot=broadcast.slot,
-            client=broadcast.client,
-            move=None if slopes else rounded(result.move, broadcast.dtype),
-            dtype=broadcast.dtype,
-            draw_digest="" if slopes else draw_digest(),
-            slopes=result.slopes if slopes else None,
-            sketch=sketch(result.move) if slopes else None,
-            curvatures=result.curvatures,
-            changes=result.changes,
-            queries=result.queries,
-            examples=len(objective),
-            evaluations=result.evaluations,
-            loss=result.loss,
-            start_loss=result.start_loss,
-            squares=result.falls.squares if result.falls else 0.0,
-            bent=result.falls.bent if result.falls else 0.0,
-            lengths=result.falls.lengths if result.falls else 0.0,
-            gap=result.falls.gap if result.falls else 0.0,
-            cause=None if told is None else told.cause,
-            step=None if told is None else told.step,
-            reason="" if told is None else self._error_text(told),
-            stiff=stiff,
-            stiff_rank=0 if stiff is None else stiff.shape[1],
-            skipped=result.skipped,
-        )
+            return point_values(broadcast, objective, self._error_text)
+        # Slopes that are not finite are reported by name.
+        with failed_steps(broadcast, self._error_text), one_thread(), np.errstate(over="ignore", invalid="ignore"):
+            _prepare(objective, broadcast.x)
+            stiff = stiff_directions(objective, broadcast.x) if broadcast.spec.tells_stiff else None
+            if broadcast.spec.queries:
+                result = surrogate_steps(objective, broadcast.x, plan, broadcast.queries, broadcast.surplus)
+            elif draws is None:
+                points = broadcast.anchor, broadcast.control, broadcast.shift
+                result = local_steps(objective, broadcast.x, plan, *points)
+            else:
+                result = private_steps(objective, broadcast.x, plan, draws)
+        told = None if result.error is None else (result.error, self._error_text(result.error))
+        if draws is not None:
+            told = None  # in the device's own log alone: that an evaluation failed tells about the rows
+        update = _update(broadcast, len(objective), result, stiff, told)
         if not broadcast.stage:
             return update
-        try:
+        with unusable(broadcast, self._error_text):
             return self._masks.masked(broadcast, update)
-        except ZofedhtError as error:
-            return _answer(broadcast, "failed", error.cause, self._error_text(error))
-
-    def _values(self, broadcast: Broadcast, objective: Objective) -> Update:
-        """Return F at the points, each time on all samples of a batch: candidates are compared on the same samples."""
-        assert broadcast.points is not None
-        units = units_of(objective)
-        points = broadcast.points if units is None else units.to_user(broadcast.points)
-        shard, batch = len(objective), broadcast.spec.samples_of_points(len(objective))
-        rng = broadcast.address.stream("minibatch")
-        answers: list[Answer] = []
-        for _ in range(broadcast.repeats):
-            samples = slice(None) if batch == shard else rng.choice(shard, size=batch, replace=False)
-            answers += evaluate_points(objective, points, samples, error_text=self._error_text)
-        lost = [place for place, answer in enumerate(answers) if answer.cause]
-        first = answers[lost[0]] if lost else None
-        if first is not None and broadcast.spec.on_error == "stop":
-            return _answer(broadcast, "stopped", first.cause or "raised", first.reason)
-        values = np.array([answer.value for answer in answers])
-        with np.errstate(over="ignore"):
-            loss = float(np.mean(values[~np.isnan(values)])) if len(lost) < len(values) else math.nan
-        return Update(
-            round=broadcast.round,
-            slot=broadcast.slot,
-            client=broadcast.client,
-            values=values,
-            examples=shard,
-            evaluations=broadcast.evaluations(shard),
-            loss=loss,
-            cause=None if first is None else first.cause,
-            reason="" if first is None else first.reason,
-            skipped=len(lost),
-        )
 
     def _draws(self, broadcast: Broadcast, shard: int) -> PrivateDraws | None:
         """Return the private draws of a slot, or None where its slopes are sent as they are.
@@ -257,5 +199,40 @@ def _prepare(objective: Objective, x: Vector) -> None:
         raise raised_by_objective(error, "prepare(x)") from error
 
 
-def _answer(broadcast: Broadcast, status: Status, cause: Cause, reason: str, step: int | None = None) -> Update:
-    return Update(broadcast.round, broadcast.slot, broadcast.client, status, cause, step, reason)
+def _update(
+    broadcast: Broadcast,
+    shard: int,
+    result: SlotResult,
+    stiff: Matrix | None,
+    told: tuple[ObjectiveError, str] | None,
+) -> Update:
+    """Return what is told of a slot's steps; ``told`` is the first error of a step that was skipped, and its text."""
+    slopes = broadcast.spec.uplink == "slopes"
+    error, reason = told or (None, "")
+    return Update(
+        round=broadcast.round,
+        slot=broadcast.slot,
+        client=broadcast.client,
+        move=None if slopes else rounded(result.move, broadcast.dtype),
+        dtype=broadcast.dtype,
+        draw_digest="" if slopes else draw_digest(),
+        slopes=result.slopes if slopes else None,
+        sketch=sketch(result.move) if slopes else None,
+        curvatures=result.curvatures,
+        changes=result.changes,
+        queries=result.queries,
+        examples=shard,
+        evaluations=result.evaluations,
+        loss=result.loss,
+        start_loss=result.start_loss,
+        squares=result.falls.squares if result.falls else 0.0,
+        bent=result.falls.bent if result.falls else 0.0,
+        lengths=result.falls.lengths if result.falls else 0.0,
+        gap=result.falls.gap if result.falls else 0.0,
+        cause=None if error is None else error.cause,
+        step=None if error is None else error.step,
+        reason=reason,
+        stiff=stiff,
+        stiff_rank=0 if stiff is None else stiff.shape[1],
+        skipped=result.skipped,
+    )

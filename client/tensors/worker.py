@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zofedht.client.not_done import NotDoneError, failed_steps, not_held, unusable
 from zofedht.client.plan import Plan
 from zofedht.client.tensors.held import Held, Households
 from zofedht.client.tensors.place_steps import place_steps
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.law import law_of
-from zofedht.common.errors import Cause, DataError, ObjectiveError, ZofedhtError
+from zofedht.common.errors import DataError, ZofedhtError
 from zofedht.common.shards import config_of_task
 from zofedht.common.tensors.blocks import total_bytes
 from zofedht.common.tensors.loading import metrics_in_place
@@ -22,7 +23,7 @@ from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.tensors.trail import TrailLaw
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import STATE_DIGEST, Config
-from zofedht.common.wire.messages import Broadcast, Question, Status, Update, vector_digest
+from zofedht.common.wire.messages import Broadcast, Question, Update, vector_digest
 from zofedht.common.wire.snapshots import PART_BYTES, encode_held, encode_part, part_of, trail_of
 
 __all__ = ["Looked", "PlaceWorker"]
@@ -61,31 +62,30 @@ class PlaceWorker:
 
         What goes wrong is answered, not raised, as ``Worker.work`` does.
         """
+        try:
+            return self._slot(broadcast)
+        except NotDoneError as ended:
+            return ended.answer
+
+    def _slot(self, broadcast: Broadcast) -> Update:
         question = Question(
             broadcast.client, broadcast.shard_index, broadcast.address.seed, broadcast.task, broadcast.size
         )
-        try:
+        with unusable(broadcast, self._error_text):
             objective = self._objective_of(question)
             held = self._homes.of(objective)
             self._permit(broadcast.spec, len(objective))
-        except ZofedhtError as error:
-            return _answer(broadcast, "failed", "unusable", self._error_text(error))
         trail = _trail(broadcast, held.known)
         if trail is None:
-            reason = f"x of round {broadcast.round + 1} does not follow from what is held"
-            return _answer(broadcast, "x-missing", "not-held", reason)
+            raise not_held(broadcast)
         law = TrailLaw.of(broadcast.spec, broadcast.address.seed)
         plan = Plan(broadcast.spec, law_of(broadcast.spec, 0), broadcast.address)
-        try:
-            # Slopes that are not finite are reported by name.
-            with np.errstate(over="ignore", invalid="ignore"):
-                held.go_to(trail, law)
-                with held.changed():
-                    directions = law.directions(broadcast.round, plan.address.directions.slot, objective.blocks, trail)
-                    result = place_steps(objective, plan, directions)
-        except ObjectiveError as error:
-            status: Status = "stopped" if broadcast.spec.on_error == "stop" else "failed"
-            return _answer(broadcast, status, error.cause, self._error_text(error), error.step)
+        # Slopes that are not finite are reported by name.
+        with failed_steps(broadcast, self._error_text), np.errstate(over="ignore", invalid="ignore"):
+            held.go_to(trail, law)
+            with held.changed():
+                directions = law.directions(broadcast.round, plan.address.directions.slot, objective.blocks, trail)
+                result = place_steps(objective, plan, directions)
         told = result.error
         return Update(
             round=broadcast.round,
@@ -158,7 +158,3 @@ def _trail(broadcast: Broadcast, known: Vector) -> Vector | None:
         return None
     trail = np.concatenate([known[:kept], *(step.lengths for step in broadcast.trail)])
     return trail if vector_digest(trail) == broadcast.x_digest else None
-
-
-def _answer(broadcast: Broadcast, status: Status, cause: Cause, reason: str, step: int | None = None) -> Update:
-    return Update(broadcast.round, broadcast.slot, broadcast.client, status, cause, step, reason)
