@@ -1,4 +1,4 @@
-"""The compiler of the extra ``fast``: numba, told what all our loops need, and the loop that draws signs.
+"""The compiler of the extra ``fast``: numba, told what all our loops need, and the loops that draw signs and normal numbers.
 
 It is imported only where ``runs_compiled`` says so.
 """
@@ -85,28 +85,43 @@ def fill_signs(words: Any, signs: Any) -> None:
 
 
 @compiled
-def add_signs(words: Any, numbers: Any, length: Any) -> None:
-    """Add ``length`` to ``numbers`` (count,), with the signs that the bits of ``words`` say, from the lowest on."""
-    whole = numbers.shape[0] // 64
-    for place in range(whole):
-        word = words[place]
-        for bit in range(64):  # a constant, so that it becomes vector code
-            numbers[64 * place + bit] += length if word >> np.uint64(bit) & np.uint64(1) else -length
-    for bit in range(numbers.shape[0] - 64 * whole):
-        numbers[64 * whole + bit] += length if words[whole] >> np.uint64(bit) & np.uint64(1) else -length
+def _next_word(a: Any, b: Any, c: Any, count: Any) -> Any:
+    """Return the next word of SFC64, and its state after it: the steps of NumPy's sfc64.h."""
+    word = a + b + count
+    turned = c << np.uint64(24) | c >> np.uint64(40)
+    return word, b ^ b >> np.uint64(11), c + (c << np.uint64(3)), turned + word, count + np.uint64(1)
 
 
 @compiled
-def add_quantiles(words: Any, numbers: Any, quantiles: Any, length: Any) -> None:
-    """Add ``length`` times the 2^16 quantiles that 16 bits each of ``words`` choose, from the lowest on, to numbers."""
+def add_signs(state: Any, numbers: Any, length: Any) -> None:
+    """Add ``length`` to ``numbers`` (count,), with the signs that the bits of the words say, from the lowest on.
+
+    ``state`` is that of the SFC64 that gives the words, and stays as it is.
+    """
+    a, b, c, count = state[0], state[1], state[2], state[3]
+    whole = numbers.shape[0] // 64
+    for place in range(whole):
+        word, a, b, c, count = _next_word(a, b, c, count)
+        for bit in range(64):  # a constant, so that it becomes vector code
+            numbers[64 * place + bit] += length if word >> np.uint64(bit) & np.uint64(1) else -length
+    word, a, b, c, count = _next_word(a, b, c, count)
+    for bit in range(numbers.shape[0] - 64 * whole):
+        numbers[64 * whole + bit] += length if word >> np.uint64(bit) & np.uint64(1) else -length
+
+
+@compiled
+def add_quantiles(state: Any, numbers: Any, quantiles: Any, length: Any) -> None:
+    """Add ``length`` times the 2^16 quantiles that 16 bits each of the words choose, from the lowest on, to numbers."""
+    a, b, c, count = state[0], state[1], state[2], state[3]
     mask = np.uint64(0xFFFF)
     whole = numbers.shape[0] // 4
     for place in range(whole):
-        word = words[place]
+        word, a, b, c, count = _next_word(a, b, c, count)
         for part in range(4):
             numbers[4 * place + part] += length * quantiles[word >> np.uint64(16 * part) & mask]
+    word, a, b, c, count = _next_word(a, b, c, count)
     for part in range(numbers.shape[0] - 4 * whole):
-        numbers[4 * whole + part] += length * quantiles[words[whole] >> np.uint64(16 * part) & mask]
+        numbers[4 * whole + part] += length * quantiles[word >> np.uint64(16 * part) & mask]
 
 
 @compiled

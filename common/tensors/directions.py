@@ -3,7 +3,7 @@
 v is a function of (seed, round, slot, number of the direction, block, piece): the same numbers on every machine, in any
 order, and as often as they are needed. A piece has at most PIECE numbers. Numbers of v are float32: signs from raw bits
 (rademacher), or normal numbers (gaussian), which are one of 2^16 quantiles by 16 raw bits each: mean 0, variance 1,
-fourth moment 2.999, at most 4.3. They take an eighth of the time of NumPy's, and no law here needs rarer ones.
+fourth moment 2.999, at most 4.3. No law here needs rarer ones. Compiled, they take a twelfth of the time of NumPy's.
 
 An array of type T gets T(a) T(v): the product is rounded to T, and then the sum. For signs the product is exact.
 """
@@ -92,9 +92,13 @@ class Direction:
         """Add coefficient * v to the ``block``-th tensor, a contiguous array of floats, in place."""
         add_all(array, block, [self], [coefficient])
 
+    def words(self, block: int, piece: int) -> np.random.SFC64:
+        """Return what draws the raw words of a piece of a block."""
+        return self.address.piece_words(self.number, block, piece)
+
     def _strips(self, block: int, piece: int, part: slice) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
         """Yield stretches of a piece, and the raw words of each."""
-        raw = self.address.piece_stream(self.number, block, piece).bit_generator.random_raw
+        raw = self.words(block, piece).random_raw
         size, each = part.stop - part.start, 64 if self.probe == "rademacher" else 4  # numbers of a word
         for start in range(0, size, _WORDS * each):
             strip = slice(start, min(start + _WORDS * each, size))
@@ -123,11 +127,11 @@ def add_all(array: Numbers, block: int, directions: Sequence[Direction], coeffic
                 length = kind(coefficient)
                 if direction.bent is None and compiled is not None:
                     signs, normals = compiled
-                    for strip, words in direction._strips(block, piece, part):
-                        if direction.probe == "rademacher":
-                            signs(words, stretch[strip], length)
-                        else:
-                            normals(words, stretch[strip], _quantiles(array.dtype), length)
+                    state: Any = direction.words(block, piece).state
+                    if direction.probe == "rademacher":
+                        signs(state["state"]["state"], stretch, length)
+                    else:
+                        normals(state["state"]["state"], stretch, _quantiles(array.dtype), length)
                 else:
                     numbers = direction.numbers(block, piece, part).astype(kind, copy=False)
                     numbers *= length

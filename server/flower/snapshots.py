@@ -1,4 +1,4 @@
-"""Clients that join a run in place late get the parameters of another client, where the trail is long.
+"""Clients that come late to a run in place, or come back, get another client's parameters where the trail is long.
 
 The server holds no parameters: it asks clients for the digest of theirs at the end of the trail, takes what most of
 them hold from one of them, in parts, into a nameless file, and gives it to the newcomer. Whoever cannot be served in
@@ -54,24 +54,24 @@ class _Snapshot:
 
 
 class Snapshots:
-    """Brings newcomers to the end of the trail; each process of a client is looked at once."""
+    """Brings to the end of the trail who comes, or comes back after a time; each is looked at when it does."""
 
     def __init__(self, config: RunConfig, pool: Executor) -> None:
         """``pool``: threads for proxies that need one."""
         self._config, self._pool = config, pool
         self._after = config.snapshot_after if config.in_place else 0
-        self._met: set[str] = set()
+        self._there: set[str] = set()
         self._latest: _Snapshot | None = None
 
     def bring(self, homes: _Homes, tensors: Tensors | None, trail: Vector) -> None:
-        """Give the parameters at the end of the trail to those who are new and lack too much of it.
+        """Give the parameters at the end of the trail to those who were not there before and lack too much of it.
 
         All of it takes at most round-timeout. Nodes that keep nothing between messages are left alone.
         """
         if not self._after or tensors is None:
             return
-        new = [member for member, proxy in homes.items() if member.keeps_x and proxy.cid not in self._met]
-        self._met.update(homes[member].cid for member in new)
+        new = [member for member, proxy in homes.items() if member.keeps_x and proxy.cid not in self._there]
+        self._there = {proxy.cid for proxy in homes.values()}
         if not new or len(trail) <= self._after:
             return
         asking = _Asking(self._config, homes, self._pool)

@@ -55,7 +55,12 @@ class Proxy:
         self._ended.set()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self.cut()
+
+    def cut(self) -> None:
+        """Close the connections that there are."""
         for end in self._sockets:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
+        self._sockets.clear()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.place import Rows, Wide
 from tests.server.grpc.processes import SMALL, Process, Site
+from tests.server.grpc.proxy import Proxy
 from tests.waiting import until
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.wire.snapshots import PART_BYTES
@@ -106,6 +107,28 @@ def test_a_newcomer_gets_the_parameters_of_another_client(site: Site):
     ends_with_a_newcomer(site, server, clients)
     size = 4 * (7 * 3 + 3) + PART_BYTES
     server.says(rf"c2 got the parameters, {size:,} bytes in .* s, for \d+ step lengths")
+
+
+def test_who_comes_back_after_many_rounds_gets_them_too(site: Site):
+    """The process has lived all the time, and holds the parameters of a round long ago."""
+    server = site.server(**LATE)
+    clients = [joined(site, f"c{index}", factory="wide") for index in range(2)]
+    with Proxy(site.port) as line:
+        late = joined(site, "c2", "--server", f"127.0.0.1:{line.port}", factory="wide")
+        until(lambda: len(site.history()) > 1, "two rounds")
+        line.target = 0
+        line.cut()
+        server.says("left: c2")
+        before = len(site.history())
+        until(lambda: len(site.history()) > before + 4, "more step lengths than snapshot-after")
+        assert "got the parameters" not in server.text
+        line.target = site.port
+        until(lambda: server.text.count("joined: c2") == 2, "c2 to come back")
+        (site.folder / "go").touch()
+        assert server.ends() == 0, server.text
+        assert [client.ends() for client in (*clients, late)] == [0, 0, 0]
+    server.says("c2 got the parameters")
+    assert site.summary()["evaluated_clients"]["last"] == 3
 
 
 def test_other_parameters_than_were_told_reach_nobody(site: Site):
