@@ -30,16 +30,42 @@ ENCODED = 6920 + 872
 """Sentences that the frozen encoder reads, once, for the head alone."""
 
 _HEAD = "runs/head"
-_CENTRAL = "slope=default slopes-per-step=default warm-up=default batch-size=16 local-steps=1"
+_FROM_HEAD = ("biases", "all")
+"""Runs that begin with the trained head; all others begin with a head of zeros."""
+
+_LOCAL = "directions=per-slot local-steps=10 batch-size=8 warm-up=3"
+_RECIPE = (
+    "directions=shared slope=default slopes-per-step=default local-steps=1 warm-up=default probe=gaussian"
+    " step-schedule=constant"
+)
+_MEZO = f"algorithm=mezo {_RECIPE}"
 
 RUNS: dict[str, tuple[str, str]] = {
     "head": ("ours: the head on kept sentence vectors", ""),
-    "biases": ("ours: then the biases and the head", "reviews:biases"),
-    "all": ("ours: then all weights", "reviews:make step-size=0.0003"),
-    "biases-from-zero": ("forward q from a zero head, biases and head", "reviews:biases"),
-    "mezo": ("MeZO's recipe, biases and head", f"reviews:biases algorithm=mezo {_CENTRAL} step-size=0.003 rounds=5000"),
-    "mezo-all": ("MeZO's recipe, all weights", f"reviews:make algorithm=mezo {_CENTRAL} step-size=0.0001 rounds=5000"),
-    "decomfl": ("DeComFL's settings, biases and head", "reviews:biases algorithm=decomfl step-size=0.003"),
+    "biases": (
+        "ours: then the biases and the head",
+        f"reviews:biases {_LOCAL} slopes-per-step=2 rounds=35 step-size=0.003 evaluate-every=7",
+    ),
+    "all": (
+        "ours: then all weights",
+        f"reviews:make {_LOCAL} slopes-per-step=2 rounds=35 step-size=0.00006 evaluate-every=7",
+    ),
+    "biases-from-zero": (
+        "ours without the head first, biases and head",
+        f"reviews:biases {_LOCAL} slopes-per-step=4 rounds=25 step-size=0.005 evaluate-every=5",
+    ),
+    "mezo": (
+        "MeZO's recipe, biases and head",
+        f"reviews:biases {_MEZO} rounds=1250 batch-size=4 step-size=0.005 evaluate-every=250",
+    ),
+    "decomfl": (
+        "DeComFL's settings, biases and head",
+        f"reviews:biases algorithm=decomfl {_RECIPE} rounds=115 batch-size=8 step-size=0.002 evaluate-every=23",
+    ),
+    "mezo-all": (
+        "MeZO's recipe, all weights",
+        f"reviews:make {_MEZO} rounds=315 batch-size=16 step-size=0.002 evaluate-every=63",
+    ),
 }
 """What each run is, and its keys over ``run.toml``, the first of which is the objective."""
 
@@ -47,21 +73,14 @@ GRADIENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "first-order": ("AdamW, all weights", {"trainable": "", "rate": 2e-5}),
     "first-order-biases": ("AdamW, biases and head", {"trainable": BIASES, "rate": 2e-3}),
 }
-_FROM_HEAD = ("biases", "all")
-_FROM_ZERO = "rounds=2000 batch-size=16 step-size=0.01 warm-up=100 evaluate-every=100"
-"""A head of zeros is far from its end, and takes more and shorter rounds."""
 
 
 def words_of(name: str) -> list[str]:
     """Return the keys of a run over ``run.toml``."""
     if name == "head":
         return []
-    objective, *more = RUNS[name][1].split()
-    zero = [] if name in _FROM_HEAD else _FROM_ZERO.split()
-    shared = "algorithm=zofedavg-sgd directions=shared local-steps=1"
-    biases = "rounds=500 batch-size=64 slopes-per-step=4 warm-up=50 step-size=0.003 evaluate-every=25"
-    given = dict(word.split("=", 1) for word in [*shared.split(), *biases.split(), *zero, *more])
-    return [f"objective={objective}", *(f"{key}={value}" for key, value in given.items())]
+    objective, *keys = RUNS[name][1].split()
+    return [f"objective={objective}", *keys]
 
 
 def carry(name: str, keys: Sequence[str], out: Path, curve: Path) -> None:
