@@ -1,4 +1,4 @@
-"""The compiler of the extra ``fast``: numba, told what all our loops need, and the loops that draw signs and normal numbers.
+"""The compiler of the extra ``fast``: numba, told what all our loops need, and the loops that draw numbers of tensors.
 
 It is imported only where ``runs_compiled`` says so.
 """

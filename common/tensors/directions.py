@@ -3,7 +3,7 @@
 v is a function of (seed, round, slot, number of the direction, block, piece): the same numbers on every machine, in any
 order, and as often as they are needed. A piece has at most PIECE numbers. Numbers of v are float32: signs from raw bits
 (rademacher), or normal numbers (gaussian), which are one of 2^16 quantiles by 16 raw bits each: mean 0, variance 1,
-fourth moment 2.999, at most 4.3. No law here needs rarer ones. Compiled, they take less than a tenth of the time of NumPy's.
+fourth moment 2.999, at most 4.3. No law here needs rarer ones. Compiled, they take less than a tenth of NumPy's time.
 
 An array of type T gets T(a) T(v): the product is rounded to T, and then the sum. For signs the product is exact.
 """
