@@ -18,12 +18,14 @@ from zofedht.common.space.space import Space
 from zofedht.common.typing import is_whole
 
 __all__ = [
+    "LARGEST_LOSS",
     "MOST",
     "MOST_DRAWN",
     "Rule",
     "at_least",
     "auto_or",
     "between",
+    "bounded_loss",
     "check_whole",
     "choices_of",
     "cluster",
@@ -52,6 +54,9 @@ MOST_DRAWN = 2**25
 
 MOST = 2**31 - 1
 """The most of anything that is counted, unless a rule says less."""
+
+LARGEST_LOSS = 1e100
+"""Of a loss that counts: sums and squares of larger ones overflow."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,17 @@ def check_whole(name: str, value: Any, least: int = 0, *, error: Callable[[str],
     """Raise ``error`` unless an argument is a whole number, NumPy's included, of at least ``least``."""
     if not is_whole(value, least):
         raise error(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def bounded_loss(loss: float) -> float:
+    """Return a loss, infinite where its size is beyond ``LARGEST_LOSS``.
+
+    Examples
+    --------
+    >>> bounded_loss(2.5), bounded_loss(1.7e308), bounded_loss(-1e101)
+    (2.5, inf, inf)
+    """
+    return loss if abs(loss) <= LARGEST_LOSS or math.isnan(loss) else math.inf
 
 
 def limits_of(rule: Rule | None) -> dict[str, float]:

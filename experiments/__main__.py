@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from zofedht.common.terminal.command_line import guarded
+from zofedht.common.terminal.command_line import Interrupt, guarded
 from zofedht.experiments.cli import parser
 from zofedht.experiments.study.cells import Grid
 from zofedht.experiments.study.presets import ALPHAS, EPOCHS, ETAS, PRESETS, QUICK
@@ -32,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "liars": _liars,
         "curious": _curious,
     }
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    Interrupt().install("SIGINT", "SIGTERM", "SIGHUP")
     return guarded("experiments", lambda: actions[args.command](args))
 
 

@@ -21,7 +21,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.texts import load_toml
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import ConfigError
-from zofedht.common.terminal.command_line import check_address
+from zofedht.common.terminal.command_line import INTERRUPTED, check_address
 from zofedht.common.tls import check_plain_text, read_tls
 from zofedht.common.wire.messages import OWN_ROWS
 
@@ -67,7 +67,6 @@ def join(args: argparse.Namespace) -> int:
         server_name=args.server_name,
         max_wait=args.max_wait,
     )
-    signal.signal(signal.SIGTERM, _stop)  # systemd and docker stop a client this way
     client = ResidentClient(options, _log.info)
     health = Health(args.health_address) if args.health_address else None
     up = False
@@ -85,20 +84,14 @@ def join(args: argparse.Namespace) -> int:
     sent = ledger.sent if ledger else lambda message: None
     try:
         stay_joined(connection, client.to_client(), report=_log.info, connected=connected, sent=sent)
-    except _StoppedError:
-        return 0
+    except KeyboardInterrupt as interrupt:
+        _log.warning("interrupted; the run goes on without %s", args.name)
+        # systemd and docker stop a client by SIGTERM
+        return 0 if interrupt.args == (signal.SIGTERM,) else INTERRUPTED
     _log.info("the run is over")
     if args.save is not None:
         client.save(args.save.expanduser())
     return 0
-
-
-class _StoppedError(BaseException):
-    """The client was told to stop. It is no SystemExit, which the user's code may raise and which ends no run."""
-
-
-def _stop(*_: object) -> None:
-    raise _StoppedError
 
 
 def _own_key(path: Path | None, name: str, *, needed: bool) -> str:

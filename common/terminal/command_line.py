@@ -19,15 +19,18 @@ from zofedht.common.errors import ConfigError, ZofedhtError
 from zofedht.common.machine.versions import version_text
 from zofedht.common.terminal.logs import LogOptions, shown
 
-__all__ = ["NOT_BETTER", "Interrupt", "add_version", "check_address", "check_count", "guarded"]
+__all__ = ["INTERRUPTED", "NOT_BETTER", "Interrupt", "add_version", "check_address", "check_count", "guarded"]
 
 NOT_BETTER = 3
 """Exit code of a run that is done, and not better than its start by more than the noise, or diverged."""
 
 INTERRUPTED = 130
+"""Exit code of a command that a signal has ended."""
+
 _log = logging.getLogger(__name__)
 _BURST_SECONDS = 5.0  # an impatient user presses Ctrl-C twice; a terminal that closes hangs up and terminates
 _LAST_PORT = 65_535
+_STANDARD_ERROR = 2
 
 
 class _Lasting:
@@ -68,7 +71,10 @@ class _Version(argparse.Action):
 
 
 class Interrupt:
-    """A signal handler that raises KeyboardInterrupt, and takes a burst of signals for one: what ends is ended once."""
+    """A signal handler that raises KeyboardInterrupt with the signal's number.
+
+    It takes a burst of signals for one: what ends is ended once.
+    """
 
     def __init__(self) -> None:
         self._raised = -math.inf
@@ -78,13 +84,14 @@ class Interrupt:
         now = time.monotonic()
         if now - self._raised > _BURST_SECONDS:
             self._raised = now
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(number)
 
     def install(self, *names: str) -> None:
-        """Handle the signals of these names, where the system has them."""
+        """Handle the signals of these names, where the system has them; under ``nohup`` a hangup stays ignored."""
         for name in names:
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), self)
+            number = getattr(signal, name, None)
+            if number is not None and not (name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN):
+                signal.signal(number, self)
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:
@@ -112,6 +119,7 @@ def guarded(program: str, action: Callable[[], int], log: LogOptions | None = No
     what is written to it is lost. So is what a reader of standard output, such as ``head``, does not want; a standard
     output that cannot be written otherwise is an error at the end.
     """
+    _fill_standard_streams()
     with (
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
         redirect_stderr(_Lasting(sys.stderr or nowhere)),
@@ -127,6 +135,16 @@ def guarded(program: str, action: Callable[[], int], log: LogOptions | None = No
             return code
         _log.error("standard output cannot be written (%s); name another place for it", results.failed)
         return 2
+
+
+def _fill_standard_streams() -> None:
+    """Open the null device in place of closed standard streams.
+
+    Else the next file or socket is one of them, and receives what a library in C says to the terminal.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        pass
+    os.close(number)
 
 
 def _guarded(action: Callable[[], int]) -> int:

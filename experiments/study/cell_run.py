@@ -91,8 +91,10 @@ def run_cell(config: RunConfig, folder: Path, parent: int | None = None) -> None
 
 
 def cell_process(config: RunConfig, folder: Path, parent: int) -> None:
-    """The target of a worker process: an interrupt of the terminal is the parent's business."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """The target of a worker process: an interrupt or the end of the terminal is the parent's business."""
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     run_cell(config, folder, parent)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,13 +9,12 @@ import numpy as np
 
 from zofedht.common.errors import EVALUATION_FAILED, Cause
 from zofedht.common.replay import SKETCH_SUMS
+from zofedht.common.rules import bounded_loss
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.fields import changed
 from zofedht.common.wire.messages import Broadcast, Update
 
 __all__ = ["Failure", "Skipped", "diverged", "screen", "skipped_steps"]
-
-_LARGEST_LOSS = 1e100
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,9 @@ def screen(updates: Sequence[Update], asked: Mapping[int, Broadcast]) -> tuple[l
         if complaint is None and update.slot in usable:
             complaint = "stale", "a second reply for the same slot"
         if complaint is None:
-            usable[update.slot] = changed(update, loss=_bounded(update.loss), start_loss=_bounded(update.start_loss))
+            usable[update.slot] = changed(
+                update, loss=bounded_loss(update.loss), start_loss=bounded_loss(update.start_loss)
+            )
         else:
             step = update.step if complaint[0] == update.cause else None
             failures.append(Failure(update.round, update.slot, update.client, *complaint, step))
@@ -134,11 +134,6 @@ def _stiff_complaint(stiff: Matrix, broadcast: Broadcast) -> tuple[Cause, str] |
     if complaint is None and not np.allclose(np.linalg.norm(stiff, axis=0), 1.0, atol=1e-3):
         return "malformed", "its stiff directions are not of unit length"
     return complaint
-
-
-def _bounded(loss: float) -> float:
-    """Return a loss, infinite where it is beyond 1e100: sums and squares of such losses overflow."""
-    return loss if abs(loss) <= _LARGEST_LOSS or math.isnan(loss) else math.inf
 
 
 def skipped_steps(updates: Sequence[Update]) -> tuple[Skipped, ...]:

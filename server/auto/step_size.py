@@ -105,7 +105,8 @@ def learn(
     ratio = state.ratio or max(RAMP_LEAST, min(RAMP_MOST, 10.0 ** (RAMP_DECADES * part)))
     gaps = tuple(look.gap for look in looks)
     gap = fmean(gaps) if looks else math.inf
-    late = ((*state.late, gap) if looks else state.late)[-max(1, round(LATE / part)) :]
+    kept = max(1, round(LATE / part)) if part > 0.0 else 0  # nothing that a budget counts: as many as there are
+    late = ((*state.late, gap) if looks else state.late)[-kept:]
     state = replace(state, part=part, ratio=ratio, gaps=(*state.gaps, gaps)[-WINDOW:], late=late)
     if progress >= 1.0:
         ends_worse = not looks or min(gaps) > 0.0 or _errors(late) > 1.0

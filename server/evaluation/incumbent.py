@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zofedht.common.rules import bounded_loss
 from zofedht.common.typing import Vector
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
 
@@ -31,9 +32,9 @@ class EvaluatedX:
     @classmethod
     def of(cls, x: Vector, round_: int, evaluation: FullEvaluation) -> EvaluatedX:
         """Return x with the losses of an evaluation; nobody's, where nobody could evaluate it."""
-        if evaluation.metrics and not evaluation.clients:
-            return cls(x, round_, EVERYBODY, np.array([evaluation.metrics["train_loss"]]))
-        return cls(x, round_, evaluation.clients, np.array(evaluation.losses))
+        alone = bool(evaluation.metrics) and not evaluation.clients
+        losses = [evaluation.metrics["train_loss"]] if alone else evaluation.losses
+        return cls(x, round_, EVERYBODY if alone else evaluation.clients, np.array(list(map(bounded_loss, losses))))
 
     def losses_at(self, sites: tuple[str, ...]) -> Vector:
         """Return the losses at these sites, NaN where x has none, (sites,)."""

@@ -64,11 +64,12 @@ def result_of(
     probed = history[-1]["train_loss"] if history else math.nan
     best = state.best if verdict is None else verdict.chosen
     metrics = {} if verdict is None else verdict.evaluation.metrics
+    told = probed if best is None or not best.losses.size else sign * float(best.losses.mean())
     return RunResult(
         x=state.user_x if best is None else state.in_user_units(best.x),
         settings=state.settings if best is None else state.settings_at(best.x),
         last=state.user_x,
-        fun=signed(metrics, sign).get("train_loss", probed if best is None else sign * float(best.losses.mean())),
+        fun=signed(metrics, sign).get("train_loss", told),
         nfev=state.totals.evaluations,
         nfev_full=state.totals.full_evaluations,
         nit=state.round,

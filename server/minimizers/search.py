@@ -23,6 +23,7 @@ import numpy as np
 
 from zofedht.common.machine.blas import one_thread
 from zofedht.common.objective.scaling import Units
+from zofedht.common.rules import LARGEST_LOSS
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Matrix, Vector
 from zofedht.server.cma import search as cma
@@ -58,7 +59,6 @@ METHODS = ("auto", "cma-es", "lbfgs")
 Phase = Literal["repeats", "slopes", "few-sites", "cma-es", "lbfgs", "over"]
 """The looks at the start; cma-es until it asks many sites; cma-es to the end; the descent; no step leads lower."""
 
-_LARGEST = 1e100  # of a value that counts: squares of such values overflow
 _PRICE = 0.1  # of all that may be asked
 SHARE, _FEW = 0.3, 6
 _GRADIENTS = 5
@@ -157,7 +157,7 @@ def tell(problem: Problem, search: Search, tables: Sequence[Matrix], left: Left)
     ``left`` is what may be asked after that.
     """
     with one_thread(), np.errstate(invalid="ignore"):
-        tables = [np.where(np.abs(table) <= _LARGEST, table, np.nan) for table in tables]
+        tables = [np.where(np.abs(table) <= LARGEST_LOSS, table, np.nan) for table in tables]
         empty = search.empty + 1 if all(np.all(np.isnan(table)) for table in tables) else 0
         answers = search.answers + sum(table.size for table in tables)
         search = replace(search, answers=answers, empty=empty)

@@ -11,12 +11,14 @@ from typing import Any
 
 from zofedht.common.errors import DataError
 from zofedht.common.machine.files import cannot_write, replace_file
+from zofedht.common.plain_text import printable
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState
 
 __all__ = ["HistoryWriter", "read_history", "truncate_history"]
 
-_SHOWN = 5  # rounds
+_SHOWN = 5  # rounds, or lines
+_SHOWN_TEXT = 60  # characters of a line
 
 
 class HistoryWriter:
@@ -44,34 +46,48 @@ def read_history(path: Path) -> list[dict[str, Any]]:
 
     Raises DataError when the file is missing, or another line is no JSON object of a round.
     """
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise DataError(f"no history can be read from {path} ({error.strerror}); is this a result folder?") from error
-    rows: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            if number == len(lines):
-                break
-            raise DataError(f"line {number} of {path} is not JSON: {error}") from error
-        if not isinstance(row, dict) or not isinstance(row.get("round"), int):
-            raise DataError(f"line {number} of {path} is not the JSON object of a round: {line[:60]}")
-        rows.append(row)
+    rows, damaged = _read(path)
+    if damaged:
+        raise DataError(f"{damaged[0]}; resuming the run drops that line")
     return rows
 
 
 def truncate_history(path: Path, rounds: int) -> None:
     """Keep the records of the rounds before ``rounds``, each once; later rounds will run again.
 
-    Of a round with several lines the last one is kept. Warns of these, and of rounds without a line.
+    Of a round with several lines the last one is kept. A line that is no record is dropped. Warns of these, and of
+    rounds without a line.
     """
-    rows = [row for row in (read_history(path) if path.exists() else []) if row["round"] < rounds]
+    read, damaged = _read(path) if path.exists() else ([], [])
+    rows = [row for row in read if row["round"] < rounds]
     kept = {row["round"]: row for row in rows}
+    if damaged:
+        warnings.warn(f"{'; '.join(damaged[:_SHOWN])}; {len(damaged)} such lines are dropped", stacklevel=2)
     if doubled := len(rows) - len(kept):
         warnings.warn(f"{path} had {doubled} more lines than rounds; the last of each round is kept", stacklevel=2)
-    if missing := kept and [str(round_) for round_ in range(rounds) if round_ not in kept]:
+    if missing := [str(round_) for round_ in range(rounds) if round_ not in kept]:
         told = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
         warnings.warn(f"{path} has no line of r = {told}, counted from 0; sums over the run lack them", stacklevel=2)
     replace_file(path, "".join(_line(kept[round_]) for round_ in sorted(kept)).encode())
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the records, and what is wrong with each line that is none; the last line may be cut short."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise DataError(f"no history can be read from {path} ({error.strerror}); is this a result folder?") from error
+    rows: list[dict[str, Any]] = []
+    damaged: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            if number < len(lines):
+                damaged.append(f"line {number} of {path} is not JSON: {error}")
+            continue
+        if isinstance(row, dict) and isinstance(row.get("round"), int):
+            rows.append(row)
+        else:
+            damaged.append(f"line {number} of {path} is not the JSON object of a round: {printable(line, _SHOWN_TEXT)}")
+    return rows, damaged

@@ -182,6 +182,11 @@ class RunFolder:
         self.clients.truncate(state.round)
         if parts := remove_parts(self.path):
             warnings.warn(f"{self.path} held {parts} half-written files; they are deleted", stacklevel=2)
+        try:
+            read_json(self.about_file)
+        except DataError as error:
+            text = f"{error}; the loss of the start, and the digests of data and objectives, are lost"
+            warnings.warn(text, stacklevel=2)
         replace_file(self.config_file, dump_toml(config).encode())
         return config, state, self._engine()
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.waiting import run_to_end
 from zofedht.common.errors import ConfigError, DataError
 from zofedht.common.terminal.command_line import check_address, guarded
 
@@ -116,3 +119,36 @@ def test_head_takes_what_it_wants() -> None:
         child.stdout.close()
         said = child.stderr.read()
         assert (child.wait(60), said) == (0, b"")
+
+
+_RAW = """
+import os, sys
+from zofedht.common.terminal.command_line import guarded
+
+def action():
+    with open("mine", "wb"):
+        os.write(2, b"a line of a library in C")
+    return 0
+
+sys.exit(guarded("prog", action))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+def test_no_file_stands_in_for_a_closed_stream(tmp_path: Path) -> None:
+    command = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, _RAW]
+    assert run_to_end(command, tmp_path).returncode == 0
+    assert (tmp_path / "mine").read_bytes() == b""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
+@pytest.mark.parametrize("ignored", [True, False])
+def test_a_hangup_that_nohup_ignores_stays_ignored(ignored: bool, tmp_path: Path) -> None:
+    code = (
+        "import os, signal\nfrom zofedht.common.terminal.command_line import Interrupt\n"
+        f"signal.signal(signal.SIGHUP, signal.{'SIG_IGN' if ignored else 'SIG_DFL'})\n"
+        "Interrupt().install('SIGINT', 'SIGHUP')\n"
+        "try:\n os.kill(os.getpid(), signal.SIGHUP)\nexcept KeyboardInterrupt as error:\n print(error.args)\n"
+    )
+    said = run_to_end([sys.executable, "-c", code], tmp_path).stdout
+    assert said == ("" if ignored else f"({int(signal.SIGHUP)},)\n")

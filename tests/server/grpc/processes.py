@@ -48,6 +48,7 @@ _IMPORTS = [
     "sklearn.datasets",
     "tests.server.grpc.evil",
     "tests.server.grpc.lying",
+    "tests.server.grpc.streams",
 ]
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(_IMPORTS)

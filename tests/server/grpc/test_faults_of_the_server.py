@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from tests.server.grpc.processes import SMALL, Process, Site
 from tests.server.grpc.proxy import Proxy
-from tests.waiting import until
+from tests.waiting import free_port, until
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError
 from zofedht.common.machine.files import cannot_write
@@ -87,6 +88,44 @@ def test_signals_end_a_server_after_its_state_is_saved(site: Site, signals: list
     resumed.says("held 1 half-written files; they are deleted")
 
 
+@pytest.mark.parametrize("how", ["closed", "left"])
+def test_lost_standard_streams_change_nothing(site: Site, how: str):
+    """Of all who take part, from their begin or after their first line, and where the server is interrupted then."""
+    site.port, streams = free_port(), ["tests.server.grpc.streams", how]
+    server = site.start_server(port=site.port, within=[*streams, "zofedht.server.__main__"], **LONG)
+    join = [how, "zofedht.client.__main__", "join", "--server", f"127.0.0.1:{site.port}", "--insecure"]
+    clients = [site.run(streams[0], [*join, "--name", f"c{i}", "--partition", f"{i}/3"]) for i in range(3)]
+    until(lambda: len(site.history()) >= 4, "four rounds")
+    server.send(signal.SIGHUP)  # a terminal that is closed
+    assert server.ends() == 130
+    resumed = ["resume", str(site.out)]  # the rows are the server's
+    server = site.run(streams[0], [how, "zofedht.server.__main__", *resumed])
+    assert server.ends() == 0
+    assert site.summary()["last_x_sha256"] == digest_in_process(**LONG)
+    for client in clients:
+        client.send(signal.SIGHUP)
+    assert [client.ends() for client in clients] == [130, 130, 130]
+
+
+@pytest.mark.parametrize("checkpoint_every", [1, 1000])
+def test_signals_end_a_run_in_process_after_its_state_is_saved(site: Site, checkpoint_every: int):
+    """A terminal that closes, and an impatient user: in a round, or while a checkpoint is written."""
+    keys = SMALL | {"rounds": 4000, "checkpoint-every": checkpoint_every}
+    words = ["run", "--out", str(site.out), "--set", *(f"{key}={json.dumps(value)}" for key, value in keys.items())]
+    run = site.run("zofedht.server.__main__", words)
+    until(lambda: len(site.history()) >= 4, "four rounds")
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGINT):
+        run.send(number)
+    assert run.ends() == 130
+    assert "interrupted; what was finished is kept" in run.text
+    done = len(site.history())
+    assert not list(site.out.rglob(".*.part"))
+    resumed = site.run("zofedht.server.__main__", ["resume", str(site.out), "--set", f"rounds={done + 2}"])
+    assert int(resumed.says(r"continuing .* after round (\d+)\n")[1]) in (done - 1, done)
+    assert resumed.ends() == 0
+    assert [row["round"] for row in site.history()] == list(range(done + 2))
+
+
 def test_a_resumed_run_refuses_changed_keys(site: Site):
     server = site.server(rounds=3)
     clients = site.clients()
@@ -139,13 +178,34 @@ def test_max_wait_does_not_count_joined_time(site: Site):
     client.says("trying again in")
 
 
-def test_a_client_ends_when_it_is_terminated(site: Site):
+@pytest.mark.parametrize(
+    ("signals", "code"),
+    [
+        ([signal.SIGTERM], 0),  # as systemd and docker stop it
+        ([signal.SIGINT], 130),
+        ([signal.SIGINT, signal.SIGINT, signal.SIGINT], 130),
+        ([signal.SIGHUP, signal.SIGTERM], 130),
+    ],
+    ids=str,
+)
+def test_a_client_ends_by_signals_without_a_traceback(site: Site, signals: list[signal.Signals], code: int):
     server = site.server()
     client = site.client("c0", "--partition", "0/3")
     client.says("joined")
-    client.send(signal.SIGTERM)
-    assert client.ends() == 0
+    for number in signals:
+        client.send(number)
+    assert client.ends() == code
+    assert "interrupted; the run goes on without c0" in client.text
     server.says("left: c0, 0 connected")
+
+
+def test_a_client_that_waits_for_its_server_ends_by_signals(site: Site):
+    with Proxy(0) as door:
+        client = site.client("c0", server=f"127.0.0.1:{door.port}")
+        client.says("trying again in")
+        for _ in range(5):
+            client.send(signal.SIGINT)
+        assert client.ends() == 130
 
 
 def test_a_waiting_server_ends_at_once(site: Site):

@@ -119,8 +119,20 @@ def test_truncation_names_rounds_without_a_line(history: Path):
         truncate_history(history, 12)
 
 
+def test_truncation_drops_damaged_lines(history: Path):
+    lines = history.read_text().splitlines()
+    history.write_text("\n".join([lines[0], lines[1][:40], lines[2], "[1, 2]", lines[3]]) + "\n")
+    with (
+        pytest.warns(UserWarning, match=r"line 2 of .*; line 4 of .*; 2 such lines are dropped"),
+        pytest.warns(UserWarning, match="no line of r = 1, counted from 0"),
+    ):
+        truncate_history(history, 4)
+    assert [row["round"] for row in read_history(history)] == [0, 2, 3]
+
+
 def test_truncation_of_no_history_makes_an_empty_one(tmp_path: Path):
-    truncate_history(tmp_path / "history.jsonl", 3)
+    with pytest.warns(UserWarning, match="has no line of r = 0, 1, 2, counted from 0"):
+        truncate_history(tmp_path / "history.jsonl", 3)
     assert read_history(tmp_path / "history.jsonl") == []
 
 
