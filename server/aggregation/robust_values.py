@@ -9,10 +9,9 @@ Source: Yin et al. 2018 (median, trimmed mean).
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 
+from zofedht.common.rules import LARGEST_LOSS
 from zofedht.common.typing import Matrix, Vector
 
 __all__ = ["robust_table", "spreads_of"]
@@ -48,8 +47,7 @@ def spreads_of(table: Matrix) -> Vector:
     """Return how far each site's answers lie from their median, in the median: (sites,), 0 for one point."""
     with np.errstate(all="ignore"):
         found = np.array([_median(np.abs(row)) for row in table - _levels(table)[:, None]])
-    spreads: Vector = np.nan_to_num(found, nan=0.0, posinf=sys.float_info.max)
-    return spreads
+    return np.minimum(np.nan_to_num(found, nan=0.0, posinf=LARGEST_LOSS), LARGEST_LOSS)  # medians of few are means
 
 
 def _levels(table: Matrix) -> Vector:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zofedht.common.rules import bounded_loss
+from zofedht.common.rules import LARGEST_LOSS
 from zofedht.common.typing import Vector
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
 
@@ -31,10 +31,15 @@ class EvaluatedX:
 
     @classmethod
     def of(cls, x: Vector, round_: int, evaluation: FullEvaluation) -> EvaluatedX:
-        """Return x with the losses of an evaluation; nobody's, where nobody could evaluate it."""
+        """Return x with the losses of an evaluation; nobody's, where nobody could evaluate it.
+
+        A loss beyond 1e100 counts as 1e100: larger ones cannot be compared, since their sums and squares overflow.
+        """
         alone = bool(evaluation.metrics) and not evaluation.clients
         losses = [evaluation.metrics["train_loss"]] if alone else evaluation.losses
-        return cls(x, round_, EVERYBODY if alone else evaluation.clients, np.array(list(map(bounded_loss, losses))))
+        told = np.array(losses, dtype=np.float64)
+        told[(np.abs(told) > LARGEST_LOSS) & np.isfinite(told)] = LARGEST_LOSS
+        return cls(x, round_, EVERYBODY if alone else evaluation.clients, told)
 
     def losses_at(self, sites: tuple[str, ...]) -> Vector:
         """Return the losses at these sites, NaN where x has none, (sites,)."""
