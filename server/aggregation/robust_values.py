@@ -47,7 +47,8 @@ def spreads_of(table: Matrix) -> Vector:
     """Return how far each site's answers lie from their median, in the median: (sites,), 0 for one point."""
     with np.errstate(all="ignore"):
         found = np.array([_median(np.abs(row)) for row in table - _levels(table)[:, None]])
-    return np.minimum(np.nan_to_num(found, nan=0.0, posinf=LARGEST_LOSS), LARGEST_LOSS)  # medians of few are means
+    spreads: Vector = np.minimum(np.nan_to_num(found, nan=0.0, posinf=LARGEST_LOSS), LARGEST_LOSS)
+    return spreads  # a median of several of these does not overflow
 
 
 def _levels(table: Matrix) -> Vector:
