@@ -11,14 +11,8 @@ import numpy as np
 
 from zofedht.common.choices import AUTO, CLIENTS_HOLD_DATA, parse_transforms
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.data.loading import (
-    DataSpec,
-    load_described,
-    load_own_rows,
-    load_rows,
-    own_dataset,
-    standard_columns,
-)
+from zofedht.common.data.loading import DataSpec, load_described, load_rows, standard_columns
+from zofedht.common.data.own_rows import load_own_rows, own_dataset
 from zofedht.common.data.partition import split
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.files.reading import FileRules, RawRows

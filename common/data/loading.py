@@ -1,12 +1,10 @@
-"""The data of a run, training and test, by name or from a file; and the rows of a client's own file."""
+"""The data of a run, training and test, by name or from a file."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,29 +18,17 @@ from zofedht.common.data.labels import (
     choose_positive,
     whole_labels,
 )
-from zofedht.common.data.named_sets import NAMED_SETS, read_named
+from zofedht.common.data.named_sets import NAMED_SETS, existing_file, read_named
 from zofedht.common.data.preprocessing import preprocess
 from zofedht.common.data.standard import MOST_COLUMNS, Standard, columns_text, standard_of, sums_of
 from zofedht.common.errors import DataError
-from zofedht.common.files.columns import chosen_columns
-from zofedht.common.files.dataset_files import check_rows, read_file
-from zofedht.common.files.label_texts import with_numbers
+from zofedht.common.files.dataset_files import read_file
 from zofedht.common.files.reading import FileRules, RawRows
-from zofedht.common.files.tables import is_frame, kept_rows, rows_in_memory, rows_of_arrays, rows_of_frame
+from zofedht.common.files.tables import rows_in_memory
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Features, Indices, Vector
 
-__all__ = [
-    "DataSpec",
-    "are_rows",
-    "keep_rows",
-    "load_dataset",
-    "load_described",
-    "load_own_rows",
-    "load_rows",
-    "own_dataset",
-    "standard_columns",
-]
+__all__ = ["DataSpec", "load_dataset", "load_described", "load_rows", "standard_columns"]
 
 _HELD_OUT, _SUBSET = 0, 1  # slots of the stream "train-rows"
 _HELD_OUT_SHARE = 5  # one row in five is held out
@@ -172,37 +158,6 @@ def _labelled(spec: DataSpec) -> tuple[_Labelled, _Labelled, tuple[str, ...]]:
     return labelled(train, train_labels), labelled(test, test_labels), (about, *words)
 
 
-def are_rows(value: Any) -> bool:
-    """Return whether the value is a DataFrame, or a pair (X, y)."""
-    return is_frame(value) or (isinstance(value, tuple) and len(value) == 2)
-
-
-def keep_rows(value: Any, rules: FileRules) -> str:
-    """Keep a DataFrame, or a pair (X, y), while it lives, and return the ``dataset`` that names its rows here.
-
-    Raises DataError for rows that cannot be used.
-    """
-    if is_frame(value):
-        part, source, owner = rows_of_frame(value, rules), "the DataFrame", value
-    else:
-        part, source, owner = rows_of_arrays(*value), "(X, y)", value[0]
-    part = with_numbers(part, rules.positive_labels, source)
-    check_rows(part, source)
-    return kept_rows(chosen_columns(part, rules.features, source), owner)
-
-
-def load_own_rows(path: str, rules: FileRules, columns: int | None = None) -> RawRows:
-    """Return all rows of a client's own file, with labels that are whole numbers.
-
-    ``columns`` is their number where it is known, since a sparse file may lack its last columns. Raises DataError when
-    the file cannot be read or used.
-    """
-    part = read_file(_existing(path), columns, rules)
-    labels = whole_labels(part.labels, path, part.label)
-    check_texts(rules.positive_labels, part.classes, labels)
-    return part._replace(labels=labels)
-
-
 def standard_columns(spec: DataSpec) -> str:
     """Return mean:deviation of each column of the training rows; "auto" where there are more than MOST_COLUMNS.
 
@@ -214,44 +169,6 @@ def standard_columns(spec: DataSpec) -> str:
     return columns_text(sums_of(train.features, divisor)) if train.features.shape[1] <= MOST_COLUMNS else AUTO
 
 
-def own_dataset(
-    part: RawRows, positive_labels: str, transform_names: str, standardize_by: str = AUTO, *, settled: bool = True
-) -> Dataset:
-    """Return the rows of a client's own file, which may have one class only, as the model takes them.
-
-    Parameters
-    ----------
-    part : RawRows
-        Of ``load_own_rows``.
-    positive_labels, transform_names, standardize_by : str
-        As in DataSpec. "auto" is the server's to settle, from the labels and the sums of all clients.
-    settled : bool
-        False before the run begins: the target is then 0 where the positive labels are not known, and columns are not
-        standardized where their sums are not.
-
-    Raises
-    ------
-    DataError
-        When the positive labels or the columns' deviations are not settled.
-    """
-    positive = parse_labels(positive_labels)
-    if settled and not positive:
-        raise DataError.public(
-            f"positive-labels must be settled by the server for rows of a client's own, got '{AUTO}'; name the positive"
-            " labels, as in positive-labels = '1'"
-        )
-    transforms, standard = parse_transforms(transform_names), None
-    if "standardize" in transforms and standardize_by != AUTO:
-        standard = standard_of(standardize_by, part.features.shape[1])
-    elif "standardize" in transforms and settled:
-        raise DataError.public(
-            f"standardize-by must be settled by the server for rows of a client's own, got '{AUTO}'; give"
-            " mean:deviation for each column"
-        )
-    features = preprocess(part.features, transforms, standard=standard)
-    return Dataset(features, binary_target(part.labels, positive), part.labels)
-
-
 def _parts(spec: DataSpec) -> tuple[RawRows, RawRows, float, str]:
     """Return the training and the test part of the source, the divisor of the features, and a line about both."""
     if spec.dataset in NAMED_SETS:
@@ -259,7 +176,7 @@ def _parts(spec: DataSpec) -> tuple[RawRows, RawRows, float, str]:
         divisor, about = NAMED_SETS[spec.dataset].divisor, about_rows(train)
     else:
         train = rows_in_memory(spec.dataset) or read_file(
-            _existing(spec.dataset), rules=replace(spec.rules, positive_labels=spec.positive_labels)
+            existing_file(spec.dataset), rules=replace(spec.rules, positive_labels=spec.positive_labels)
         )
         test, divisor = None, 1.0
         about = about_rows(train)
@@ -267,23 +184,6 @@ def _parts(spec: DataSpec) -> tuple[RawRows, RawRows, float, str]:
         return train, test, divisor, f"{about}, and {len(test.labels)} rows to test on"
     train, test = _hold_out(train, spec)
     return train, test, divisor, f"{about}; {len(test.labels)} of them held out to test on"
-
-
-def _existing(name: str) -> Path:
-    """Return the path of an existing file. Raises DataError with the names of the known sets."""
-    try:
-        path = Path(name).expanduser()
-        there = path.exists()
-    except (OSError, ValueError, RuntimeError):  # a name too long, a null byte, an unknown ~user
-        there = False
-    if name and there:
-        return path
-    near = difflib.get_close_matches(name.lower(), NAMED_SETS, n=1)
-    cure = f"did you mean '{near[0]}'?" if near else f"relative paths start at '{Path.cwd()}'"
-    raise DataError(
-        f"dataset must be a known name ({', '.join(NAMED_SETS)}) or the path of a file that exists,"
-        f" got '{name}'; {cure}"
-    )
 
 
 def _hold_out(part: RawRows, spec: DataSpec) -> tuple[RawRows, RawRows]:

@@ -5,6 +5,7 @@ A new set is a new row of NAMED_SETS.
 
 from __future__ import annotations
 
+import difflib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from zofedht.common.files.dataset_files import read_file
 from zofedht.common.files.reading import RawRows
 from zofedht.common.machine.cache import data_folder
 
-__all__ = ["NAMED_SETS", "NamedSet", "read_named"]
+__all__ = ["NAMED_SETS", "NamedSet", "existing_file", "read_named"]
 
 _IMAGES = ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte")
 _IMAGE_TRAIN_ROWS = 60_000
@@ -156,3 +157,20 @@ NAMED_SETS: dict[str, NamedSet] = {
         n_features=_RCV1_FEATURES,
     ),
 }
+
+
+def existing_file(name: str) -> Path:
+    """Return the path of an existing file. Raises DataError with the names of the known sets."""
+    try:
+        path = Path(name).expanduser()
+        there = path.exists()
+    except (OSError, ValueError, RuntimeError):  # a name too long, a null byte, an unknown ~user
+        there = False
+    if name and there:
+        return path
+    near = difflib.get_close_matches(name.lower(), NAMED_SETS, n=1)
+    cure = f"did you mean '{near[0]}'?" if near else f"relative paths start at '{Path.cwd()}'"
+    raise DataError(
+        f"dataset must be a known name ({', '.join(NAMED_SETS)}) or the path of a file that exists,"
+        f" got '{name}'; {cure}"
+    )

@@ -11,7 +11,7 @@ from zofedht.common.choices import UNSAID
 from zofedht.common.config.checking import plain
 from zofedht.common.config.own_objective import of_own_clients
 from zofedht.common.config.run_config import RunConfig, dashed
-from zofedht.common.data.loading import are_rows, keep_rows
+from zofedht.common.data.own_rows import are_rows, keep_rows
 from zofedht.common.errors import ConfigError, ObjectiveError
 from zofedht.common.machine.files import is_path
 from zofedht.common.objective.base import Bounds, Objective

@@ -10,7 +10,7 @@ from typing import Any
 from scipy.optimize import OptimizeResult
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.data.loading import are_rows
+from zofedht.common.data.own_rows import are_rows
 from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.objective.base import Bounds
 from zofedht.common.objective.scaling import given_start

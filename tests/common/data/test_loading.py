@@ -19,7 +19,8 @@ from zofedht.common.choices import parse_transforms
 from zofedht.common.data import named_sets
 from zofedht.common.data.about import about_rows
 from zofedht.common.data.dataset import Dataset
-from zofedht.common.data.loading import DataSpec, load_dataset, load_own_rows, own_dataset
+from zofedht.common.data.loading import DataSpec, load_dataset
+from zofedht.common.data.own_rows import load_own_rows, own_dataset
 from zofedht.common.data.preprocessing import preprocess
 from zofedht.common.errors import DataError
 from zofedht.common.files.reading import FileRules

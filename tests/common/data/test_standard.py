@@ -11,7 +11,7 @@ from scipy import sparse
 
 from zofedht.common.choices import parse_columns
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.data.loading import own_dataset
+from zofedht.common.data.own_rows import own_dataset
 from zofedht.common.data.preprocessing import preprocess
 from zofedht.common.data.standard import columns_text, merged, standard_of, sums_of
 from zofedht.common.errors import ConfigError, DataError

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from zofedht.common.data.loading import keep_rows
+from zofedht.common.data.own_rows import keep_rows
 from zofedht.common.errors import DataError, MissingExtraError
 from zofedht.common.files.dataset_files import read_file
 from zofedht.common.files.reading import FileRules
