@@ -24,8 +24,9 @@ from typing import Any
 
 from benchmarks.rounds import write_rows
 from benchmarks.wire import WAYS
+from zofedht.client.join.connection import Connection
 from zofedht.client.join.resident import JoinOptions, ResidentClient
-from zofedht.client.join.transport import Connection, stay_joined
+from zofedht.client.join.transport import stay_joined
 from zofedht.common.errors import ZofedhtError
 from zofedht.common.tls import TlsFiles, read_tls
 from zofedht.server.certificates import make_certificates

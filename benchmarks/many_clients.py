@@ -24,8 +24,10 @@ import numpy as np
 from flwr.client import Client
 from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 
+from zofedht.client.join.answering import answer_to
+from zofedht.client.join.connection import Connection
 from zofedht.client.join.resident import JoinOptions, ResidentClient
-from zofedht.client.join.transport import METHOD, Connection, answer_to
+from zofedht.client.join.transport import METHOD
 from zofedht.common.tls import read_tls
 from zofedht.common.wire.messages import OWN_ROWS
 from zofedht.common.wire.npy import decode_vector, encode_vector

@@ -38,6 +38,7 @@ FLOWER_FACING = {
     "server/flower/message_strategy.py",
     "server/aggregation/masked_sum.py",
     "client/privacy/masks.py",
+    "client/join/answering.py",
     "client/join/transport.py",
     "client/join/resident.py",
     "client/join/ledger.py",
@@ -45,6 +46,7 @@ FLOWER_FACING = {
 ON_THE_NETWORK = {
     "server/grpc/transport.py",
     "server/grpc/health.py",
+    "client/join/connection.py",
     "client/join/transport.py",
     "client/join/health.py",
 }

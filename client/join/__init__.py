@@ -2,7 +2,8 @@
 
 Others use ``command`` (join: what the command does) and ``ledger`` (ledger_text: what a device has sent and got).
 ``options`` is what the command line brings, ``resident`` answers the server, ``bounds`` and
-``lifetime`` are the owner's limits on what is answered, ``transport`` is the connection.
+``lifetime`` are the owner's limits on what is answered. ``connection`` is where the server is, ``transport`` stays
+joined to it, and ``answering`` turns each question into an answer.
 """
 
 import os

@@ -9,12 +9,13 @@ import uuid
 from pathlib import Path
 
 from zofedht.client.join.bounds import OwnBounds
+from zofedht.client.join.connection import Connection
 from zofedht.client.join.health import Health
 from zofedht.client.join.ledger import Ledger
 from zofedht.client.join.lifetime import Lifetime
 from zofedht.client.join.options import JoinOptions
 from zofedht.client.join.resident import ResidentClient
-from zofedht.client.join.transport import Connection, stay_joined
+from zofedht.client.join.transport import stay_joined
 from zofedht.client.privacy.identity import Identity
 from zofedht.client.privacy.secret_file import secret_of_file
 from zofedht.common.config.run_config import RunConfig

@@ -27,8 +27,9 @@ from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 
 from tests.helpers import spec
 from tests.waiting import PATIENCE
+from zofedht.client.join.connection import Connection
 from zofedht.client.join.resident import JoinOptions, ResidentClient
-from zofedht.client.join.transport import Connection, stay_joined
+from zofedht.client.join.transport import stay_joined
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import DataError, ZofedhtError

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import spec
+from zofedht.client.join.answering import answer_to
 from zofedht.client.join.resident import JoinOptions, ResidentClient
-from zofedht.client.join.transport import answer_to
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.random.streams import Address
 from zofedht.common.wire.codec import encode

@@ -14,7 +14,8 @@ from flwr.client import Client
 from flwr.common import Code, GetPropertiesIns, GetPropertiesRes, Status, serde
 from flwr.proto.transport_pb2 import ServerMessage
 
-from zofedht.client.join.transport import METHOD, Connection, stay_joined
+from zofedht.client.join.connection import Connection
+from zofedht.client.join.transport import METHOD, stay_joined
 from zofedht.common.errors import JoinError
 
 

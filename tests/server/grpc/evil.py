@@ -37,8 +37,9 @@ from flwr.proto.transport_pb2 import ClientMessage
 
 from tests.waiting import until
 from zofedht.client.join import patience
+from zofedht.client.join.connection import Connection
 from zofedht.client.join.resident import JoinOptions, ResidentClient
-from zofedht.client.join.transport import Connection, stay_joined
+from zofedht.client.join.transport import stay_joined
 from zofedht.common.errors import ZofedhtError
 from zofedht.common.terminal.logs import shown
 from zofedht.common.wire.pieces import Assembly

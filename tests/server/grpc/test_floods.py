@@ -16,7 +16,7 @@ from flwr.common import GetPropertiesIns
 from tests.server.grpc.processes import Site
 from tests.server.grpc.test_hostile_messages import JOIN, goes_on
 from tests.waiting import PATIENCE, until
-from zofedht.client.join.transport import Connection
+from zofedht.client.join.connection import Connection
 from zofedht.common.tls import read_tls
 from zofedht.server.grpc.admission import Expected
 from zofedht.server.grpc.descriptors import THREADS

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.helpers import Fleet, quadratics, searches, small
 from tests.server.grpc.processes import Process, Site
 from tests.waiting import PATIENCE, until
-from zofedht.client.join.transport import Connection
+from zofedht.client.join.connection import Connection
 from zofedht.common.errors import MessageError, ObjectiveError, RoundError
 from zofedht.common.wire.codec import decode, decode_metrics, encode
 from zofedht.common.wire.messages import Hello, Update
