@@ -136,7 +136,7 @@ def test_every_field_of_a_spec_crosses_the_wire(drawn: dict[str, Any]) -> None:
     """A new knob is declared in StepSpec, and arrives."""
     message = replace(_ISOTROPIC, spec=StepSpec(**drawn), shift=_X[::-1] if drawn["shifted"] else None)
     if drawn["in_place"]:  # the whole trail to the first round is empty
-        start = replace(message.address, round=0)
+        start = replace(message.address, round=0, slot=0)
         plain = replace(message.spec, privacy="none", secure_aggregation=False)  # with either it is refused
         message = replace(message, address=start, spec=plain, x=np.empty(0), shift=None)
     assert read(message).spec == message.spec
