@@ -37,18 +37,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
     A full disk or a kill leaves the old file. Raises DataError when the file cannot be written.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
+    with replaced_by(path) as beside, beside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @contextmanager

@@ -1,24 +1,13 @@
-"""A site for one test: its processes end with it."""
+"""Certificates that all tests over mutual TLS share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.server.grpc.processes import Site
 from zofedht.server.certificates import make_certificates
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    """Return a site over plain text on loopback."""
-    site = Site(tmp_path)
-    try:
-        yield site
-    finally:
-        site.close()
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import re
 import signal
 import sys
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,15 +21,6 @@ from zofedht.server.certificates import make_certificates
 from zofedht.server.records.run_folder import RunFolder
 
 SETTINGS = [f"{key}={value}" for key, value in SMALL.items()]
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path)
-    try:
-        yield site
-    finally:
-        site.close()
 
 
 @pytest.fixture(autouse=True)
