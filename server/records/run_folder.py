@@ -9,7 +9,6 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,22 +19,16 @@ from zofedht.common.config.texts import dump_toml, load_toml
 from zofedht.common.errors import CheckpointError, ConfigError, DataError, MissingExtraError
 from zofedht.common.machine.files import read_json, remove_parts, replace_file
 from zofedht.common.machine.versions import version_of
-from zofedht.common.privacy.masking import resolution
 from zofedht.common.typing import Vector
-from zofedht.server.aggregation.combine import summed_outliers
-from zofedht.server.auto import count_interventions
-from zofedht.server.core.points import search_about
 from zofedht.server.core.round_record import Observer, signed
 from zofedht.server.core.state import ServerState
-from zofedht.server.delivery.fallbacks import count_fallbacks
-from zofedht.server.evaluation.full_evaluation import FullEvaluation, evaluation_summary
+from zofedht.server.evaluation.full_evaluation import FullEvaluation
 from zofedht.server.evaluation.verdict import Verdict
-from zofedht.server.privacy import Account
 from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, write_checkpoint
 from zofedht.server.records.clients import ClientLog
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
 from zofedht.server.records.lock import FolderLock
-from zofedht.server.records.lost import count_lost
+from zofedht.server.records.run_summary import summary_of
 
 __all__ = ["RunFolder", "sha256_of_x"]
 
@@ -263,36 +256,10 @@ class RunFolder:
             np.save(content, vector, allow_pickle=False)
             replace_file(path, content.getvalue())
         rows = read_history(self.history_file) if self.history_file.exists() else []
-        about, sign = self._about(), self.sign
-        metrics = signed(verdict.evaluation.metrics, sign)
+        about = self._about()
         initial = FullEvaluation.kept(about.get("initial", {}), about.get("initial_evaluation", {}))
         summary = {
-            "initial_train_loss": initial.metrics.get("train_loss"),
-            "final_train_loss": metrics.get("train_loss"),
-            "last_train_loss": signed(last.metrics, sign).get("train_loss"),
-            "final_train_accuracy": metrics.get("train_accuracy"),
-            "test_accuracy": metrics.get("test_accuracy"),
-            "final_metrics": dict(metrics),
-            "maximize": sign < 0.0,
-            **verdict.about(sign),
-            **evaluation_summary(initial, last),
-            "rounds": state.round,
-            "evaluations": state.totals.evaluations,
-            "full_evaluations": state.totals.full_evaluations,
-            "bytes_up": state.totals.bytes_up,
-            "bytes_down": state.totals.bytes_down,
-            "seconds": round(state.totals.seconds, 3),
-            "interventions": count_interventions(rows),
-            "fallbacks": count_fallbacks(rows),
-            "outliers": summed_outliers(rows),
-            "lost": count_lost(rows, config.local_steps),
-            "at_bounds": _at_bounds(state, verdict.chosen.x),
-            "search": search_about(state, config),
-            "slope_rounding": resolution(config.slope_range) / 2 if config.secure_aggregation else 0.0,
-            "privacy": Account(config).about(state.exposure),
-            "settings": state.settings_at(verdict.chosen.x),
-            "last_settings": state.settings,
-            "tensors": None if state.tensors is None else asdict(state.tensors),
+            **summary_of(config, state, verdict, initial, last, rows, self.sign),
             "x_sha256": sha256_of_x(x),
             "last_x_sha256": sha256_of_x(state.user_x),
             "engine": self._engine(),
@@ -314,13 +281,6 @@ class RunFolder:
         except (DataError, MissingExtraError) as error:  # a run without finite losses has no curve
             return f"no picture: {error}"
         return f"picture: {self.picture_file}"
-
-
-def _at_bounds(state: ServerState, x: Vector) -> dict[str, int]:
-    if state.units is None or not state.units.bounded:
-        return {}
-    found, free = state.units.at_bounds(x) if state.space is None else state.space.at_bounds(state.in_user_units(x))
-    return {"parameters": found, "of": free}
 
 
 def _pretty(value: Mapping[str, Any]) -> bytes:
