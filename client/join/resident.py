@@ -7,29 +7,21 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
 from flwr.common import Scalar
 from flwr.common.typing import NDArrays
 
 from zofedht.client.flower.numpy_client import ZofedhtClient
 from zofedht.client.join.options import JoinOptions, on_this_machine, own_parameters, with_own_columns
+from zofedht.client.join.own_file import OwnFile
 from zofedht.client.privacy.secret_file import secret_of_file
 from zofedht.client.steps.warm_up import warm_up
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.client.tensors.held import Households
 from zofedht.client.tensors.worker import PlaceWorker
 from zofedht.common.checks.finding import Finding
-from zofedht.common.choices import AUTO, parse_transforms
-from zofedht.common.config.run_config import RunConfig
-from zofedht.common.data.about import about_rows, telling_columns, uneven_columns
-from zofedht.common.data.labels import labels_text
 from zofedht.common.data.named_sets import NAMED_SETS
-from zofedht.common.data.standard import LEAST_ROWS, MOST_COLUMNS, sums_of
 from zofedht.common.errors import DataError, MessageError, ZofedhtError
-from zofedht.common.files.columns import folded
-from zofedht.common.files.reading import FileRules, RawRows
 from zofedht.common.machine.versions import version_of
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.objective.base import Objective
@@ -37,11 +29,10 @@ from zofedht.common.objective.loading import code_of, load_objective
 from zofedht.common.objective.names import names_as_text
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.replay import draw_digest
-from zofedht.common.shards import config_of_task, lone_objective, own_objective, own_rows, rules_of
+from zofedht.common.shards import config_of_task, lone_objective, own_objective, rules_of
 from zofedht.common.source_digest import digest_of
 from zofedht.common.tensors.loading import load_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
-from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import decode, encode
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Broadcast, Hello, Question, Update
 
@@ -50,19 +41,7 @@ __all__ = ["JoinOptions", "ResidentClient"]
 _log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LINES = 5.0
-_LONGEST_LABEL = 200  # characters of the name of a column that the server is told
 _MOST_PARAMETERS = 2**25  # of which a message holds x: 256 MB
-
-
-class _Seen(NamedTuple):
-    """What the server learns of this client's own file: nothing of single rows."""
-
-    names: tuple[str, ...] = ()
-    label: str = ""
-    labels: str = ""
-    indices: tuple[int, int] | None = None
-    digest: str = ""
-    sums: Vector | None = None  # of columns, where the server is to settle by what they are standardized
 
 
 class ResidentClient(ZofedhtClient):
@@ -89,9 +68,7 @@ class ResidentClient(ZofedhtClient):
         self._worker_in_place = PlaceWorker(
             self._in_place, Households(options.copies), self._told, bounds.check_slot, bounds.check_snapshot
         )
-        self._rows: tuple[tuple[FileRules, int], RawRows] | None = None
-        self._seen = _Seen()
-        self._about: tuple[str, ...] = ()  # the latest lines about the rows
+        self._file = OwnFile(options, report)
         self._warm = ""  # the task of the latest preparations
         self._shown = 0.0
         self._error = ""  # the latest, in full: only this device's log has it
@@ -110,19 +87,19 @@ class ResidentClient(ZofedhtClient):
         objective = self._objective(replace(question, shard_index=mine.shard_index), settled=False) if known else None
         self._warm_up(question.task, objective)
         # How many columns there are is settled by all clients where a sparse file may lack the last ones.
-        sized = objective is not None and (self._seen.indices is None or bool(question.dimension))
+        sized = objective is not None and (self._file.seen.indices is None or bool(question.dimension))
         hello = replace(
             self._introduced(),
             examples=0 if objective is None else len(objective),
             dimension=objective.dim if objective is not None and sized else 0,
             units=b"" if objective is None else units_as_bytes(units_of(objective), MOST_UNITS_BYTES),
-            names="" if objective is None else names_as_text(self._seen.names or objective.names or ()),
-            label=self._seen.label,
-            labels=self._seen.labels,
-            column_sums=self._seen.sums,
+            names="" if objective is None else names_as_text(self._file.seen.names or objective.names or ()),
+            label=self._file.seen.label,
+            labels=self._file.seen.labels,
+            column_sums=self._file.seen.sums,
             source_digest=self._source_digest(objective),
-            least_index=-1 if self._seen.indices is None else self._seen.indices[0],
-            most_index=-1 if self._seen.indices is None else self._seen.indices[1],
+            least_index=-1 if self._file.seen.indices is None else self._file.seen.indices[0],
+            most_index=-1 if self._file.seen.indices is None else self._file.seen.indices[1],
         )
         return encode(hello).scalars
 
@@ -273,9 +250,8 @@ class ResidentClient(ZofedhtClient):
                 return in_search_units(made)
             case "data":
                 config = with_own_columns(config, mine)
-                return own_objective(
-                    config, self._own_rows(config, question.dimension, keep=not settled), settled=settled
-                )
+                rows = self._file.rows(config, question.dimension, keep=not settled)
+                return own_objective(config, rows, settled=settled)
             case _:
                 if config.objective:
                     # The server must not be able to make this machine import a module.
@@ -294,47 +270,9 @@ class ResidentClient(ZofedhtClient):
             case "objective":
                 return digest_of(code_of(mine.objective), *([file] if (file := Path(mine.data)).is_file() else []))
             case "data":
-                return self._seen.digest
+                return self._file.seen.digest
             case _ if mine.dataset and mine.dataset not in NAMED_SETS:
                 return digest_of(Path(mine.dataset))  # of rows that the server chooses, one cell could be guessed
             case _:
                 data = getattr(objective, "features", None), getattr(objective, "target", None)
                 return "" if data[0] is None or data[1] is None else digest_of(*data)
-
-    def _own_rows(self, config: RunConfig, dimension: int, *, keep: bool) -> RawRows:
-        """Return the rows of this client's file; they are kept from the introduction to the first slot.
-
-        They are read again where the server has settled how.
-        """
-        how = rules_of(config), dimension
-        rows = self._rows[1] if self._rows and self._rows[0] == how else own_rows(config, self._options.data, dimension)
-        self._rows = (how, rows) if keep else None
-        about = about_rows(rows), *uneven_columns(rows, parse_transforms(config.preprocess)), *telling_columns(rows)
-        for line in about:
-            if line not in self._about:
-                self._report(line)
-        self._about = about
-        names = tuple(folded(name) for name in rows.names)
-        # Of the file as it is written: settled rules must not change the digest.
-        digest = self._seen.digest or digest_of(Path(self._options.data))
-        label = rows.label[:_LONGEST_LABEL] if rows.names else ""
-        self._seen = _Seen(names, label, labels_text(rows.labels), rows.indices, digest, self._sums(config, rows))
-        return rows
-
-    def _sums(self, config: RunConfig, rows: RawRows) -> Vector | None:
-        """Return the sums of columns as they are told: means, then squares. None where the server asks for none."""
-        if "standardize" not in parse_transforms(config.preprocess) or config.standardize_by != AUTO:
-            return None
-        self._options.bounds.check_column_sums()
-        if len(rows.labels) < LEAST_ROWS:
-            raise DataError.public(
-                f"this client has {len(rows.labels)} rows, and sums of the columns of fewer than {LEAST_ROWS} would"
-                " tell the rows; give standardize-by on the server"
-            )
-        if (columns := rows.features.shape[1]) > MOST_COLUMNS:
-            raise DataError.public(
-                f"preprocess = standardize takes at most {MOST_COLUMNS:,} columns of clients' own rows, got"
-                f" {columns:,}; leave it out"
-            )
-        sums = sums_of(rows.features)
-        return np.concatenate([sums.means, sums.squares])
