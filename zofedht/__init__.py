@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     )
     from zofedht.common.objective.base import Objective, Shard
     from zofedht.common.objective.function import FunctionObjective
-    from zofedht.common.space.kinds import Choice, Integer, Real
+    from zofedht.common.space.kinds import Choice
+    from zofedht.common.space.numbers import Integer, Real
     from zofedht.common.tasks import Reply, Task
     from zofedht.common.tensors.arrays import TensorObjective
     from zofedht.common.tensors.blocks import Block
@@ -97,10 +98,10 @@ _HOMES = {
     "Fleet": "server.fleet.fleet",
     "FunctionObjective": "common.objective.function",
     "InPlaceObjective": "common.tensors.objective",
-    "Integer": "common.space.kinds",
+    "Integer": "common.space.numbers",
     "Objective": "common.objective.base",
     "Optimizer": "server.optimizer",
-    "Real": "common.space.kinds",
+    "Real": "common.space.numbers",
     "Reply": "common.tasks",
     "RunConfig": "common.config.run_config",
     "RunResult": "server.minimise.result",

@@ -9,7 +9,7 @@ import numpy as np
 from zofedht.common.checks.finding import Case, Finding
 from zofedht.common.objective.base import checked_loss
 from zofedht.common.objective.named import space_of
-from zofedht.common.space.kinds import Real
+from zofedht.common.space.numbers import Real
 
 __all__ = ["check_parameters", "evaluations_of_parameters"]
 

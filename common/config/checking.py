@@ -10,11 +10,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from zofedht.common.keys.keys import Keys, Scalar, dashed, kind_of
 from zofedht.common.rules import words_of
-from zofedht.common.space.kinds import Choice, Integer, Real
+from zofedht.common.space.kinds import Choice
+from zofedht.common.space.numbers import Integer, Real, as_python
 
 if TYPE_CHECKING:
     from zofedht.common.config.run_config import RunConfig
@@ -76,12 +75,7 @@ def _as_text(table: Mapping[str, Any]) -> Any:
 
 def plain(value: Any) -> Any:
     """Return NumPy's numbers, bools and texts as Python's own, a path as its text, and anything else as it is."""
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        item = value.item()
-        return float(item) if isinstance(item, np.floating) else item  # Python has no longdouble
-    return value
+    return os.fspath(value) if isinstance(value, os.PathLike) else as_python(value)
 
 
 def _typed(value: Any, kind: type) -> Scalar | None:

@@ -1,4 +1,5 @@
 """Named parameters: what they may be, and the one way between their values and a vector of coordinates.
 
-Others use ``kinds`` (Real, Integer, Choice) and ``space`` (Space: all parameters of an objective).
+Others use ``numbers`` (Real, Integer), ``kinds`` (Choice, a row of a table) and ``space`` (Space: all parameters of an
+objective).
 """

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.space.kinds import Choice, Integer, Parameter, Real, Settings, of_row, repeated
+from zofedht.common.space.kinds import Choice, Parameter, Settings, of_row, repeated
+from zofedht.common.space.numbers import Integer, Real
 from zofedht.common.typing import Matrix, Vector
 
 __all__ = ["MOST_SPACE_TEXT", "Space", "space_mismatch"]

@@ -19,7 +19,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from zofedht.common.space.kinds import Choice, Integer
+from zofedht.common.space.kinds import Choice
+from zofedht.common.space.numbers import Integer
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Indices, Matrix, Vector
 from zofedht.server.cma.evolution import Distribution

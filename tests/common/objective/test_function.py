@@ -11,7 +11,7 @@ import pytest
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.objective.loading import starting_point
-from zofedht.common.space.kinds import Real
+from zofedht.common.space.numbers import Real
 
 
 def test_a_function_of_x_has_no_samples() -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.space.kinds import Choice, Integer, Real
+from zofedht.common.space.kinds import Choice
+from zofedht.common.space.numbers import Integer, Real
 from zofedht.common.space.space import Space, space_mismatch
 
 PUMP = {

@@ -8,7 +8,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from zofedht.common.space.kinds import Choice, Integer, Real
+from zofedht.common.space.kinds import Choice
+from zofedht.common.space.numbers import Integer, Real
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Vector
 from zofedht.server.cma.cells import Cells, cells_of
