@@ -18,7 +18,7 @@ import numpy as np
 
 from zofedht.common.directions.law import BLOCK_BYTES, DirectionLaw, law_of, slot_directions
 from zofedht.common.directions.pool import pooled
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, TrailStep

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.errors import EVALUATION_FAILED, MessageError, ObjectiveError
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.space.kinds import Settings
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Matrix, Vector

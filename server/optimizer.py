@@ -16,7 +16,8 @@ from zofedht.common.objective.base import Bounds
 from zofedht.common.objective.function import FunctionObjective
 from zofedht.common.objective.loading import checked_objective
 from zofedht.common.objective.named import space_of
-from zofedht.common.objective.scaling import given_start, units_of
+from zofedht.common.objective.scaling import units_of
+from zofedht.common.objective.units import given_start
 from zofedht.common.space.kinds import Parameter, Settings, repeated
 from zofedht.common.tasks import Reply, Task
 from zofedht.common.typing import Vector

@@ -8,7 +8,7 @@ from dataclasses import replace
 from zofedht.common.directions.law import law_of
 from zofedht.common.directions.trajectory import basis_of
 from zofedht.common.machine.blas import one_thread
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.replay import landed, past_round, pool_move, replay
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import NO_BASIS, Broadcast, vector_digest

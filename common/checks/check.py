@@ -18,7 +18,8 @@ from zofedht.common.errors import Cause, ObjectiveError
 from zofedht.common.objective.base import Objective, checked_loss
 from zofedht.common.objective.loading import checked_objective, starting_point
 from zofedht.common.objective.named import space_of
-from zofedht.common.objective.scaling import given_start, in_search_units, units_of
+from zofedht.common.objective.scaling import in_search_units, units_of
+from zofedht.common.objective.units import given_start
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised, user_traceback
 from zofedht.common.space.space import Space
 

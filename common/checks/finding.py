@@ -10,7 +10,8 @@ import numpy as np
 
 from zofedht.common.errors import Cause
 from zofedht.common.objective.base import Objective
-from zofedht.common.objective.scaling import Units, units_of
+from zofedht.common.objective.scaling import units_of
+from zofedht.common.objective.units import Units
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Indices, Matrix, Vector
 

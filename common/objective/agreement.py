@@ -14,7 +14,8 @@ import numpy as np
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.named import space_of
-from zofedht.common.objective.scaling import Units, place_of, units_of
+from zofedht.common.objective.scaling import units_of
+from zofedht.common.objective.units import Units, place_of
 from zofedht.common.space.space import Space
 
 __all__ = [

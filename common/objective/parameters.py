@@ -10,7 +10,8 @@ from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import starting_point
 from zofedht.common.objective.named import space_of
 from zofedht.common.objective.names import checked_names
-from zofedht.common.objective.scaling import Units, in_search_units, in_user_units, units_of
+from zofedht.common.objective.scaling import in_search_units, in_user_units, units_of
+from zofedht.common.objective.units import Units
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Vector
 

@@ -15,7 +15,7 @@ from zofedht.common.errors import EVALUATION_FAILED, Cause, MessageError
 from zofedht.common.objective.names import checked_names
 from zofedht.common.objective.parameters import Parameters
 from zofedht.common.objective.points import Answer
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.plain_text import MOST_TEXT, printable
 from zofedht.common.space.space import MOST_SPACE_TEXT, Space
 from zofedht.common.typing import Matrix, Vector

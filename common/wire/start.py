@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zofedht.common.errors import MessageError
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.space.space import MOST_SPACE_TEXT, Space
 from zofedht.common.tensors.agreement import MOST_BLOCKS_TEXT, Tensors
 from zofedht.common.typing import Vector

@@ -11,7 +11,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
 from zofedht.common.machine.memory import lacking
 from zofedht.common.objective.agreement import units_digest
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.random.streams import stream
 from zofedht.common.space.kinds import Settings
 from zofedht.common.space.space import Space

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.agreement import units_as_bytes, units_mismatch
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.space.space import Space, space_mismatch
 from zofedht.common.tensors.agreement import Tensors, tensors_mismatch
 from zofedht.common.typing import Vector

@@ -17,7 +17,7 @@ from zofedht.common.machine.files import cannot_write, make_folder, replace_file
 from zofedht.common.objective.agreement import units_as_bytes, units_mismatch
 from zofedht.common.objective.names import names_as_text, names_mismatch
 from zofedht.common.objective.parameters import Parameters
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.space.space import Space, space_mismatch
 from zofedht.server.fleet.ledger import EVALUATIONS, Ledger, RowFile, read_rows
 from zofedht.server.records.lock import FolderLock

@@ -27,7 +27,7 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from zofedht.common.errors import MessageError, RoundError
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.plain_text import printable
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import OWN_ROWS, Member

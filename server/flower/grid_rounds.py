@@ -7,7 +7,7 @@ from typing import Any
 from flwr.server.client_manager import SimpleClientManager
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.objective.scaling import given_start
+from zofedht.common.objective.units import given_start
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import Member
 from zofedht.server.core.coordinator import Coordinator

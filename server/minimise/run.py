@@ -13,7 +13,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.own_rows import are_rows
 from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.objective.base import Bounds
-from zofedht.common.objective.scaling import given_start
+from zofedht.common.objective.units import given_start
 from zofedht.common.space.kinds import Parameter
 from zofedht.server.conduct import conduct
 from zofedht.server.core.points import search_about

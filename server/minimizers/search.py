@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from zofedht.common.machine.blas import one_thread
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.rules import LARGEST_LOSS
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Matrix, Vector

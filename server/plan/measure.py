@@ -15,7 +15,8 @@ from zofedht.common.checks.readings import batch_spread, differences, noise_of
 from zofedht.common.errors import ObjectiveError, cause_of
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.points import Answer
-from zofedht.common.objective.scaling import Units, in_search_units
+from zofedht.common.objective.scaling import in_search_units
+from zofedht.common.objective.units import Units
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.typing import Indices, Vector
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zofedht.common.checks.finding import Finding
-from zofedht.common.objective.scaling import place_of
+from zofedht.common.objective.units import place_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.checked import Checked
 

@@ -17,7 +17,7 @@ from zofedht.common.config.run_config import FREE_KEYS, RunConfig
 from zofedht.common.errors import CheckpointError, ConfigError
 from zofedht.common.machine.files import replace_file
 from zofedht.common.objective.agreement import units_digest
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.space.space import Space
 from zofedht.common.tensors.agreement import Tensors, tensors_mismatch
 from zofedht.server.core.state import ServerState

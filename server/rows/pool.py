@@ -15,7 +15,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.law import law_of
 from zofedht.common.directions.pool import chances_of, drawn_candidates
 from zofedht.common.machine.blas import one_thread
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.replay import landed, pool_move
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import Broadcast, Update

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zofedht.common.objective.agreement import units_as_bytes, units_mismatch
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 
 _INF = np.inf
 

@@ -17,7 +17,8 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.agreement import digest_of
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import starting_point
-from zofedht.common.objective.scaling import Units, in_search_units, units_of
+from zofedht.common.objective.scaling import in_search_units, units_of
+from zofedht.common.objective.units import Units
 from zofedht.common.typing import Vector
 
 _INF = np.inf

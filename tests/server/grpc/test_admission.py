@@ -10,7 +10,7 @@ import pytest
 from tests.helpers import VALVE
 from tests.server.grpc.processes import Site
 from zofedht.common.objective.agreement import units_as_bytes
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.replay import draw_digest
 from zofedht.common.terminal.command_line import NOT_BETTER
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello

@@ -13,7 +13,8 @@ from tests.helpers import Fleet, changed, quadratics, small
 from zofedht.common.errors import ConfigError
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
-from zofedht.common.objective.scaling import Units, in_search_units
+from zofedht.common.objective.scaling import in_search_units
+from zofedht.common.objective.units import Units
 from zofedht.common.wire.codec import decode, encode
 from zofedht.common.wire.messages import Broadcast, Update, vector_digest
 from zofedht.server.core.coordinator import Coordinator

@@ -7,7 +7,7 @@ import pytest
 
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.points import Answer
-from zofedht.common.objective.scaling import Units
+from zofedht.common.objective.units import Units
 from zofedht.common.typing import Indices, Vector
 from zofedht.server.plan.measure import AskedSite, SiteReading, measured
 
