@@ -14,7 +14,7 @@ from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 from zofedht.common.errors import JoinError, ZofedhtError
 from zofedht.common.wire.npy import decode_vectors
 
-__all__ = ["answer_to"]
+__all__ = ["answer_to", "refusal_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +53,12 @@ def answer_to(client: Client, kind: str | None, message: ServerMessage) -> Clien
             raise JoinError(f"{text}: {error}") from error
         _log.warning("%s: %s", text, error)
         return _wrapped(verb, _FAILED[verb](Status(Code.FIT_NOT_IMPLEMENTED, text)))
+
+
+def refusal_of(error: ZofedhtError, name: str) -> ClientMessage:
+    """Return the introduction of a client that does not join: its name and why, with nothing of this device."""
+    status = Status(Code.FIT_NOT_IMPLEMENTED, error.public_text)  # the code whose answer keeps its properties
+    return _wrapped("get_properties", GetPropertiesRes(status, {"name": name, "cause": error.cause}))
 
 
 def _wrapped(verb: str, result: Any) -> ClientMessage:

@@ -67,6 +67,7 @@ def join(args: argparse.Namespace) -> int:
         tls=tls,
         server_name=args.server_name,
         max_wait=args.max_wait,
+        name=args.name,
     )
     client = ResidentClient(options, _log.info)
     health = Health(args.health_address) if args.health_address else None

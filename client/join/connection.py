@@ -29,6 +29,7 @@ class Connection:
     server_name: str = ""  # in the server's certificate; empty for the address
     max_message_bytes: int = 512 * 2**20
     max_wait: float = float("inf")  # seconds without a connection after which to give up
+    name: str = ""  # of the client, which tells it to the server where it does not join
 
     def options(self) -> list[tuple[str, Any]]:
         """Return the channel's options."""

@@ -7,15 +7,17 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
 
 import grpc
 from flwr.client import Client
 from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 
-from zofedht.client.join.answering import answer_to
+from zofedht.client.join.answering import answer_to, refusal_of
 from zofedht.client.join.connection import Connection, SilentError, StreamEndedError, reason_of
 from zofedht.client.join.patience import Patience
-from zofedht.common.errors import JoinError
+from zofedht.common.errors import JoinError, ZofedhtError
 from zofedht.common.wire.pieces import pieces_of
 
 __all__ = ["stay_joined"]
@@ -140,7 +142,11 @@ class _Line:
                         self._welcome()
                         continue
                     self.introduced = True
-                    answer = answer_to(self._client, kind, message)
+                    try:
+                        answer = answer_to(self._client, kind, message)
+                    except ZofedhtError as error:
+                        self._refuse(refusal_of(error, self._connection.name), answers, messages)
+                        raise
                     self._sent(answer)
                     answers.put(answer)
                 raise StreamEndedError
@@ -151,6 +157,18 @@ class _Line:
             finally:
                 watch.cancel()
                 answers.put(None)
+
+    def _refuse(self, refusal: ClientMessage, answers: queue.SimpleQueue[ClientMessage | None], stream: Any) -> None:
+        """Tell the server why the client does not join, and wait until it has read that and ends the stream."""
+        self._sent(refusal)
+        answers.put(refusal)
+        watch = threading.Timer(_LEAST_SILENCE, stream.cancel)
+        watch.daemon = True
+        watch.start()
+        with suppress(grpc.RpcError):
+            for _ in stream:
+                pass
+        watch.cancel()
 
 
 def _pieces(answers: queue.SimpleQueue[ClientMessage | None]) -> Iterator[bytes]:

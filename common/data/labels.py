@@ -33,7 +33,8 @@ def whole_labels(labels: NDArray[Any], source: str, column: str = "") -> Indices
         raise DataError(
             f"data set '{source}' must have labels that are whole numbers, got {labels[row]} at row"
             f" {row + 1}{f' of {column!r}' if column else ''}; number the classes first, or set label-column to the"
-            " column that holds them"
+            " column that holds them",
+            public_text="the client's labels must be whole numbers; its own log says where they are not",
         )
     return labels.astype(np.intp)
 

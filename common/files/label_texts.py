@@ -47,6 +47,7 @@ def numbered(texts: Sequence[str], positive: str, source: Path | str, where: str
             f"{found} {where}",
             "set positive-labels to the texts of class 1, or label-column to another column: both are keys of the run"
             f" config, as in --set positive-labels={one} on the server",
+            public_text="the client's labels are texts, and positive-labels names none; set it to the texts of class 1",
         )
     return np.array([float(text.casefold() in wanted) for text in texts]), found
 

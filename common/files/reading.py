@@ -68,10 +68,10 @@ class RawRows(NamedTuple):
     classes: tuple[str, ...] = ()
 
 
-def unusable(source: Path | str, rule: str, got: object, way_out: str) -> DataError:
+def unusable(source: Path | str, rule: str, got: object, way_out: str, *, public_text: str | None = None) -> DataError:
     """Return the error of a data file, or of what a text calls by its name, that breaks a rule."""
     what = source if isinstance(source, str) else f"data file '{source}'"
-    return DataError(f"{what} must {rule}, got {got}; {way_out}")
+    return DataError(f"{what} must {rule}, got {got}; {way_out}", public_text=public_text)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ from zofedht.server.fleet.folder import About
 from zofedht.server.fleet.listening import Listening
 from zofedht.server.fleet.local import agreed_parameters
 from zofedht.server.fleet.sites import Heard
-from zofedht.server.grpc.admission import Expected
+from zofedht.server.grpc.admission import Expected, RefusalsTold
 from zofedht.server.grpc.conversation import LostClient
 from zofedht.server.grpc.health import serve_health
 from zofedht.server.grpc.roster import ResidentProxy, Roster
@@ -54,7 +54,6 @@ _FAREWELL_SECONDS = 2.0
 _REMINDER_SECONDS = 30.0
 _POLL = 0.05  # seconds between looks for sites that are not there
 _LOOK_UP = 0.5  # seconds between looks whether the fleet was closed
-_MOST_TOLD, _MOST_NAME, _MOST_REASON = 100, 64, 500
 _NOTHING = NoArrays([], "numpy.ndarray")
 
 
@@ -104,7 +103,6 @@ class NetworkSites:
         config = RunConfig.from_mapping({"objective": "sites:own", "kernel": "numpy", "seed": listening.seed})
         self._task, self._preparation = config.task, config.preparation
         self._about, self._met, self._closing = about, False, threading.Event()
-        self._refused: set[tuple[str, str]] = set()
         self._gone: dict[str, float] = {}  # since when a site has been known not to be there
         self._roster = Roster(self._report)
         self._votes, self._revoked = Votes(), listening.revoked()
@@ -113,7 +111,7 @@ class NetworkSites:
             self._hello,
             self._expected,
             lambda: _MOST_BYTES,
-            refused=self._tell_refused,
+            refused=RefusalsTold(self._report),
             outvotes=self._outvotes,
         )
         self._health = serve_health(listening.health_address) if listening.health_address else None
@@ -280,8 +278,3 @@ class NetworkSites:
         """Refuse more names or certificates, read the file again, and end the streams of those that are named."""
         self._revoked.add(entries)
         self._roster.dismiss_revoked(self._revoked.refuses)
-
-    def _tell_refused(self, name: str, reason: str) -> None:
-        if (name, reason) not in self._refused and len(self._refused) < _MOST_TOLD:
-            self._refused.add((name, reason))
-            self._report(f"refused {name[:_MOST_NAME]!r}: {printable(reason, _MOST_REASON)}")

@@ -1,13 +1,16 @@
-"""Who may join: all reasons to refuse a client. Pure."""
+"""Who may join: all reasons to refuse a client, and how each is told once."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from zofedht.common.errors import Cause
 from zofedht.common.objective.agreement import units_mismatch
 from zofedht.common.objective.names import names_mismatch
+from zofedht.common.plain_text import printable
 from zofedht.common.replay import draw_digest
 from zofedht.common.rules import MOST
 from zofedht.common.tensors.agreement import Tensors, tensors_mismatch
@@ -15,7 +18,12 @@ from zofedht.common.wire.messages import PROTOCOL, Hello
 from zofedht.server.delivery.fallbacks import OTHER_NUMBERS
 from zofedht.server.grpc.settled_rules import columns_mismatch, unknown_labels
 
-__all__ = ["Expected", "Refusal", "other_draws", "refusal"]
+__all__ = ["Expected", "Refusal", "RefusalsTold", "other_draws", "refusal"]
+
+_log = logging.getLogger(__name__)
+
+_MOST_TOLD = 100  # in the log
+_MOST_NAME, _MOST_REASON = 64, 500  # characters
 
 
 @dataclass(frozen=True)
@@ -170,6 +178,28 @@ def _not_on(roll: Mapping[str, int] | None, hello: Hello) -> str | None:
 
 def _settled(expected: Expected) -> str:
     return f" (the run's are those of {expected.first!r}, which has joined)" if expected.first else ""
+
+
+class RefusalsTold:
+    """Tells each refusal once, whoever refuses: in the log with its facts, or to ``report``."""
+
+    def __init__(self, report: Callable[[str], None] | None = None) -> None:
+        self._report = report
+        self._told: set[tuple[str, str]] = set()
+
+    def __call__(self, name: str, reason: str, cause: Cause | None) -> None:
+        """Tell that a client is not admitted; ``cause`` is given where the client itself does not join."""
+        if (name, reason) in self._told or len(self._told) >= _MOST_TOLD:
+            return
+        self._told.add((name, reason))
+        reason = printable(reason, _MOST_REASON)
+        shown = repr(name[:_MOST_NAME])
+        text = f"refused {shown}: {reason}" if cause is None else f"{shown} does not join ({cause}): {reason}"
+        if self._report is None:
+            facts = {"event": "refused", "client": name[:_MOST_NAME], "cause": cause or "refused", "reason": reason}
+            _log.warning("%s", text, extra={"facts": facts | {"by": "server" if cause is None else "client"}})
+        else:
+            self._report(text)
 
 
 def other_draws(hello: Hello) -> str:

@@ -18,7 +18,6 @@ from zofedht.common.config.texts import load_toml
 from zofedht.common.errors import ConfigError, ZofedhtError
 from zofedht.common.objective.agreement import MOST_UNITS_BYTES, units_as_bytes
 from zofedht.common.objective.names import names_as_text
-from zofedht.common.plain_text import printable
 from zofedht.common.rules import MOST
 from zofedht.common.shards import check_count, shard_sizes, source_digest, with_standard_columns
 from zofedht.common.tensors.agreement import Tensors
@@ -31,7 +30,7 @@ from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.evaluate import central_evaluator
 from zofedht.server.flower.round_loop import FlowerRounds
-from zofedht.server.grpc.admission import Expected
+from zofedht.server.grpc.admission import Expected, RefusalsTold
 from zofedht.server.grpc.descriptors import check_threads
 from zofedht.server.grpc.health import serve_health
 from zofedht.server.grpc.revoked import Revoked
@@ -49,9 +48,7 @@ _FAREWELL_SECONDS = 2.0  # for the last message, which a stopped client never re
 _ROOM_FOR_TEXT = 2**20
 _HEADERS = 2**16  # bytes of a reply around the numbers of its vectors
 _REMINDER_SECONDS = 30.0
-_MOST_REFUSALS = 100  # in the log
 _SETTLED_KEYS = ("positive-labels", "features", "svmlight-indices", "standardize-by")
-_MOST_NAME, _MOST_REASON = 64, 500  # characters of a refused client's name, and of the reason
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ def serve(
             service.hello,
             service.expected,
             service.most_bytes,
-            refused=service.refused,
+            refused=RefusalsTold(),
             outvotes=service.outvotes,
         )
         server, port = start_grpc_server(options.address, join, tls=options.tls)
@@ -215,7 +212,6 @@ class _Service:
         self._begun = state is not None
         self._labels: frozenset[int] | None = None
         self._sources: dict[str, str] = {}
-        self._told: set[tuple[str, str]] = set()  # who was refused, and why
         self._votes = Votes()
 
     def revoke(self, revoked: Revoked) -> None:
@@ -288,12 +284,6 @@ class _Service:
         if self._begun:
             return False
         return self.roster.outvoted(self._votes.outvoted(hello, self.roster.connected()))
-
-    def refused(self, name: str, reason: str) -> None:
-        """Report each refused client once with the reason."""
-        if (name, reason) not in self._told and len(self._told) < _MOST_REFUSALS:
-            self._told.add((name, reason))
-            _log.warning("refused %r: %s", name[:_MOST_NAME], printable(reason, _MOST_REASON))
 
     @property
     def _clients_hold_data(self) -> bool:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import grpc
-from flwr.common import Code, GetPropertiesIns, serde
+from flwr.common import Code, GetPropertiesIns, GetPropertiesRes, serde
 from flwr.proto.transport_pb2 import ServerMessage
 
-from zofedht.common.errors import DataError, MessageError
+from zofedht.common.errors import CAUSES, Cause, DataError, MessageError
 from zofedht.common.plain_text import printable
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import decode
@@ -54,7 +54,7 @@ class JoinService:
         most_bytes: Callable[[], int],
         most_strangers: int = _MOST_STRANGERS,
         hello_seconds: float = _HELLO_SECONDS,
-        refused: Callable[[str, str], None] = lambda name, reason: None,
+        refused: Callable[[str, str, Cause | None], None] = lambda name, reason, cause: None,
         outvotes: Callable[[Hello], bool] = lambda hello: False,
     ) -> None:
         """Take what the service depends on.
@@ -72,7 +72,7 @@ class JoinService:
         most_strangers, hello_seconds : int, float
             How many clients may introduce themselves at once, and how long one may take.
         refused : callable
-            Gets name and reason of each refused client.
+            Gets name and reason of each refused client; and the cause where the client itself does not join.
         outvotes : callable
             Gets a client that says otherwise than those that have joined, and returns whether these are gone now.
         """
@@ -122,11 +122,11 @@ class JoinService:
             refused = refusal(hello, self._expected(), certified, proxy.serial)
         taken = None if refused else self._roster.admit(proxy)
         if refused is not None:
-            self._refused(hello.name, refused.reason)
+            self._refused(hello.name, refused.reason, None)
             code = grpc.StatusCode.FAILED_PRECONDITION if refused.final else grpc.StatusCode.ABORTED
             await context.abort(code, refused.reason[:_MOST_REASON])
         if taken is not None:
-            self._refused(hello.name, taken)
+            self._refused(hello.name, taken, None)
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, taken[:_MOST_REASON])
         try:
             conversation.tell(_WELCOME)
@@ -147,12 +147,19 @@ class JoinService:
         try:
             result = serde.get_properties_res_from_proto(answer.get_properties_res)
             if result.status.code != Code.OK:
+                self._hear_refusal(result, _common_name(context))
                 raise MessageError(printable(result.status.message))
             return decode(Hello, result.properties)
         except Exception as error:  # Flower's reader may raise anything for a stranger's message
             reason = str(error) if isinstance(error, MessageError) else "the introduction cannot be read"
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason[:_MOST_REASON])
             raise AssertionError("abort raises") from error
+
+    def _hear_refusal(self, result: GetPropertiesRes, certified: str | None) -> None:
+        """Pass on what a client says that does not join; a stranger may claim any name, with TLS its own alone."""
+        name, cause = (str(result.properties.get(key, "")) for key in ("name", "cause"))
+        known = next((one for one in CAUSES if one == cause), "unusable")
+        self._refused(name if certified is None else certified, result.status.message, known)
 
 
 async def _write(conversation: Conversation, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
