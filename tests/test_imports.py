@@ -240,7 +240,8 @@ def test_the_client_does_not_import_the_server():
 
 
 def test_the_server_imports_the_client_only_where_it_is_both_ends():
-    assert users("client", "server") == {"server/inprocess.py", "server/flower/simulation.py"}
+    simulation = {"server/flower/simulation.py", "server/flower/living_pool.py"}
+    assert users("client", "server") == {"server/inprocess.py", *simulation}
 
 
 def test_only_the_flower_facing_modules_import_flwr():

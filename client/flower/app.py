@@ -6,6 +6,7 @@ A simulation makes a new NumPyClient for each message, in any process. So the pr
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 
 from flwr.app import Context
 from flwr.client import Client
@@ -15,12 +16,14 @@ from zofedht.client.flower.numpy_client import ZofedhtClient
 from zofedht.client.privacy.secret_file import secret_of_environment
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.client.tensors.worker import PlaceWorker
+from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective
+from zofedht.common.objective.loading import factory_of
 from zofedht.common.privacy.private_draws import simulated_secret
 from zofedht.common.shards import config_of_task, in_place_maker, objective_of
 from zofedht.common.wire.messages import Broadcast, Question
 
-__all__ = ["app", "client_fn"]
+__all__ = ["app", "client_fn", "get_ready"]
 
 _BASES = BasisStore()
 
@@ -32,6 +35,13 @@ def client_fn(context: Context) -> Client:
         return objective_of(question.task, question.shard_index)
 
     return ZofedhtClient(objective, _BASES, secret_of=_secret_of, place_of=_place_of).to_client()
+
+
+def get_ready(worker: object, objective: str) -> None:
+    """Import the user's code before the first message to a worker of a simulation, which says what fails then."""
+    with suppress(ObjectiveError):
+        if objective:
+            factory_of(objective)
 
 
 @functools.lru_cache(maxsize=1)

@@ -31,6 +31,7 @@ from zofedht.common.typing import Vector, is_whole
 __all__ = [
     "checked_objective",
     "code_of",
+    "factory_of",
     "full_evaluation",
     "load_objective",
     "made_by",
@@ -65,7 +66,7 @@ def load_objective(path: str, shard: Shard | None = None, parameters: str = "") 
         When the text is malformed, the module or the factory is missing, the factory raises, or its result is no
         Objective with parameters and samples.
     """
-    factory = _factory(path)
+    factory = factory_of(path)
     shard = shard or Shard()
     space = Space.of_text(parameters) if parameters else None
     if space is not None and not isinstance(factory, type):
@@ -80,10 +81,11 @@ def load_objective(path: str, shard: Shard | None = None, parameters: str = "") 
 
 def made_by(path: str, shard: Shard) -> Any:
     """Return what ``module:factory`` makes for a shard, unchecked. Raises ObjectiveError where it cannot be made."""
-    return _called(_factory(path), shard, path)
+    return _called(factory_of(path), shard, path)
 
 
-def _factory(path: str) -> Callable[..., Any]:
+def factory_of(path: str) -> Callable[..., Any]:
+    """Import the factory of ``module:factory``. Raises ObjectiveError where that cannot be had."""
     module_name, colon, name = path.partition(":")
     if not colon or not module_name or not name:
         raise ObjectiveError(f"objective must be written module:factory, got {path!r} (for example valve:make)")

@@ -67,7 +67,7 @@ def _around(config: RunConfig, folder: RunFolder) -> Iterator[None]:
         if _SIMULATION in sys.modules:  # else nodes are processes of their own
             from zofedht.server.flower.living_pool import living_workers  # needs Ray
 
-            stack.enter_context(living_workers(config.round_timeout))
+            stack.enter_context(living_workers(config))
         yield
 
 

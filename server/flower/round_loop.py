@@ -24,7 +24,7 @@ from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import MessageError, RoundError
+from zofedht.common.errors import Cause, MessageError, RoundError, cause_of
 from zofedht.common.plain_text import printable
 from zofedht.common.shards import about_data, members_of
 from zofedht.common.typing import Vector
@@ -136,7 +136,7 @@ class FlowerRounds(Server):
         homes = self._wait_for_homes()
         if self._central:
             return Start(self._central.dim, self._central.starting_point(), about=about_data(self._config))
-        complaints: dict[str, list[str]] = {}
+        complaints: dict[tuple[Cause, str], list[str]] = {}
         starts: dict[str, Start] = {}
         waiting = in_turn(list(homes))
         while waiting and not starts:
@@ -145,12 +145,16 @@ class FlowerRounds(Server):
             asked = {member.name: self._soon(homes[member], member) for member in now}
             for name, future in asked.items():
                 if error := future.exception():  # whatever this one did, the others may do better
-                    complaints.setdefault(printable(plainly(error), _MOST_REASON), []).append(name)
+                    why = cause_of(error), printable(plainly(error), _MOST_REASON)
+                    complaints.setdefault(why, []).append(name)
                 else:
                     starts[name] = future.result()
+        told = [f"{_clients(who)} could not say the starting point: {why}" for (_, why), who in complaints.items()]
         if not starts:
-            told = (f"{_clients(who)} could not say the starting point: {why}" for why, who in complaints.items())
             raise RoundError("; ".join(told))
+        for sentence, ((cause, reason), who) in zip(told, complaints.items(), strict=True):
+            facts = {"event": "refused", "clients": who, "cause": cause, "reason": reason, "by": "client"}
+            _log.warning("%s", sentence, extra={"facts": facts})
         return agreed(starts)
 
     def attach(self, coordinator: Coordinator) -> None:

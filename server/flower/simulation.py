@@ -55,14 +55,14 @@ def run_simulation(
     def server_fn(context: Context) -> ServerAppComponents:
         server = FlowerRounds(
             config, nodes_of_run, folder=folder, state=state, on_result=results.append,
-            around=lambda: ending.running, interrupted=ending.interrupted,
+            around=ending.running, interrupted=ending.interrupted,
         )  # fmt: skip
         return components(server, config)
 
     def end() -> None:
         ending.wait(nodes_of_run)
 
-    with living_workers(config.round_timeout, before_end=end), _ended_at_an_interrupt(end):
+    with living_workers(config, ending.over, end), _ended_at_an_interrupt(end):
         _run_simulation(
             num_supernodes=nodes or min(config.num_clients, cores),
             exit_event=EventType.PYTHON_API_RUN_SIMULATION_LEAVE,
@@ -80,8 +80,17 @@ class _Ending:
     """Ends the server's thread before its nodes are gone: what their end loses is no failure of a round."""
 
     def __init__(self) -> None:
-        self.interrupted = threading.Event()
-        self.running = threading.Lock()  # held by the thread of the server
+        self.interrupted, self.over = threading.Event(), threading.Event()
+        self._running = threading.Lock()  # held by the thread of the server
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Be what the server runs in."""
+        with self._running:
+            try:
+                yield
+            finally:
+                self.over.set()  # workers that still answer keep nobody waiting
 
     def wait(self, nodes: ClientManager) -> None:
         """Wait until the server has written its last checkpoint. Nothing is left to do after a run that is done."""
@@ -89,7 +98,7 @@ class _Ending:
         for proxy in nodes.all().values():
             if isinstance(proxy, GridClientProxy):  # each message has a thread, which Python waits for at its end
                 proxy.grid.pull_messages = _nothing_comes  # type: ignore[method-assign]
-        with self.running:
+        with self._running:
             pass
 
 
@@ -99,11 +108,21 @@ def _nothing_comes(message_ids: object) -> NoReturn:
 
 @contextmanager
 def _ended_at_an_interrupt(end: Callable[[], None]) -> Iterator[None]:
+    """Keep the last whole round where the simulation is interrupted, or cannot be kept up. Raises RoundError then."""
     try:
         yield
     except KeyboardInterrupt:
         end()  # Flower may have had no worker to end yet
         raise
+    except RuntimeError as error:  # of Flower, around what Ray has raised
+        end()
+        first: BaseException = error
+        while first.__cause__ is not None:
+            first = first.__cause__
+        reason = str(first).partition("\n")[0] or type(first).__name__
+        raise RoundError(
+            f"Flower's simulation cannot be run: {reason}; try again, or take --engine in-process"
+        ) from error
 
 
 def _cores_of(ray: Any, address: str) -> int:

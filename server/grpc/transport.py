@@ -15,7 +15,7 @@ import grpc
 from flwr.common import Code, GetPropertiesIns, GetPropertiesRes, serde
 from flwr.proto.transport_pb2 import ServerMessage
 
-from zofedht.common.errors import CAUSES, Cause, DataError, MessageError
+from zofedht.common.errors import CAUSES, Cause, DataError, MessageError, ZofedhtError
 from zofedht.common.plain_text import printable
 from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import decode
@@ -158,7 +158,7 @@ class JoinService:
     def _hear_refusal(self, result: GetPropertiesRes, certified: str | None) -> None:
         """Pass on what a client says that does not join; a stranger may claim any name, with TLS its own alone."""
         name, cause = (str(result.properties.get(key, "")) for key in ("name", "cause"))
-        known = next((one for one in CAUSES if one == cause), "unusable")
+        known = next((one for one in CAUSES if one == cause), ZofedhtError.cause)
         self._refused(name if certified is None else certified, result.status.message, known)
 
 
