@@ -148,7 +148,7 @@ class Conversation:
             self._loop.call_soon_threadsafe(act, *args)  # type: ignore[arg-type]
         except RuntimeError:  # the loop is closed, and all streams have ended
             self._end = self._end or "the server is going down"
-            for question in args:
+            for question in (*args, *self._next, self._asked):
                 if isinstance(question, _Question):
                     question.fail(self._end)
 

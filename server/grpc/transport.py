@@ -7,7 +7,6 @@ service definition directly, and are the only modules to replace.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -31,8 +30,6 @@ from zofedht.server.grpc.revoked import serial_of
 from zofedht.server.grpc.roster import ResidentProxy, Roster
 
 __all__ = ["GrpcServer", "JoinService", "start_grpc_server"]
-
-_log = logging.getLogger(__name__)
 
 _METHOD = "flwr.proto.FlowerService"
 _HELLO_SECONDS = 120.0  # a small device may read its data before it answers
@@ -219,13 +216,13 @@ class GrpcServer:
     async def _end_with_the_listener(self) -> None:
         await self._server.wait_for_termination()
         if not self._stopped:
-            _log.error("the gRPC listener has ended, so the server ends, too")
             interrupt()
 
     def stop(self, grace: float) -> None:
         """End all streams, within ``grace`` seconds, and listen no more."""
         self._stopped = True
-        wait_for(self._server.stop(grace))
+        if not event_loop().is_closed():
+            wait_for(self._server.stop(grace))
 
 
 def start_grpc_server(address: str, service: JoinService, *, tls: TlsFiles | None) -> tuple[GrpcServer, int]:

@@ -149,6 +149,22 @@ def test_a_server_whose_listener_has_ended_ends():
         lose_the_listener()
 
 
+@pytest.mark.parametrize("how", ["raised", "stopped"])
+def test_a_run_whose_listener_dies_is_saved(site: Site, how: str):
+    """A restart policy sees the exit code, and the run goes on."""
+    file = site.folder / "kill"
+    server = site.server(within=["tests.server.grpc.dying", how, str(file), "zofedht.server.__main__"], rounds=4000)
+    site.paced(0.03)
+    until(lambda: len(site.history()) >= 4, "four rounds")
+    file.touch()
+    assert server.ends() == 130
+    assert "the gRPC listener has ended, so the server ends, too" in server.text
+    assert "interrupted; what was finished is kept" in server.text
+    done = len(site.history())
+    resumed = site.run("zofedht.server.__main__", ["resume", str(site.out), "--set", f"rounds={done + 1}"])
+    assert resumed.ends() == 0, resumed.text
+
+
 _BOX = """
 import numpy as np
 from zofedht import Objective
