@@ -73,10 +73,13 @@ def reason_of(error: Any, connection: Connection, *, introduced: bool) -> str:
     if connection.tls and not introduced and re.search(_MAY_BE_TLS, details):
         details += (
             "; the certificates in --tls-dir must be valid and of the server's authority, and the server's"
-            " certificate must hold its address (or the name given by --server-name)"
+            " certificate must hold its address (or the name given by --server-name); a server without room hangs up,"
+            " too"
         )
     elif connection.tls is None and not introduced and re.search(_MAY_BE_TLS, details):
-        details += "; a server that speaks TLS hangs up on --insecure: give --tls-dir instead"
+        details += (
+            "; a server that speaks TLS hangs up on --insecure: give --tls-dir instead; one without room hangs up, too"
+        )
     return details
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from zofedht.common.errors import EVALUATION_FAILED, Cause, MessageError
-from zofedht.common.rules import at_least, one_of, positive
+from zofedht.common.rules import MOST_DRAWN, at_least, one_of, positive
 from zofedht.common.typing import Vector
 from zofedht.common.wire.codec import decode
 from zofedht.common.wire.fields import wired
@@ -28,7 +28,7 @@ class CheckQuestion:
 
     evaluations: int = wired(at_least(1, MOST_LOOKS), key="check")  # at most so many
     radius: float = wired(positive())  # in search units
-    batch_size: int = wired(at_least(0))  # samples of one evaluation; 0 for the whole shard
+    batch_size: int = wired(at_least(0, MOST_DRAWN // 8))  # samples of one evaluation, some draw eight; 0: whole shard
 
 
 @dataclass(frozen=True)

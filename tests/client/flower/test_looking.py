@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from zofedht.client.flower.looking import look
+from zofedht.common.errors import MessageError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import in_search_units
 from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.checked import Checked, CheckQuestion
-from zofedht.common.wire.codec import encode
+from zofedht.common.wire.codec import decode, encode
 
 
 class Bowl(Objective):
@@ -114,3 +115,11 @@ def test_no_more_is_evaluated_than_was_asked_for(most: int) -> None:
     bowl = Bowl()
     told = told_by(bowl, most)
     assert bowl.calls <= told.evaluations <= most
+
+
+@pytest.mark.parametrize("batch_size", [2**22 + 1, 2**31 - 1])
+def test_a_server_cannot_ask_for_vast_batches(batch_size: int) -> None:
+    """Eight of them are drawn at once, so 2^31 samples would be 137 GB of row numbers."""
+    asked = encode(CheckQuestion(10, 1e-3, 4)).scalars | {"batch-size": batch_size}
+    with pytest.raises(MessageError, match=r"batch-size must be at most 4194304"):
+        decode(CheckQuestion, asked)
