@@ -123,6 +123,11 @@ class Campaign:
         table = known.questions.table(checked_points(points, known.parameters), names)
         return table.values, known.candidates.note(table)
 
+    @property
+    def keeps_files(self) -> bool:
+        """Whether there is a folder in which the fleet can go on."""
+        return self._folder is not None
+
     def close(self, *, over: bool) -> None:
         """Let the sites go, write the table of the sites and give the folder back."""
         if self._closed:

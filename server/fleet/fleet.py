@@ -182,11 +182,15 @@ class Fleet(SiteFunction):
         """Wait for the sites."""
         try:
             self._campaign.begin()
-        except BaseException:
-            self.close(over=False)
+        except BaseException as error:
+            self.close(over=self._is_over(type(error)))
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Close. It is over unless an error ended the block; a spent budget is none."""
-        self.close(over=kind is None or issubclass(kind, BudgetError))
+        """Close. An error or an interrupt leaves a fleet with a folder to go on, and its sites try to come back."""
+        self.close(over=self._is_over(kind))
+
+    def _is_over(self, kind: type[BaseException] | None) -> bool:
+        ended = kind is None or issubclass(kind, BudgetError | SystemExit)
+        return ended or not self._campaign.keeps_files

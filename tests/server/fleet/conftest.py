@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.server.grpc.conftest import certificates, secure_site, site
+from tests.server.grpc.conftest import certificates, secure_site
 
-__all__ = ["certificates", "secure_site", "site"]
+__all__ = ["certificates", "secure_site"]

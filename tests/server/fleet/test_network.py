@@ -274,6 +274,39 @@ def test_the_budget_ends_search_and_sites(site: Site):
     assert [client.ends() for client in clients] == [0, 0, 0]
 
 
+def _ask_and_end(fleet: Fleet, ending: BaseException, asked: list[float]) -> None:
+    asked.append(fleet(FAR))
+    raise ending
+
+
+@pytest.mark.parametrize("ending", [SystemExit(1), ValueError("a mistake"), KeyboardInterrupt()], ids=repr)
+def test_the_sites_hear_that_a_program_has_ended(site: Site, ending: BaseException):
+    """There is no folder in which it could go on."""
+    fleet = listening(site, folder=None, min_clients=1)
+    client = join(site, "c0")
+    asked: list[float] = []
+    with pytest.raises(type(ending)), fleet:
+        _ask_and_end(fleet, ending, asked)
+    assert asked
+    assert client.ends() == 0
+    assert "the run is over" in client.text
+
+
+@pytest.mark.parametrize(
+    ("ending", "over"), [(SystemExit(), True), (ValueError(), False), (KeyboardInterrupt(), False)]
+)
+def test_sites_of_a_folder_that_goes_on_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: BaseException, over: bool
+):
+    told: list[bool] = []
+    fleet = local(folder=tmp_path / "fleet")
+    close = fleet.close
+    monkeypatch.setattr(fleet, "close", lambda *, over: (told.append(over), close(over=over)))
+    with pytest.raises(type(ending)), fleet:
+        raise ending
+    assert told == [over]
+
+
 def test_plain_text_needs_to_be_asked_for() -> None:
     with pytest.raises(FleetError, match=r"tls_dir is needed for 127\.0\.0\.1:0;.*insecure=True"):
         Fleet("127.0.0.1:0")
