@@ -136,7 +136,7 @@ ALGORITHMS = {
             "mezo-svrg",
             "mezo whose slopes are corrected by those at the start of the slot, on the same samples",
             "Gautam et al. 2024, algorithm 1",
-            radius=1e-3, local_steps=2, correction="anchor",
+            radius=1e-3, local_steps=2, correction="svrg",
         ),
         _isotropic(
             "fedmezo", "zofedavg-sgd with mezo's radius", "Ling et al. 2024", radius=1e-3

@@ -74,7 +74,7 @@ LAWS = (
     "subspace-core",
 )  # fmt: skip
 SLOPE_SCALES = ("none", "spread")
-CORRECTIONS = ("none", "control", "anchor")
+CORRECTIONS = ("none", "control", "svrg")
 PROBE_LAWS = ("gaussian", "rademacher", "sphere", "frame")
 PLACE_LAWS = ("isotropic", "pool", "lowrank", "subspace-core", "subset")
 """Laws of directions that need neither x nor a guide as a vector."""

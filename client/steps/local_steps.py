@@ -8,10 +8,10 @@ import numpy as np
 
 from zofedht.client.falls import Falls
 from zofedht.client.plan import Plan
-from zofedht.client.steps.anchored_steps import anchored_steps
 from zofedht.client.steps.linear_steps import linear_steps, pays_off
 from zofedht.client.steps.slot_result import SlotResult, all_failed
 from zofedht.client.steps.step_slopes import checked_probes, require_finite
+from zofedht.client.steps.svrg_steps import svrg_steps
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.models.linear import LinearObjective
 from zofedht.common.models.mlp import MlpObjective
@@ -62,8 +62,8 @@ def local_steps(
 
 def _fused_steps(objective: Objective, x: Vector, plan: Plan, falls: Falls) -> tuple[Vector, Vector, Vector] | None:
     """Return move, slopes and losses from loops of the model or the correction's own, or None where there are none."""
-    if plan.spec.correction == "anchor":
-        return anchored_steps(objective, x, plan)
+    if plan.spec.correction == "svrg":
+        return svrg_steps(objective, x, plan)
     if plan.spec.slope_scale != "none" or plan.spec.slope in ("gradient", "three-point"):
         return None
     if isinstance(objective, LinearObjective | MlpObjective) and runs_compiled(plan.spec.kernel):

@@ -98,8 +98,8 @@ def of_curvature(config: RunConfig) -> Iterator[Problem]:
             yield Problem("slope", f"slope must be three-point where server-step is newton, got {config.slope!r}")
     if config.slope == "three-point" and (config.privacy != "none" or config.secure_aggregation):
         yield Problem("slope", "slope must not be three-point with privacy or secure-aggregation: v'Hv holds no noise")
-    if config.slope == "three-point" and (config.correction == "anchor" or config.slope_scale != "none"):
-        yield Problem("slope", "slope must not be three-point where correction is anchor or slope-scale is spread")
+    if config.slope == "three-point" and (config.correction == "svrg" or config.slope_scale != "none"):
+        yield Problem("slope", "slope must not be three-point where correction is svrg or slope-scale is spread")
     if config.batch_growth and (config.privacy != "none" or config.secure_aggregation or config.batch == 0):
         yield Problem(
             "batch-growth",
@@ -112,14 +112,14 @@ def of_corrections(config: RunConfig) -> Iterator[Problem]:
     """Yield problems of what is taken off slopes, and of what the server learns from single clients."""
     if config.correction != "none" and config.slope == "gradient":
         yield Problem("correction", f"correction must be none where slope is gradient, got {config.correction!r}")
-    if config.correction == "anchor":
+    if config.correction == "svrg":
         along: dict[str, tuple[Scalar, str]] = {
             "slope-scale": ("none", "a scale of its own would keep slopes at x_r and at w from cancelling"),
             "privacy": ("none", "a slope on the whole shard is in every step"),
             "secure-aggregation": (False, "a slope that counts K times is out of range"),
             "on-error": ("drop-slot" if config.on_error == "skip-step" else config.on_error, "steps are not skipped"),
         }
-        yield from other_values(config, "where correction is anchor", along)
+        yield from other_values(config, "where correction is svrg", along)
     if config.correction == "control" or config.server_step == "tracking":
         which = "where the server learns from the moves of each client"
         each: dict[str, tuple[Scalar, str]] = {

@@ -88,7 +88,7 @@ class StepSpec:
         Central slopes have two ends each, forward and three-point slopes of one step share w, and a gradient counts as
         three points: its pass back costs about two passes forward (Kaplan et al. 2020, section 2.1). A measured step
         has its own two ends more, and the first one the anchor; where it has no length, its beginning alone. Where
-        slopes are corrected at the anchor, the first step takes the whole shard, and each other one measures twice. A
+        slopes are corrected as in SVRG, the first step takes the whole shard, and each other one measures twice. A
         shifted step measures twice as well. Where a surrogate is fitted, F is asked at its queries.
         """
         if self.queries:
@@ -96,7 +96,7 @@ class StepSpec:
         q = self.slopes_per_step
         points = {"central": 2 * q, "forward": q + 1, "three-point": 2 * q + 1, "gradient": 3}[self.slope]
         points *= 2 if self.shifted else 1
-        if self.correction == "anchor":
+        if self.correction == "svrg":
             return points * (shard + 2 * (self.local_steps - 1) * self.samples(shard))
         more = 0
         if self.measured:

@@ -143,7 +143,7 @@ class StepKeys:
     correction: str = key(
         UNSAID,
         "what is taken off each slope: nothing, or control: v.(h_i - h), h_i the server's estimate of the client's"
-        " gradient and h the mean of all, or anchor: the slope at x_r on the same samples, while each step also repeats"
+        " gradient and h the mean of all, or svrg: the slope at x_r on the same samples, while each step also repeats"
         " that on the whole shard; default: the algorithm's, else none",
         symbol="a",
         rule=one_of((UNSAID, *CORRECTIONS)),

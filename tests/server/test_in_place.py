@@ -179,7 +179,7 @@ def test_a_client_whose_parameters_went_astray_is_told_apart():
         ({"uplink": "move"}, "uplink must be slopes where in-place is true"),
         ({"downlink": "x"}, "downlink must be slopes where in-place is true"),
         ({"server_step": "adam"}, "server-step must be mean where in-place is true"),
-        ({"correction": "anchor"}, "correction must be none where in-place is true"),
+        ({"correction": "svrg"}, "correction must be none where in-place is true"),
         ({"batch_growth": 0.5}, "batch-growth must be 0.0 where in-place is true"),
         ({"privacy": "local"}, "privacy must be none or central where in-place is true, got 'local'"),
         ({"secure_aggregation": True}, "secure-aggregation must be .* where in-place is true"),

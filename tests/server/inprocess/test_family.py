@@ -101,7 +101,7 @@ def test_a_row_charges_what_its_steps_ask(name: str) -> None:
     batch = one.batch_size if ALGORITHMS[name].data == "minibatch" else 6
     asked = state(name, num_clients=1, clients_per_round=1).totals.evaluations
     samples = one.local_steps * batch
-    if one.correction == "anchor":  # the shard once, and then each batch at w and at x
+    if one.correction == "svrg":  # the shard once, and then each batch at w and at x
         samples = 6 + 2 * (one.local_steps - 1) * batch
     if one.slope == "surrogate":  # x and 50 around it, K of the way, and q around each but the last
         samples = (51 + one.local_steps + q * (one.local_steps - 1)) * batch

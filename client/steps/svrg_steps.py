@@ -1,4 +1,4 @@
-"""Local steps whose slopes are corrected at the anchor x_r: MeZO-SVRG.
+"""Local steps whose slopes are corrected by those at x_r on the same samples: MeZO-SVRG.
 
 The first step is along the slope C of the whole shard at x_r. In each later step, on a batch,
 
@@ -19,10 +19,10 @@ from zofedht.client.steps.step_slopes import checked_probes
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Indices, Vector
 
-__all__ = ["anchored_steps"]
+__all__ = ["svrg_steps"]
 
 
-def anchored_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector]:
+def svrg_steps(objective: Objective, x: Vector, plan: Plan) -> tuple[Vector, Vector, Vector]:
     """Return the move (n,), the slopes (K q,) and the mean losses of the probes (K q,).
 
     Raises ObjectiveError when an evaluation fails.

@@ -1,4 +1,4 @@
-"""Steps that are corrected at the anchor: their formula, and noise that goes as w comes back to x."""
+"""Steps that are corrected by those at x: their formula, and noise that goes as w comes back to x."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.common.samples import model
 from tests.helpers import quadratics, small, spec
 from zofedht.client.plan import Plan
-from zofedht.client.steps.anchored_steps import anchored_steps
+from zofedht.client.steps.svrg_steps import svrg_steps
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.law import law_of
 from zofedht.common.directions.slopes import probes
@@ -26,12 +26,12 @@ def config(**keys: Any) -> RunConfig:
 @pytest.mark.parametrize("slope", ["central", "forward"])
 @pytest.mark.parametrize("q", [1, 3])
 def test_steps_follow_the_published_formula(slope: str, q: int) -> None:
-    """theta <- theta - eta [g(theta; batch) - g(anchor; batch) + g(anchor; all)], each g = c v summed over q."""
+    """theta <- theta - eta [g(theta; batch) - g(x; batch) + g(x; all)], each g = c v summed over q."""
     objective = model("logistic")
-    asked = spec(local_steps=4, batch_size=5, slope=slope, slopes_per_step=q, correction="anchor", step_size=0.3)
+    asked = spec(local_steps=4, batch_size=5, slope=slope, slopes_per_step=q, correction="svrg", step_size=0.3)
     plan = Plan(asked, law_of(asked, objective.dim), Address(1, 2, 3))
     x = np.linspace(-1.0, 1.0, objective.dim)
-    move, slopes, _ = anchored_steps(objective, x, plan)
+    move, slopes, _ = svrg_steps(objective, x, plan)
 
     def estimate(w: Any, v: Any, batch: Any) -> Any:
         return probes(objective, w, v, asked.radius, batch, slope).slopes @ v
@@ -61,5 +61,5 @@ def test_the_noise_of_samples_cancels() -> None:
 
 def test_what_would_break_the_correction_is_refused() -> None:
     for keys in ({"slope": "gradient"}, {"slope_scale": "spread", "slopes_per_step": 2}, {"on_error": "skip-step"}):
-        with pytest.raises(ConfigError, match="anchor"):
+        with pytest.raises(ConfigError, match="svrg"):
             config(**keys)
