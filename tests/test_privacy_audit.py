@@ -29,7 +29,7 @@ from zofedht.server.privacy import Account, Exposure
 
 pytest.importorskip("dp_accounting")
 
-_ROWS, _COLUMNS, _TRIALS, _CONFIDENCE, _DELTA = 8, 6, 4000, 0.999, 1e-3
+_ROWS, _COLUMNS, _TRIALS, _CONFIDENCE, _DELTA = 8, 6, 1500, 0.999, 1e-3
 _CANARY = np.random.default_rng(4).standard_normal(_COLUMNS) * 1e4
 
 

@@ -46,7 +46,7 @@ def test_engines_are_left_out_and_said_to_be() -> None:
     file = "tests/server/flower/test_flwr_run.py"
     done = run_to_end([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", file], ROOT)
     assert done.returncode == 0, done.stdout
-    assert f"SKIPPED [2] {file}: an engine of minutes: `make test-all` runs it" in done.stdout
+    assert f"SKIPPED [2] {file}: takes minutes: `make test-all` runs it" in done.stdout
     assert "-n $(WORKERS) --engines\n" in (ROOT / "Makefile").read_text()
     assert "\nmake test-all\n" in (ROOT / ".ci" / "run").read_text()
 

@@ -10,6 +10,7 @@ from benchmarks.rounds import measure
 
 
 @pytest.mark.slow
+@pytest.mark.engine
 def test_a_round_over_grpc_is_measured():
     seconds, cpu, megabytes = measure("grpc", clients=3, columns=8, rounds=3, slots=2)
     assert seconds > 0.0
