@@ -58,10 +58,8 @@ class TorchObjective(RowsObjective):
             text = "zofedht.torch needs torch; install it with `pip install 'zofedht[torch]'`"
             raise MissingExtraError(text) from error
         if unsteady := _unsteady(net):
-            raise ObjectiveError(
-                f"{len(unsteady)} layers of the net give other losses each time they are asked"
-                f" ({', '.join(unsteady[:5])}); call net.eval() first"
-            )
+            named = ", ".join(unsteady[:5]) + (f" and {len(unsteady) - 5} more" if len(unsteady) > 5 else "")
+            raise ObjectiveError(f"the net gives other losses each time it is asked ({named}); call net.eval() first")
         super().__init__(loss, data, evaluation, together)
         self.net, self._torch = net, torch
         found = dict(net.named_parameters())
@@ -121,7 +119,7 @@ def _block(name: str, parameter: Any) -> Block:
 
 
 def _unsteady(net: Any) -> list[str]:
-    """Return the names of the layers that give other outputs each time, or change by being asked."""
+    """Return the kinds and names of the layers that give other outputs each time, or change by being asked."""
     from torch.nn.modules import batchnorm, dropout
 
     found = []
@@ -130,5 +128,5 @@ def _unsteady(net: Any) -> list[str]:
         drops = isinstance(share, float) and share > 0.0
         learns = isinstance(layer, batchnorm._NormBase) and layer.track_running_stats
         if layer.training and (drops or learns):
-            found.append(name or type(layer).__name__)
+            found.append(f"{type(layer).__name__} {name}".rstrip())
     return found

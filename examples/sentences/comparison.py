@@ -30,7 +30,7 @@ ENCODED = 6920 + 872
 """Sentences that the frozen encoder reads, once, for the head alone."""
 
 _HEAD = "runs/head"
-_FROM_HEAD = ("biases", "all")
+_FROM_HEAD = ("biases", "all", "mezo-all")
 """Runs that begin with the trained head; all others begin with a head of zeros."""
 
 _LOCAL = "directions=per-slot local-steps=10 batch-size=8 warm-up=3"
@@ -56,15 +56,15 @@ RUNS: dict[str, tuple[str, str]] = {
     ),
     "mezo": (
         "MeZO's recipe, biases and head",
-        f"reviews:biases {_MEZO} rounds=1250 batch-size=4 step-size=0.005 evaluate-every=250",
+        f"reviews:biases {_MEZO} rounds=1250 batch-size=4 step-size=0.0025 evaluate-every=250",
     ),
     "decomfl": (
         "DeComFL's settings, biases and head",
         f"reviews:biases algorithm=decomfl {_RECIPE} rounds=115 batch-size=8 step-size=0.002 evaluate-every=23",
     ),
     "mezo-all": (
-        "MeZO's recipe, all weights",
-        f"reviews:make {_MEZO} rounds=315 batch-size=16 step-size=0.002 evaluate-every=63",
+        "MeZO's recipe after the head, all weights",
+        f"reviews:make {_MEZO} rounds=150 batch-size=16 step-size=0.00005 evaluate-every=30",
     ),
 }
 """What each run is, and its keys over ``run.toml``, the first of which is the objective."""

@@ -5,11 +5,13 @@ python yardsticks.py first-order --rate 2e-5 --epochs 2
 python yardsticks.py first-order --trainable "bias$|^head" --rate 2e-3 --epochs 2
 python yardsticks.py memory --factory make
 python yardsticks.py curvature --factory make --fitted
+python yardsticks.py signal                          # with HEAD=FILE, as the other two, from a trained head
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import resource
 import time
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from minilm import model_folder, padded, pretrained
+from minilm import BIASES, model_folder, padded, pretrained
 
 
 def torch_loss(net: Any, rows: tuple[list[list[int]], Any]) -> dict[str, Any]:
@@ -86,6 +88,45 @@ def curvature(factory: str, fitted: bool, count: int = 12, radius: float = 3e-3)
     print(f"{factory}: mean v'Hv {np.mean(found):.3g}, median {np.median(found):.3g}, {spread} over {count} directions")
 
 
+def signal(batches: int, batch: int = 16, seed: int = 1) -> None:
+    """Print |g|^2 of the training loss, and the variance of the gradient of one sentence, by torch."""
+    import torch
+    from reviews import read
+
+    net, (rows, labels) = _torch_net(), read("train")
+    trained = dict(net.named_parameters())
+    sums = {name: torch.zeros_like(parameter) for name, parameter in trained.items()}
+    squares, rng = dict.fromkeys(trained, 0.0), np.random.default_rng(seed)
+    for _ in range(batches):
+        chosen = rng.choice(len(rows), batch, replace=False)
+        net.zero_grad()
+        torch_loss(net, ([rows[index] for index in chosen], labels[chosen]))["loss"].mean().backward()
+        for name, parameter in trained.items():
+            sums[name] += parameter.grad
+            squares[name] += float(parameter.grad.double().square().sum()) / batches
+    for what, pattern in (("biases and head", BIASES), ("all weights", "")):
+        names = [name for name in trained if re.search(pattern, name)]
+        of_mean = sum(float((sums[name] / batches).double().square().sum()) for name in names)
+        variance = (sum(squares[name] for name in names) - of_mean) * batch / (1.0 - 1.0 / batches)
+        told = f"|g|^2 {of_mean - variance / (batch * batches):.3g}, variance of one sentence {variance:.3g}"
+        print(f"{what}: {told}, from {batch * batches:,} sentences")
+
+
+def _torch_net() -> Any:
+    """Return the net with the pretrained encoder, and the head of the file that HEAD names, else of zeros."""
+    import torch
+    from net import Sentences
+
+    torch.set_num_threads(1)
+    weights = pretrained(model_folder())
+    if file := os.environ.get("HEAD"):
+        with np.load(file) as head:
+            weights |= {name: head[name] for name in head.files}
+    net = Sentences()
+    net.load_state_dict({name: torch.from_numpy(numbers) for name, numbers in weights.items()})
+    return net
+
+
 def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
@@ -104,12 +145,9 @@ def first_order(
     ``keep`` is a folder with what an interrupted run goes on from.
     """
     import torch
-    from net import Sentences
     from reviews import read
 
-    torch.set_num_threads(1)
-    net = Sentences()
-    net.load_state_dict({name: torch.from_numpy(numbers) for name, numbers in pretrained(model_folder()).items()})
+    net = _torch_net()
     for name, parameter in net.named_parameters():
         parameter.requires_grad_(bool(re.search(trainable, name)))
     trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
@@ -160,13 +198,14 @@ def first_order(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["probe", "first-order", "memory", "curvature"])
+    parser.add_argument("what", choices=["probe", "first-order", "memory", "curvature", "signal"])
     parser.add_argument("--trainable", default="", help="regular expression for names of tensors; all by default")
     parser.add_argument("--rate", type=float, default=2e-5)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sentences", type=int, default=6920, help="so many of the training part")
+    parser.add_argument("--batches", type=int, default=120, help="of 16 sentences, for the signal")
     parser.add_argument("--factory", default="biases", help="biases, low_rank or make")
     parser.add_argument("--fitted", action="store_true", help="curvature with the best head in the place of zeros")
     given = parser.parse_args()
@@ -174,6 +213,8 @@ def main() -> None:
         probe()
     elif given.what == "memory":
         memory(given.factory)
+    elif given.what == "signal":
+        signal(given.batches)
     elif given.what == "curvature":
         curvature(given.factory, given.fitted)
     else:

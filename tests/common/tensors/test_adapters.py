@@ -86,8 +86,8 @@ def test_layers_in_training_are_named() -> None:
 
     net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(0.1), torch.nn.BatchNorm1d(2))
     attention = torch.nn.MultiheadAttention(4, 2, dropout=0.2)
-    for wrong, names in ((net, "1, 2"), (attention, "MultiheadAttention")):
-        with pytest.raises(ObjectiveError, match=rf"give other losses each time .* \({names}\); call net.eval"):
+    for wrong, names in ((net, "Dropout 1, BatchNorm1d 2"), (attention, "MultiheadAttention")):
+        with pytest.raises(ObjectiveError, match=rf"gives other losses each time .* \({names}\); call net.eval"):
             zofedht.torch.module(wrong, lambda net, rows: rows, np.zeros(3))
         assert zofedht.torch.module(wrong.eval(), lambda net, rows: rows, np.zeros(3)).dim > 0
     net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(0.0))

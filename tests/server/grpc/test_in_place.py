@@ -13,6 +13,7 @@ from tests.server.grpc.proxy import Proxy
 from tests.waiting import until
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.wire.snapshots import PART_BYTES
+from zofedht.server.__main__ import main
 from zofedht.server.inprocess import run_in_process
 
 KEYS: dict[str, Any] = {
@@ -73,6 +74,8 @@ def test_a_killed_server_goes_on_to_the_same_bits(site: Site):
     assert server.ends() == 0, server.text
     assert [client.ends() for client in clients] == [0, 0, 0]
     assert site.summary()["tensors"] == in_process(**keys)
+    assert main(["export", str(site.out), "--out", str(site.folder / "server.npz")]) == 0
+    assert saved(site, "server") == site.summary()["tensors"]["present"]
 
 
 LATE: dict[str, Any] = KEYS | {
