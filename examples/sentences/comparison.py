@@ -125,29 +125,37 @@ def peak() -> float:
 
 
 def table() -> str:
-    """Return what the runs have reached, as a table."""
+    """Return what the runs have reached, and their curves, as two tables."""
     lines = [
         "# What the runs have reached",
         "",
         "Made by `python comparison.py` from the files here. Sentences are those that the transformer reads; one that a"
-        f" gradient is taken of counts as three. *to {AIM}*: until the accuracy on dev was that, at a full evaluation.",
+        f" gradient is taken of counts as three. *to {AIM}*: until the accuracy on dev was that, at a full evaluation;"
+        " runs after the head begin there. Bytes are those of all four sites in a round.",
         "",
-        f"| run | trained | sentences | to {AIM} | best accuracy | last loss | bytes up, a round | peak memory |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| run | trained | sentences | to {AIM} | last loss | accuracy: last | best | bytes up | down | peak memory |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name in [*RUNS, *GRADIENTS]:
+    curves = ["", "Loss and accuracy on dev along each run:", "", "| run | sentences: loss, accuracy |", "|---|---|"]
+    for name, (about, _) in (RUNS | GRADIENTS).items():
         file = RESULTS / f"{name}.jsonl"
         if not file.is_file():
-            lines.append(f"| {(RUNS | GRADIENTS)[name][0]} | | not run | | | | | |")
+            lines.append(f"| {about} | | not run | | | | | | | |")
             continue
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         last, best = rows[-1], max(row["accuracy"] for row in rows)
         there = next((f"{row['sentences']:,}" for row in rows if row["accuracy"] >= AIM), "not reached")
-        sent = f"{last['bytes_up'] / last['rounds']:,.0f}" if last.get("rounds") else "-"
-        cells = [last["about"], f"{last['parameters']:,}", f"{last['sentences']:,}", there, f"{best:.4f}"]
-        cells += [f"{last['loss']:.4f}", sent, f"{last.get('peak_mb', 0):,.0f} MB"]
+        there = f"{ENCODED:,}" if name in _FROM_HEAD else there
+        sent = [
+            f"{last[key] / last['rounds']:,.0f}" if last.get("rounds") else "-" for key in ("bytes_up", "bytes_down")
+        ]
+        cells = [about, f"{last['parameters']:,}", f"{last['sentences']:,}", there, f"{last['loss']:.4f}"]
+        cells += [f"{last['accuracy']:.4f}", f"{best:.4f}", *sent, f"{last['peak_mb']:,.0f} MB"]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        if name != "head":  # the encoder has read each sentence before its curve begins
+            points = (f"{row['sentences']:,}: {row['loss']:.3f}, {row['accuracy']:.3f}" for row in rows)
+            curves.append(f"| {about} | {'; '.join(points)} |")
+    return "\n".join(lines + curves) + "\n"
 
 
 def _trained_head() -> Path:
