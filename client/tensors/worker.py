@@ -80,11 +80,12 @@ class PlaceWorker:
             raise not_held(broadcast)
         law = TrailLaw.of(broadcast.spec, broadcast.address.seed)
         plan = Plan(broadcast.spec, law_of(broadcast.spec, 0), broadcast.address)
+        with unusable(broadcast, self._error_text):
+            directions = law.directions(broadcast.round, plan.address.directions.slot, objective.blocks, trail)
         # Slopes that are not finite are reported by name.
         with failed_steps(broadcast, self._error_text), np.errstate(over="ignore", invalid="ignore"):
             held.go_to(trail, law)
             with held.changed():
-                directions = law.directions(broadcast.round, plan.address.directions.slot, objective.blocks, trail)
                 result = place_steps(objective, plan, directions)
         told = result.error
         return Update(

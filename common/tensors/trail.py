@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.pool import drawn_candidates
+from zofedht.common.errors import DataError
+from zofedht.common.machine.memory import lacking
 from zofedht.common.random.streams import Address
 from zofedht.common.tensors.blocks import Block
 from zofedht.common.tensors.directions import Bent, Direction, add_all
@@ -26,6 +28,8 @@ from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.typing import Vector
 
 __all__ = ["TrailLaw", "begins"]
+
+_DIRECTION_BYTES = 144  # of one Direction among many
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,12 @@ class TrailLaw:
         return self.slots * self.slopes
 
     def directions(self, round_: int, slot: int, blocks: Sequence[Block], trail: Vector) -> list[Direction]:
-        """Return the directions of a slot of a round; ``trail`` leads to this round, or farther."""
+        """Return the directions of a slot of a round; ``trail`` leads to this round, or farther.
+
+        Raises DataError where so many do not fit into the memory that is free: a server may name any number.
+        """
+        if text := lacking(_DIRECTION_BYTES * self.slopes, f"the {self.slopes:,} directions of a slot in place"):
+            raise DataError.public(f"{text}; fewer local-steps or slopes-per-step take less")
         address = Address(self.seed, round_, slot)
         if self.law == "pool":
             drawn = drawn_candidates(self.pool_size, None, self.slopes, address)

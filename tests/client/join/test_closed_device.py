@@ -319,6 +319,20 @@ def test_nothing_is_allocated_beyond_what_is_free(changes: dict[str, Any], monke
     assert "1.0 GB are free; a smaller batch-size" in str(metrics["reason"])
 
 
+def test_no_vast_slot_in_place_is_begun(monkeypatch: pytest.MonkeyPatch):
+    """The directions of ten million steps would be objects of 1.4 GB."""
+    monkeypatch.setattr("zofedht.common.machine.memory.free_bytes", lambda: 10**9)
+    client = ResidentClient(JoinOptions("pi", "1", objective="tests.place:make"), lambda text: None)
+    config = RunConfig(objective="a:b", in_place=True, algorithm="mezo", step_size=0.1, num_clients=1)
+    slot = Broadcast(
+        address=Address(0, 0, 0), spec=spec(in_place=True, uplink="slopes", local_steps=10**7, kernel="numpy"),
+        client="pi", shard_index=0, task=config.task, x=np.zeros(0),
+    )  # fmt: skip
+    metrics = client.fit(*encode(slot))[2]
+    assert metrics["status"] == "failed"
+    assert "10,000,000 directions of a slot in place take at least 1.4 GB of memory" in str(metrics["reason"])
+
+
 class CuriousServer:
     """Speaks Flower's Join stream and asks what it likes."""
 
