@@ -75,7 +75,7 @@ ARROWS = {
         "shards": "choices config data errors files models objective source_digest tensors typing wire",
         "surrogate": "random typing",
         "tasks": "errors objective space typing wire",
-        "tensors": "config directions errors objective plain_text random typing",
+        "tensors": "config directions errors machine objective plain_text random typing",
         "tls": "errors",
         "plain_text": "",
         "terminal": "config errors machine plain_text",
