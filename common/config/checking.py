@@ -43,7 +43,7 @@ def checked(mapping: Mapping[str, Any]) -> tuple[dict[str, Scalar], list[Problem
     for key, given in mapping.items():
         kind = kind_of(key)
         if kind is None:
-            problems.append(Problem(key, _unknown(key, fields)))
+            problems.append(Problem(key, _unknown(key, fields, given)))
             continue
         field, rule = fields[key], fields[key].metadata["rule"]
         words = words_of(rule)
@@ -59,7 +59,9 @@ def checked(mapping: Mapping[str, Any]) -> tuple[dict[str, Scalar], list[Problem
     return values, problems
 
 
-def _unknown(key: str, known: Mapping[str, Any]) -> str:
+def _unknown(key: str, known: Mapping[str, Any], given: object) -> str:
+    if isinstance(given, Mapping):
+        return f"unknown table [{key}]: write its keys above all tables of the file, without the line [{key}]"
     near = difflib.get_close_matches(key.replace("_", "-"), known, n=1, cutoff=0.5)
     return f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else "; docs/config.md lists every key")
 

@@ -67,7 +67,8 @@ def load_toml(path: Path, option: str = "--config") -> dict[str, Any]:
         if twice:
             text = f"{option} must give each key once, but {path} gives {twice} twice; delete one"
             raise ConfigError([text]) from error
-        raise ConfigError([f"{option} must be a TOML file, but {path} is not: {error}"]) from error
+        quotes = '; a text needs straight quotes, as in model = "mlp"' if str(error).startswith("Invalid value") else ""
+        raise ConfigError([f"{option} must be a TOML file, but {path} is not: {error}{quotes}"]) from error
     except UnicodeDecodeError as error:
         raise ConfigError([f"{option} must be a TOML file, but {path} is not: {error}"]) from error
 

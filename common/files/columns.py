@@ -100,9 +100,18 @@ def find_label(path: Path | str, names: Sequence[str], width: int, wanted: str) 
 def chosen_columns(part: RawRows, features: str, path: Path | str) -> RawRows:
     """Return the rows with the columns that the key ``features`` names, in its order.
 
-    Columns without names stay as they are. Raises DataError for a name that the file lacks or has twice.
+    Columns without names stay as they are. Raises DataError for a name that the file lacks or has twice, and where the
+    key says how many columns there are and the file has others.
     """
-    if features == AUTO or features.isdecimal():
+    if features == AUTO:
+        return part
+    if features.isdecimal():
+        if (found := part.features.shape[1]) != int(features):
+            rule, way_out = (
+                f"have the {int(features):,} columns of features",
+                "set features to auto, or name the columns",
+            )
+            raise unusable(path, rule, f"{found:,}", way_out)
         return part
     wanted = next(csv.reader([features], skipinitialspace=True))
     if not part.names:
@@ -110,13 +119,13 @@ def chosen_columns(part: RawRows, features: str, path: Path | str) -> RawRows:
             rule, got = f"have the {len(wanted)} columns of features", f"{part.features.shape[1]} without names"
             raise unusable(path, rule, got, "name the columns in a first line")
         return part
-    found = [folded(name) for name in part.names]
+    named = [folded(name) for name in part.names]
     for name in wanted:
-        if found.count(folded(name)) != 1:
-            got = f"{found.count(folded(name))} of it among {', '.join(part.names[:20])}"
+        if named.count(folded(name)) != 1:
+            got = f"{named.count(folded(name))} of it among {', '.join(part.names[:20])}"
             raise unusable(path, f"have one column '{name}'", got, "name its columns as the run's features are named")
-    order = [found.index(folded(name)) for name in wanted]
-    if order == list(range(len(found))):
+    order = [named.index(folded(name)) for name in wanted]
+    if order == list(range(len(named))):
         return part
     return part._replace(features=part.features[:, order], names=tuple(part.names[place] for place in order))
 

@@ -59,7 +59,8 @@ def cell_by_cell(path: Path, layout: Layout, used: list[int], rules: FileRules) 
         used = used[:-1]  # every line ends with a separator
     comma = _decimal_comma(path, layout, records, used)
     table, classes = np.empty((len(records), len(used))), TextLabels()
-    label = _text_label(path, layout, records, used, rules)
+    labels = _label_place(path, layout, used, rules)
+    label = labels if labels is not None and _are_texts(records, used[labels], rules) else None
     if label is not None:
         for record in records:
             if _is_missing(record.cells[used[label]]):
@@ -69,24 +70,23 @@ def cell_by_cell(path: Path, layout: Layout, used: list[int], rules: FileRules) 
     for row, record in enumerate(records):
         for place, column in enumerate(used):
             if place != label:
-                table[row, place] = _number(path, layout, record, column, comma=comma, first=records[0])
+                table[row, place] = _number(
+                    path, layout, record, column, comma=comma, first=records[0], label=place == labels
+                )
     return Table(table, used, classes)
 
 
-def _text_label(
-    path: Path, layout: Layout, records: Sequence[Record], used: Sequence[int], rules: FileRules
-) -> int | None:
-    """Return the place of the label column among the used ones, if its cells are texts."""
-    if len(used) < 2:
-        return None
+def _label_place(path: Path, layout: Layout, used: Sequence[int], rules: FileRules) -> int | None:
+    """Return the place of the label column among the used ones; None for a single column."""
     names = [layout.names[place] for place in used] if layout.names else []
-    label = find_label(path, names, len(used), rules.label_column)
-    cells = {record.cells[used[label]].casefold() for record in records}
+    return find_label(path, names, len(used), rules.label_column) if len(used) > 1 else None
+
+
+def _are_texts(records: Sequence[Record], column: int, rules: FileRules) -> bool:
+    cells = {record.cells[column].casefold() for record in records}
     if label_texts(rules.positive_labels):
-        wanted = any(not is_number(cell) for cell in cells)
-    else:
-        wanted = not any(is_number(cell) or cell in WORDS for cell in cells) and not cells <= MISSING
-    return label if wanted else None
+        return any(not is_number(cell) for cell in cells)
+    return not any(is_number(cell) or cell in WORDS for cell in cells) and not cells <= MISSING
 
 
 def _decimal_comma(path: Path, layout: Layout, records: Sequence[Record], used: Sequence[int]) -> bool:
@@ -105,7 +105,9 @@ def _decimal_comma(path: Path, layout: Layout, records: Sequence[Record], used: 
     raise unusable(path, "write its numbers in one way", got, "use a decimal point, and nothing between thousands")
 
 
-def _number(path: Path, layout: Layout, record: Record, column: int, *, comma: bool, first: Record) -> float:
+def _number(
+    path: Path, layout: Layout, record: Record, column: int, *, comma: bool, first: Record, label: bool
+) -> float:
     cell = record.cells[column]
     text = cell.replace(",", ".") if comma and DECIMAL_COMMA.fullmatch(cell) else cell
     if is_number(text):
@@ -116,7 +118,9 @@ def _number(path: Path, layout: Layout, record: Record, column: int, *, comma: b
         raise _missing(path, layout, record, column)
     place = _place(layout, record, column)
     got, way_out = f"'{printable(cell)}' {place}", "encode text as numbers first, or leave the column out with features"
-    if _THOUSANDS.fullmatch(text) or _WITH_UNIT.fullmatch(text):
+    if label:
+        way_out = "number all labels, or set positive-labels to the texts of class 1"
+    elif _THOUSANDS.fullmatch(text) or _WITH_UNIT.fullmatch(text):
         way_out = "write each number alone: no unit, nothing between thousands, and a decimal point"
     elif layout.names:
         way_out += f"; if it holds the labels, set label-column={layout.names[column]}"

@@ -79,7 +79,7 @@ def layout_of(file: BinaryIO, path: Path, rules: FileRules) -> Layout:
     if _is_header(records, path, rules):
         names, skipped = tuple(records[0].cells), skipped + records[0].line + len(comments)
         width = len(records[1].cells) if len(records) > 1 else len(names)
-        return Layout(encoding, separator, _fitting(path, names, width, records), skipped, width)
+        return Layout(encoding, separator, _fitting(path, names, width, records, separator), skipped, width)
     names = _names_in_comment(comments, separator, len(records[0].cells))
     return Layout(encoding, separator, names, skipped + len(comments), len(records[0].cells))
 
@@ -93,7 +93,9 @@ def _refuse_other_content(path: Path, start: bytes) -> None:
         raise unusable(path, rule, "zero bytes, as in UTF-16, in UTF-32 or in what is no text", text)
 
 
-def _fitting(path: Path, names: tuple[str, ...], width: int, records: Sequence[Record]) -> tuple[str, ...]:
+def _fitting(
+    path: Path, names: tuple[str, ...], width: int, records: Sequence[Record], separator: str
+) -> tuple[str, ...]:
     """Return a name for each column. Raises DataError where the rows have others than the first line."""
     if len(names) == width - 1 and all(record.cells[-1:] == [""] for record in records[1:]):
         return (*names, "")  # every row ends with a separator, the first line does not
@@ -106,6 +108,8 @@ def _fitting(path: Path, names: tuple[str, ...], width: int, records: Sequence[R
         if len(names) == 1 and width > 1:
             same = next((mark for mark in _SEPARATORS if names[0].count(mark) == width - 1), "")
             way_out = f"write {same!r} in the other lines, too" if same else "begin the lines above the table with #"
+        elif separator == "," and len(names) < width <= 2 * len(names) and all(map(_is_part, records[1].cells)):
+            way_out += "; if its numbers have decimal commas, separate the cells by semicolons"
         elif all(len(record.cells) == len(names) + 1 for record in records[1:]):
             way_out = "name every column in the first line: R leaves out the name over its numbers of rows"
         raise unusable(path, rule, got, way_out)
@@ -179,6 +183,11 @@ def _counts(cells: Sequence[str]) -> bool:
 
 def _like_no_other(labels: Sequence[str]) -> bool:
     return len(labels) > 3 and labels[0] not in labels[1:] and len(set(labels[1:])) == 2
+
+
+def _is_part(cell: str) -> bool:
+    """Whether a cell may be what is before or behind a decimal comma."""
+    return cell.lstrip("+-").isdecimal()
 
 
 def is_number(cell: str) -> bool:

@@ -90,6 +90,12 @@ def factory_of(path: str) -> Callable[..., Any]:
     if not colon or not module_name or not name:
         raise ObjectiveError(f"objective must be written module:factory, got {path!r} (for example valve:make)")
     _refuse_path(module_name, name, path)
+    if ":" in name or path.split() != [path]:
+        written = "".join(path.split()).split(":")
+        raise ObjectiveError(
+            f"objective must be written module:factory, with one colon and no space, got {path!r}; write"
+            f" {written[0]}:{written[-1]}"
+        )
     return _find(module_name, name, path)
 
 
@@ -127,7 +133,7 @@ def code_of(path: str) -> bytes:
 
 def _refuse_path(module_name: str, name: str, path: str) -> None:
     """Raise ObjectiveError for a file's path in the place of a module's name."""
-    if not (module_name.startswith(".") or module_name.endswith(".py") or set("/\\:") & set(module_name + name)):
+    if not (module_name.startswith(".") or module_name.endswith(".py") or set("/\\") & set(module_name + name)):
         return
     file, _, last = path.rpartition(":")
     folder, _, stem = file.replace("\\", "/").rpartition("/")

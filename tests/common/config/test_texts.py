@@ -121,10 +121,17 @@ def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
         load_toml(path)
 
 
+def test_a_text_without_quotes_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "bare.toml"
+    path.write_text("model = mlp\n")
+    with pytest.raises(ConfigError, match="a text needs straight quotes, as in model = "):
+        load_toml(path)
+
+
 def test_tables_in_a_file_are_unknown_keys(tmp_path: Path) -> None:
     path = tmp_path / "nested.toml"
     path.write_text("[data]\nrounds = 3\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="unknown key 'data'"):
+    with pytest.raises(ConfigError, match=r"unknown table \[data\]: write its keys above all tables of the file"):
         RunConfig.from_mapping(load_toml(path))
 
 

@@ -205,3 +205,23 @@ def test_a_label_is_numbered_in_the_file_and_not_in_what_is_read_of_it(tmp_path:
         part = read_csv(path, FileRules(label_column="4", features=features))
         assert part.label == "lab"
         assert part.labels.tolist() == [1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b,y\n1,5,2,5,1\n0,5,1,5,0\n", "if its numbers have decimal commas, separate the cells by semicolons"),
+        ("a,b,y\n1,2,1\n1,2,spam\n", "number all labels, or set positive-labels to the texts of class 1"),
+    ],
+)
+def test_the_way_out_fits_what_was_seen(tmp_path: Path, text: str, words: str):
+    with pytest.raises(DataError, match=words):
+        _read(tmp_path, text)
+
+
+def test_a_count_of_columns_must_be_the_files(tmp_path: Path):
+    path = tmp_path / "rows.csv"
+    path.write_text(_PLAIN)
+    assert read_file(path, rules=FileRules(features="2")).features.shape == (3, 2)
+    with pytest.raises(DataError, match="must have the 2,000,000,000 columns of features, got 2; set features to auto"):
+        read_file(path, rules=FileRules(features="2000000000"))

@@ -176,7 +176,7 @@ def test_csv_labels_are_the_named_or_last_column(tmp_path: Path, header: str, la
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("1,2\n3,abc\n", ("'abc' on line 2, column 2", "encode text")),
+        ("1,2\n3,abc\n", ("'abc' on line 2, column 2", "number all labels")),
         ("a,label\n\n1,2\n3,\n", ("an empty cell on line 4, column 2 ('label')",)),
         ("1,x,3\n4,5,6\n", ("'x' on line 1, column 2", "set csv-header = yes")),
         ("1,2\n3,4,5\n", ("2 cells", "got 3 on line 2", "mend the line")),

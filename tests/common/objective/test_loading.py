@@ -131,6 +131,12 @@ def test_an_objective_must_be_written_as_module_and_factory(text: str) -> None:
         load_objective(text)
 
 
+@pytest.mark.parametrize("text", ["valve:make:again", " valve : make ", "valve: again"])
+def test_one_colon_and_no_space_are_in_an_objective(text: str) -> None:
+    with pytest.raises(ObjectiveError, match=r"with one colon and no space, got .*; write valve:(make|again)$"):
+        load_objective(text)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
