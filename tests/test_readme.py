@@ -32,6 +32,7 @@ def test_the_valve_of_the_readme_runs_as_written(tmp_path: Path) -> None:
     assert np.all(np.abs(x - np.linspace(1.0, 3.0, 12)) < 1.0)  # the medians that the readings lie around
 
 
+@pytest.mark.slow
 def test_the_python_of_the_readme_runs_as_written(tmp_path: Path) -> None:
     code = re.search(r"```python\n(import numpy as np\nfrom zofedht import run\n.*?)```", _README, re.DOTALL)
     assert code

@@ -96,7 +96,7 @@ def test_a_run_that_was_killed_while_it_learnt_goes_on(tmp_path: Path) -> None:
 
 def test_learning_pays_where_one_direction_is_stiff() -> None:
     """At the same evaluations, batches of one sample, and the best of three steps each."""
-    keys = {"rounds": 0, "budget": 60_000, "batch_size": 1, "clients_per_round": 4}
+    keys = {"rounds": 0, "budget": 20_000, "batch_size": 1, "clients_per_round": 4}
     rng = np.random.default_rng(3)
     stiff = np.array([*np.full(11, 0.5), 40.0])
     objectives: list[Objective] = [QuadraticObjective(rng.standard_normal((30, 12)), stiff) for _ in range(4)]
