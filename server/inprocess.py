@@ -16,8 +16,9 @@ from zofedht.common.checks.finding import Case
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ZofedhtError
 from zofedht.common.objective.base import Objective
-from zofedht.common.objective.loading import full_evaluation, starting_point
+from zofedht.common.objective.loading import starting_point
 from zofedht.common.objective.named import space_of
+from zofedht.common.objective.points import full_evaluation
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.privacy.private_draws import simulated_secret
 from zofedht.common.shards import about_data, in_place_maker, members_of, objective_of

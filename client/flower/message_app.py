@@ -19,7 +19,8 @@ from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.common.errors import MessageError, ZofedhtError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.function import FunctionObjective
-from zofedht.common.objective.loading import checked_objective, full_evaluation
+from zofedht.common.objective.loading import checked_objective
+from zofedht.common.objective.points import full_evaluation
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.typing import Indices, Vector
 from zofedht.common.wire.codec import Config, encode_no_metrics

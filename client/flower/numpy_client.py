@@ -22,10 +22,10 @@ from zofedht.common.errors import DataError, ZofedhtError
 from zofedht.common.machine.memory import lacking
 from zofedht.common.objective.agreement import check_fits
 from zofedht.common.objective.base import Objective
-from zofedht.common.objective.loading import full_evaluation, starting_point
+from zofedht.common.objective.loading import starting_point
 from zofedht.common.objective.named import space_of
 from zofedht.common.objective.parameters import parameters_of
-from zofedht.common.objective.points import check_points, evaluate_points
+from zofedht.common.objective.points import check_points, evaluate_points, full_evaluation
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.typing import Matrix
 from zofedht.common.wire.bundle import bundled, encode_updates, unbundled

@@ -8,16 +8,13 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import zofedht
 from zofedht.common.errors import ObjectiveError
-from zofedht.common.machine.blas import one_thread
 from zofedht.common.machine.memory import lacking, least_bytes
 from zofedht.common.objective.base import Objective, Shard, checked_vector
 from zofedht.common.objective.function import FunctionObjective, refuse_class
@@ -32,11 +29,9 @@ __all__ = [
     "checked_objective",
     "code_of",
     "factory_of",
-    "full_evaluation",
     "load_objective",
     "made_by",
     "starting_point",
-    "told_metrics",
 ]
 
 _MOST_THREADS = 256
@@ -253,27 +248,3 @@ def starting_point(objective: Objective, seed: int) -> Vector | None:
     except USER_ERRORS as error:
         raise raised_by_objective(error, "initial() of the objective") from error
     return None if own is None else checked_vector("initial()", own, objective.dim)
-
-
-def full_evaluation(objective: Objective, x: Vector) -> dict[str, float]:
-    """Return the metrics of x on the whole shard by name.
-
-    Raises ObjectiveError when the objective raises or gives no ``loss``.
-    """
-    with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a diverged x gives inf or NaN
-        return told_metrics(lambda: objective.evaluate(x))
-
-
-def told_metrics(evaluate: Callable[[], Mapping[str, float]]) -> dict[str, float]:
-    """Return what a user's ``evaluate`` tells, by name.
-
-    Raises ObjectiveError when it raises or gives no ``loss``.
-    """
-    try:
-        metrics = {name: float(value) for name, value in evaluate().items()}
-    except USER_ERRORS as error:
-        raise raised_by_objective(error) from error
-    if "loss" not in metrics:
-        text = f"evaluate() must return a dict with 'loss' in it, got {', '.join(metrics) or 'none'}"
-        raise ObjectiveError(text, cause="not-a-loss")
-    return metrics

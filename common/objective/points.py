@@ -1,10 +1,10 @@
-"""F of one site at several points, all on the same samples: a value, or the cause of its absence."""
+"""F of one site: several points on the same samples, each a value or a cause; and all metrics of one x."""
 
 from __future__ import annotations
 
 import contextvars
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from zofedht.common.objective.scaling import in_user_units, units_of
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.typing import Indices, Matrix, Vector
 
-__all__ = ["Answer", "check_points", "evaluate_points"]
+__all__ = ["Answer", "check_points", "evaluate_points", "full_evaluation", "told_metrics"]
 
 _SHARD = slice(None)
 
@@ -154,3 +154,27 @@ def _judged(value: Any, seconds: float, error_text: Callable[[ObjectiveError], s
         return Answer(checked_loss(value), seconds)
     except ObjectiveError as error:
         return Answer.lost(error.cause, error_text(error), seconds)
+
+
+def full_evaluation(objective: Objective, x: Vector) -> dict[str, float]:
+    """Return the metrics of x on the whole shard by name.
+
+    Raises ObjectiveError when the objective raises or gives no ``loss``.
+    """
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a diverged x gives inf or NaN
+        return told_metrics(lambda: objective.evaluate(x))
+
+
+def told_metrics(evaluate: Callable[[], Mapping[str, float]]) -> dict[str, float]:
+    """Return what a user's ``evaluate`` tells, by name.
+
+    Raises ObjectiveError when it raises or gives no ``loss``.
+    """
+    try:
+        metrics = {name: float(value) for name, value in evaluate().items()}
+    except USER_ERRORS as error:
+        raise raised_by_objective(error) from error
+    if "loss" not in metrics:
+        text = f"evaluate() must return a dict with 'loss' in it, got {', '.join(metrics) or 'none'}"
+        raise ObjectiveError(text, cause="not-a-loss")
+    return metrics

@@ -6,7 +6,8 @@ from typing import Any
 
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective, Shard
-from zofedht.common.objective.loading import made_by, told_metrics
+from zofedht.common.objective.loading import made_by
+from zofedht.common.objective.points import told_metrics
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised
 from zofedht.common.tensors.blocks import checked_blocks
 from zofedht.common.tensors.objective import InPlaceObjective

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from zofedht.server.cma.tables import read
 
 __all__ = ["Found", "Generation", "Problem", "State", "answer", "ask", "begin", "middle", "tell"]
 
+_MEAN = attrgetter("mean")
 _SIGMA = 0.5
 _EVERY = 10  # generations from one that is asked twice to the next
 _NARROW = 1e-11
@@ -126,7 +128,7 @@ def answer(problem: Problem, state: State) -> Vector:
     known = [found for found in (state.best, state.valley) if found is not None]
     if not (state.watch.quiet and known):
         return middle(problem, state)
-    return min(known, key=_mean).x
+    return min(known, key=_MEAN).x
 
 
 def tell(problem: Problem, state: State, tables: Sequence[Matrix]) -> State:
@@ -168,10 +170,6 @@ def _normal(problem: Problem, state: State) -> Matrix:
 
 def _candidates(problem: Problem, state: State) -> Matrix:
     return points_of(state.distribution, _normal(problem, state))
-
-
-def _mean(found: Found) -> float:
-    return found.mean
 
 
 def _lower(before: Found | None, points: Matrix, table: Matrix) -> Found | None:
@@ -248,5 +246,5 @@ def _restarted(problem: Problem, state: State) -> State:
         lows=(),
         best=None,
         left=middle(problem, state),
-        valley=state.best if state.valley is None else min(state.valley, state.best or state.valley, key=_mean),
+        valley=state.best if state.valley is None else min(state.valley, state.best or state.valley, key=_MEAN),
     )

@@ -13,7 +13,8 @@ import zofedht
 from tests.common.samples import Sum
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Shard
-from zofedht.common.objective.loading import full_evaluation, load_objective, starting_point
+from zofedht.common.objective.loading import load_objective, starting_point
+from zofedht.common.objective.points import full_evaluation
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Vector
 
