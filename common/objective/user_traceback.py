@@ -22,7 +22,7 @@ _STANDARD = sysconfig.get_path("stdlib")
 _CARRIERS = ("<frozen importlib", f"{_STANDARD}/concurrent/", f"{_STANDARD}/importlib/")
 
 
-USER_ERRORS = (Exception, SystemExit)
+USER_ERRORS = (Exception, SystemExit, GeneratorExit)
 """What may come out of the user's code: a script that was wrapped may end with ``sys.exit``, which ends no run."""
 
 

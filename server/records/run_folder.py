@@ -47,7 +47,8 @@ class RunFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path  # as people have typed it
+        self._home = path = _from_here(path)
         self.config_file = path / "config.toml"
         self.about_file = path / "run.json"
         self.checkpoints = path / "checkpoints"
@@ -80,7 +81,7 @@ class RunFolder:
             if not self.config_file.exists():
                 self.clients.path.unlink(missing_ok=True)
             with suppress(OSError):  # not empty: only a run that never began leaves no folder
-                self.path.rmdir()
+                self._home.rmdir()
         self._made = False
 
     def claim(self) -> None:
@@ -89,8 +90,8 @@ class RunFolder:
         Raises DataError when the folder holds a run, another writer has it, or it cannot be written.
         """
         try:
-            self._made = self._made or not self.path.exists()
-            self.path.mkdir(parents=True, exist_ok=True)
+            self._made = self._made or not self._home.exists()
+            self._home.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DataError(f"the result folder {self.path} cannot be written ({error.strerror})") from error
         self._lock.take()
@@ -173,7 +174,7 @@ class RunFolder:
         state = load_newest(self.checkpoints, config)
         truncate_history(self.history_file, state.round)
         self.clients.truncate(state.round)
-        if parts := remove_parts(self.path):
+        if parts := remove_parts(self._home):
             warnings.warn(f"{self.path} held {parts} half-written files; they are deleted", stacklevel=2)
         try:
             read_json(self.about_file)
@@ -277,10 +278,10 @@ class RunFolder:
         from zofedht.server.records.plots import plot_runs
 
         try:
-            plot_runs([self.path], self.picture_file)
+            plot_runs([self._home], self.picture_file)
         except (DataError, MissingExtraError) as error:  # a run without finite losses has no curve
             return f"no picture: {error}"
-        return f"picture: {self.picture_file}"
+        return f"picture: {self.path / self.picture_file.name}"
 
 
 def _pretty(value: Mapping[str, Any]) -> bytes:
@@ -294,3 +295,11 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(part) for part in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _from_here(path: Path) -> Path:
+    """Return the whole path: code of the user's may change the working folder."""
+    try:
+        return path.absolute()
+    except OSError:  # there is no working folder any more
+        return path

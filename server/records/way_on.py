@@ -13,7 +13,11 @@ from zofedht.server.records.run_folder import RunFolder
 __all__ = ["naming_the_way_on", "telling_of_its_end"]
 
 # It says its sentence unless a line comes before the end of its input: a process that is killed writes none.
-_LAST_WORD = 'read -r ended || for file in "$0"/checkpoints/*.ckpt; do [ -e "$file" ] && echo "$1"; break; done >&2'
+_LAST_WORD = """
+read -r ended && exit
+for file in "$0"/checkpoints/*.ckpt; do [ -e "$file" ] && kept=yes; done
+if [ "$kept" ]; then echo "$1 $2"; else echo "$1 $3"; fi >&2
+"""
 
 
 @contextmanager
@@ -37,12 +41,11 @@ def telling_of_its_end(folder: RunFolder) -> Iterator[None]:
     if shell is None:
         yield
         return
-    sentence = (
-        "zofedht-server: error: the process of the run was ended by its objective, a crash or a kill;"
-        f" {folder.path} has what was finished: go on with {folder.way_on}, or let clients join by `serve`,"
-        " which goes on without a client that ends"
-    )
-    words = [shell, "-c", _LAST_WORD, str(folder.path), sentence]
+    ended = "zofedht-server: error: the process of the run was ended by its objective, a crash or a kill;"
+    others = "let clients join by `serve`, which goes on without a client that ends"
+    kept = f"{folder.path} has what was finished: go on with {folder.way_on}, or {others}"
+    nothing = f"nothing was finished before: mend the objective, or {others}"
+    words = [shell, "-c", _LAST_WORD, str(folder.path), ended, kept, nothing]
     with subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True, text=True) as watcher:
         try:
             yield

@@ -39,10 +39,10 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         *_masks(summary["slope_rounding"]),
         *_parameters(summary["tensors"]),
         f"{'x' if summary['tensors'] is None else 'trail':15} sha256 {summary['x_sha256']}",
-        f"summary: {folder.summary_file}",
-        f"history: {folder.history_file}",
+        f"summary: {folder.path / folder.summary_file.name}",
+        f"history: {folder.path / folder.history_file.name}",
         picture,
-        f"report: {folder.report_file}",
+        f"report: {folder.path / folder.report_file.name}",
     ]
     return "\n".join(lines)
 

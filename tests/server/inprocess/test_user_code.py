@@ -37,21 +37,22 @@ def _bowl(x: Any) -> float:
     return float(np.sum((x - 3.0) ** 2))
 
 
-def test_an_objective_that_ends_the_program_costs_its_slot() -> None:
+@pytest.mark.parametrize(("ending", "told"), [(SystemExit(0), "SystemExit: 0"), (GeneratorExit(), "GeneratorExit")])
+def test_an_objective_that_ends_the_program_costs_its_slot(ending: BaseException, told: str) -> None:
     calls = 0
 
     def quits(x: Any) -> float:
         nonlocal calls
         calls += 1
         if calls == 40:
-            raise SystemExit(0)
+            raise ending
         return _bowl(x)
 
     result = run(quits, x0=[0.0, 0.0], rounds=5, step_size=0.05, local_steps=10)
     assert result.nit == 5
     assert result.lost["slots"] == 1
     assert result.lost["causes"] == {"raised": 1}
-    assert "the objective raised SystemExit: 0" in result.message
+    assert f"the objective raised {told}" in result.message
     assert "1 of 6 slots were lost" in result.message
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from tests.helpers import small
 from tests.waiting import run_to_end
+from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError
+from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.report.write import write_report
 
@@ -45,6 +47,42 @@ def test_a_process_that_is_ended_names_the_way_on(tmp_path: Path):
     resumed = run_to_end([*command[:3], "resume", "runs/pump", "--data-changed"], tmp_path)
     assert "continuing runs/pump" in resumed.stderr
     assert "was ended" not in resumed.stderr
+
+
+def test_a_process_that_is_ended_before_its_start_says_so(tmp_path: Path):
+    (tmp_path / "pump.py").write_text("import os\nos._exit(5)\n", encoding="utf-8")
+    command = [sys.executable, "-m", "zofedht.server", "run", "--out", "runs/pump", "--set", "objective=pump:Pump"]
+    ended = run_to_end([*command, "num-clients=1"], tmp_path)
+    assert ended.returncode == 5
+    (said,) = [line for line in ended.stderr.splitlines() if "was ended" in line]
+    assert "nothing was finished before: mend the objective" in said
+
+
+_WANDERING = """
+import os
+from zofedht import Objective
+
+
+class Pump(Objective):
+    dim = 2
+
+    def value(self, x, batch):
+        os.chdir("/")
+        return float(x @ x)
+"""
+
+
+def test_code_that_changes_the_working_folder_moves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "wandering.py").write_text(_WANDERING, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    config = RunConfig(objective="wandering:Pump", num_clients=1, rounds=2, algorithm="zofedavg-gd", step_size=0.1)
+    with RunFolder(Path("run")) as folder:
+        folder.begin(config, "in-process")
+        run_in_process(config, folder=folder)
+    assert (tmp_path / "run" / "summary.json").exists()
+    assert not (tmp_path / "run" / "run.lock").exists()
+    assert not Path("/run/summary.json").exists()
 
 
 @pytest.mark.parametrize(
