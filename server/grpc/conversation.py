@@ -12,6 +12,7 @@ from flwr.proto.transport_pb2 import ClientMessage
 from zofedht.common.errors import MessageError
 from zofedht.common.wire.pieces import Assembly, TooLongError
 from zofedht.server.delivery.traffic import Meter
+from zofedht.server.grpc.event_loop import errands_of
 
 __all__ = ["GRPC_PREFIX", "Conversation", "LostClient"]
 
@@ -50,7 +51,7 @@ class Conversation:
     def __init__(self, loop: asyncio.AbstractEventLoop, most_bytes: int) -> None:
         """``most_bytes`` is the longest accepted message until ``accept`` says otherwise."""
         self._assembly = Assembly(lambda: most_bytes)
-        self._loop = loop
+        self._loop, self._errands = loop, errands_of(loop)
         self._asked: _Question | None = None  # has gone out, and its answer has not come
         self._next: list[_Question] = []  # a client with two slots answers one after the other
         self._out: list[_Question | None] = []  # None ends the stream
@@ -143,9 +144,9 @@ class Conversation:
         asked = self._asked
         return not self._end and not (asked is not None and asked.late)
 
-    def _in_loop(self, act: object, *args: object) -> None:
+    def _in_loop(self, act: Callable[..., object], *args: object) -> None:
         try:
-            self._loop.call_soon_threadsafe(act, *args)  # type: ignore[arg-type]
+            self._errands.add(act, *args)
         except RuntimeError:  # the loop is closed, and all streams have ended
             self._end = self._end or "the server is going down"
             for question in (*args, *self._next, self._asked):

@@ -6,16 +6,19 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, ref
 
-__all__ = ["event_loop", "interrupt", "wait_for"]
+__all__ = ["Errands", "errands_of", "event_loop", "interrupt", "wait_for"]
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _starting = threading.Lock()
+_errands: WeakKeyDictionary[asyncio.AbstractEventLoop, Errands] = WeakKeyDictionary()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
@@ -43,6 +46,40 @@ def _started() -> asyncio.AbstractEventLoop:
 
     threading.Thread(target=run, daemon=True, name="grpc").start()
     return loop
+
+
+class Errands:
+    """Calls of other threads to a loop, which is woken once for many: a wake is a system call and a switch of threads.
+
+    They are done in the order in which they came.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = ref(loop)  # ``errands_of`` keeps these as long as the loop is there
+        self._waiting: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
+        self._woken = False
+
+    def add(self, act: Callable[..., object], *args: object) -> None:
+        """Let the loop call ``act``. Raises RuntimeError once the loop is closed."""
+        loop = self._loop()
+        if loop is None or loop.is_closed():
+            raise RuntimeError("the loop is closed")
+        self._waiting.append((act, args))
+        if not self._woken:  # the loop clears it before it looks, so what was added until then is seen
+            self._woken = True
+            loop.call_soon_threadsafe(self._begin, loop)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._woken = False
+        while self._waiting:
+            act, args = self._waiting.popleft()
+            loop.call_soon(act, *args)
+
+
+def errands_of(loop: asyncio.AbstractEventLoop) -> Errands:
+    """Return the errands of a loop, which has one object for all who have some."""
+    with _starting:
+        return _errands.setdefault(loop, Errands(loop))
 
 
 def interrupt(why: str = "") -> None:
