@@ -3,6 +3,10 @@
 Clients measure some of their steps: by how much the loss falls, and what the slopes promised. The sums over slots and
 rounds give h, the curvature v'Hv at the steps' own length, and the base of the schedule follows 1/h. Each slot also
 compares x with the anchor, the best x so far, on the same samples. No client is compared with another one.
+
+1/h is right for the samples of a step. Slopes c whose samples or clients differ leave noise in x: with a step size eta
+along random directions in n parameters, and means over M slots, F settles n eta c^2/(4 M) above its least value. So
+after the ramp the base is no longer than what makes this as much as F fell since the start.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ WINDOW = 5  # rounds whose comparisons with the anchor count,
 PAIRS = 5  # at least so many,
 CLEARLY = 3.0  # standard errors that decide
 LATE = 0.1  # of a run: the rounds whose comparisons decide at its end whether x goes back
+LEAST = 0.5  # of 1/h: no noise makes the base shorter
 HOLD = 3.0  # under 1/sqrt(round) the base is held for HOLD^2 rounds
 
 
@@ -53,6 +58,7 @@ class StepState:
     part: float = 0.0  # of the run that the latest round took
     anchor: Vector | None = None  # the best x so far: (n,)
     promised: float = 0.0  # by how much the loss was to fall since then, by the slopes
+    gained: float = 0.0  # F(x_0) - F(anchor), the sum of the gaps at which x became the anchor
     gaps: tuple[tuple[float, ...], ...] = ()  # F(x) - F(anchor) of the slots of the latest rounds, the newest last,
     late: tuple[float, ...] = ()  # and their means in the latest rounds, as many as LATE says
 
@@ -120,7 +126,7 @@ def learn(
     if squares == 0.0:
         return Findings(state)
     if _better(state.gaps) and gap < 0.0:
-        state = replace(state, anchor=x, gaps=(), late=(), promised=0.0)
+        state = replace(state, anchor=x, gaps=(), late=(), promised=0.0, gained=state.gained - gap)
     bent, lengths = sum(look.bent for look in looks), sum(look.lengths for look in looks)
     if bent * looks[0].step > OVERSHOT * lengths:
         shorter = _shorter(state)
@@ -132,6 +138,9 @@ def learn(
         promised=state.promised + fmean(look.promised for look in looks),
     )
     allowed = state.lengths / state.bent if state.bent > 0.0 else math.inf
+    if len(looks) > 1 and not state.ramping:  # of one slot nobody knows whether its slopes hold noise
+        quiet = 4.0 * len(looks) * state.gained / (len(x) * squares / len(looks))
+        allowed = min(allowed, max(quiet, LEAST * allowed))
     base = min(max(allowed, state.base / ratio), state.base * ratio)
     return Findings(replace(state, base=base, ratio=ratio if allowed > base else PACE))
 

@@ -173,7 +173,7 @@ def test_clients_with_other_minima_lose_the_trajectory_and_clients_alike_keep_it
 
 
 def test_what_the_rules_remember_is_in_the_checkpoint_bit_for_bit(tmp_path: Path) -> None:
-    step = StepState(1 / 3, PACE, -0.0, 5e-324, 0.1, None, 2.0, ((0.1, -1e-300), (), (7.0,)))
+    step = StepState(1 / 3, PACE, -0.0, 5e-324, 0.1, None, 2.0, 0.7, ((0.1, -1e-300), (), (7.0,)))
     wanted = config(subspace_weight="auto")
     rules = AutoState(step, WeightState(1 / 3, 0.1, -0.0, 5e-324))
     read, _ = read_checkpoint(write_checkpoint(tmp_path, ServerState(4, np.zeros(3), auto=rules), wanted))

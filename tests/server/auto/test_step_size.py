@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zofedht.server.auto.step_size import LATE, PACE, RAMP_MOST, Findings, Look, StepState, learn, planned
+from zofedht.server.auto.step_size import LATE, LEAST, PACE, RAMP_MOST, Findings, Look, StepState, learn, planned
 
 X, ANCHOR = np.ones(3), np.zeros(3)
 RUNNING = StepState(base=0.5, ratio=PACE, part=0.01, anchor=ANCHOR, promised=1.0)
@@ -36,7 +36,7 @@ def test_first_steps_are_as_long_as_the_radius(unit: float) -> None:
 @pytest.mark.parametrize("part", [0.001, 0.2])
 @pytest.mark.parametrize("unit", [1e-18, 1.0, 1e18])
 def test_the_base_becomes_what_the_curvature_allows(unit: float, part: float) -> None:
-    state, curvature = StepState(base=1e-6 / unit, anchor=ANCHOR), 3.0 * unit
+    state, curvature = StepState(base=1e-6 / unit, anchor=ANCHOR, gained=1.0 / unit), 3.0 * unit
     bases = []
     for _ in range(30):
         state = taught(state, [look(planned(state, "linear", 0, 0.5), curvature)] * 4, part=part).state
@@ -129,3 +129,33 @@ def test_where_all_slopes_are_nothing_nothing_is_learnt() -> None:
     assert taught(StepState(), [look(0.0, 0.0, slope=0.0)]).state == replace(StepState(), anchor=X)
     found = taught(RUNNING, [look(0.1, 0.0, slope=0.0)])
     assert (found.state.base, found.restored) == (RUNNING.base, None)
+
+
+@pytest.mark.parametrize("unit", [1e-18, 1.0, 1e18])
+def test_the_noise_of_a_base_is_at_most_what_was_gained(unit: float) -> None:
+    """F settles n eta c^2/(4 M) above its least value: here n = 3, M = 4 and c^2 = unit^2."""
+    state, gained = replace(RUNNING, base=2.0 / unit), 0.5 * unit
+    looks = [look(1.0 / unit, 0.25 * unit, slope=unit)] * 4
+    for _ in range(20):
+        state = taught(replace(state, gained=gained), looks).state
+    assert 3 * state.base * unit**2 / (4 * 4) == pytest.approx(gained)
+
+
+@pytest.mark.parametrize(("slots", "part"), [(1, 1.0), (4, LEAST)])
+def test_without_gain_several_slots_make_the_base_shorter(slots: int, part: float) -> None:
+    state = replace(RUNNING, base=4.0)
+    for _ in range(20):
+        state = taught(state, [look(1.0, 0.25)] * slots).state
+    assert state.base == pytest.approx(part * 4.0)
+
+
+def test_the_ramp_asks_for_no_gain() -> None:
+    state = StepState(base=0.1, anchor=ANCHOR)
+    assert taught(state, [look(0.1, 0.25)] * 4).state.base > 0.1
+
+
+def test_what_is_gained_is_the_sum_of_the_gaps_of_anchors() -> None:
+    state = RUNNING
+    for _ in range(2):
+        state = taught(state, [look(0.1, 1.0, -gap) for gap in (0.1, 0.2, 0.3, 0.2, 0.15)]).state
+    assert state.gained == pytest.approx(2 * 0.19)
