@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 _MOST_THREADS = 256
+_MOST_FILES = 200  # whose text tells whether an objective is the same
 _FACTORY = (
     "a factory takes a Shard or nothing and returns an Objective; a function of named parameters stands in its place"
     " with the config's `parameters`"
@@ -117,13 +119,54 @@ def _of_function(function: Callable[..., Any], shard: Shard, space: Space, path:
 
 
 def code_of(path: str) -> bytes:
-    """Return the text of the module of ``module:factory``, without importing it; empty where there is none."""
+    """Return the text of the module of ``module:factory``, and of those beside it that it imports; none is imported.
+
+    Empty where there is no such module.
+    """
     _order_search_path()
-    with suppress(ImportError, ValueError, OSError, AttributeError):
-        spec = importlib.util.find_spec(path.partition(":")[0])
+    module = path.partition(":")[0]
+    with suppress(ImportError, ValueError, OSError, AttributeError, IndexError):
+        spec = importlib.util.find_spec(module)
         if spec is not None and spec.origin is not None:
-            return Path(spec.origin).read_bytes()
+            return b"\0".join(file.read_bytes() for file in sorted(_with_imports(Path(spec.origin), module.split("."))))
     return b""
+
+
+def _with_imports(file: Path, module: list[str]) -> set[Path]:
+    """Return a module's file and those of the same root that it imports; of an installed package its own alone."""
+    package = module if file.name == "__init__.py" else module[:-1]
+    root, found, waiting = file.parents[len(package)], set[Path](), [(file, package)]
+    installed = "site-packages" in root.parts
+    while waiting and len(found) < _MOST_FILES:
+        here, package = waiting.pop()
+        if here in found:
+            continue
+        found.add(here)
+        for name in _imported(here, package):
+            if name[0] == "zofedht" or (installed and name[0] != module[0]):
+                continue
+            inits = [(root.joinpath(*name[:size], "__init__.py"), name[:size]) for size in range(1, len(name) + 1)]
+            waiting += [
+                one for one in ((root.joinpath(*name).with_suffix(".py"), name[:-1]), *inits) if one[0].is_file()
+            ]
+    return found
+
+
+def _imported(file: Path, package: list[str]) -> Iterator[list[str]]:
+    """Yield the names of modules in the import statements of a file; some are names within a module."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            base = base + (node.module.split(".") if node.module else [])
+            yield from ([*base, alias.name] for alias in node.names if alias.name != "*")
+            if base:
+                yield base
 
 
 def _refuse_path(module_name: str, name: str, path: str) -> None:

@@ -219,7 +219,9 @@ def _between(lower: float, upper: float) -> str:
 
 
 def as_python(value: Any) -> Any:
-    """Return NumPy's numbers, bools and texts as Python's own, and anything else as it is."""
+    """Return NumPy's numbers, bools and texts as Python's own, and anything else as it is, such as a masked value."""
+    if value is np.ma.masked:
+        return value
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         item = value.item()
         return float(item) if isinstance(item, np.floating) else item  # Python has no longdouble

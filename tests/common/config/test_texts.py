@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from zofedht.common.config.run_config import RunConfig
@@ -188,3 +189,8 @@ def test_assignments_are_checked_like_other_values() -> None:
 def test_parameters_are_a_table_with_rows(table: Any) -> None:
     with pytest.raises(ConfigError, match="parameters must be a table with at least one row, such as valve"):
         RunConfig.from_mapping({"objective": "plant:energy", "parameters": table})
+
+
+def test_a_masked_value_is_no_number() -> None:
+    with pytest.raises(ConfigError, match="l2 must be a finite number, got masked"):
+        RunConfig.from_mapping({"l2": np.ma.masked})

@@ -13,7 +13,7 @@ import zofedht
 from tests.common.samples import Sum
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Shard
-from zofedht.common.objective.loading import load_objective, starting_point
+from zofedht.common.objective.loading import code_of, load_objective, starting_point
 from zofedht.common.objective.points import full_evaluation
 from zofedht.common.random.streams import stream
 from zofedht.common.typing import Vector
@@ -227,3 +227,29 @@ def test_a_function_of_named_parameters_is_no_factory(tmp_path: Path, monkeypatc
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ObjectiveError, match="stands in its place with the config's `parameters`"):
         load_objective("plant_of_two:energy")
+
+
+@pytest.mark.parametrize("name", ["plant_of_code.valve", "lone"])
+def test_the_code_of_an_objective_is_that_of_its_imports_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """No module is run for it but the package that holds the objective's."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "plant_of_code").mkdir()
+    texts = {
+        "plant_of_code/__init__.py": "",
+        "plant_of_code/valve.py": "from .parts import SCALE\nimport numpy\n",
+        "plant_of_code/parts.py": "from far import AWAY as SCALE\n",
+        "lone.py": "import plant_of_code.parts\nimport missing\n",
+        "far.py": "raise SystemExit\n",
+        "other.py": "",
+    }
+    for file, text in texts.items():
+        (tmp_path / file).write_text(text)
+    codes = {code_of(f"{name}:make")}
+    for file in ("plant_of_code/parts.py", "far.py"):
+        (tmp_path / file).write_text(texts[file] + "# changed\n")
+        codes.add(code_of(f"{name}:make"))
+    assert len(codes) == 3
+    (tmp_path / "other.py").write_text("# nobody imports it\n")
+    assert code_of(f"{name}:make") in codes
