@@ -8,10 +8,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import IO
 
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, nothing_left
 
 __all__ = ["two_raylets"]
+
+_TRIES = 10
 
 _CLUSTER = """
 import sys
@@ -32,30 +35,41 @@ cluster.shutdown()
 
 @contextmanager
 def two_raylets() -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield the address of a cluster of one core each, and what kills the second raylet."""
-    pipe = subprocess.PIPE
+    """Yield the address of a cluster of one core each, and what kills the second raylet.
+
+    A raylet that does not register within Ray's 30 seconds ends the process: on a busy machine it is begun again.
+    """
     with (
+        nothing_left() as mark,
         tempfile.TemporaryDirectory(prefix="ray") as folder,  # so that no other Ray reads of this cluster after its end
         tempfile.TemporaryFile("w+") as errors,
-        subprocess.Popen(
-            [sys.executable, "-c", _CLUSTER, f"{PATIENCE}"], stdin=pipe, stdout=pipe, stderr=errors, text=True,
-            env=os.environ | {"RAY_TMPDIR": folder},
-        ) as process,
-    ):  # fmt: skip
-        assert process.stdin is not None
-        assert process.stdout is not None
-        stdin = process.stdin
+    ):
+        for _ in range(_TRIES):
+            process = _begin(folder, mark, errors)
+            assert process.stdin is not None
+            assert process.stdout is not None
+            stdin = process.stdin
+            if address := process.stdout.readline().strip():
+                break
+            process.communicate(timeout=PATIENCE)
 
         def tell(word: str) -> None:
-            with suppress(BrokenPipeError):  # a cluster that did not begin has ended
-                stdin.write(f"{word}\n")
-                stdin.flush()
+            stdin.write(f"{word}\n")
+            stdin.flush()
 
+        errors.seek(0)
+        assert address, f"the cluster did not begin: {errors.read()}"
         try:
-            address = process.stdout.readline().strip()
-            errors.seek(0)
-            assert address, f"the cluster did not begin: {errors.read()}"
             yield address, lambda: tell("lose")
         finally:
-            tell("end")
-            process.wait(PATIENCE)
+            with suppress(BrokenPipeError):
+                tell("end")
+            process.communicate(timeout=PATIENCE)
+
+
+def _begin(folder: str, mark: dict[str, str], errors: IO[str]) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, "-c", _CLUSTER, f"{PATIENCE}"], stdin=pipe, stdout=pipe, stderr=errors, text=True,
+        env=os.environ | mark | {"RAY_TMPDIR": folder},
+    )  # fmt: skip

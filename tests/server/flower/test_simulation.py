@@ -165,8 +165,13 @@ def test_a_simulation_ends_at_a_signal(tmp_path: Path, name: str) -> None:
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-m", "zofedht.server", *words, "clients-per-round=2"]
         process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=file)
+
+    def begun() -> bool:
+        assert process.poll() is None, errors.read_text()
+        return history.exists() and history.stat().st_size > 0
+
     try:
-        until(lambda: history.exists() and history.stat().st_size > 0, "the first round")
+        until(begun, "the first round")
         process.send_signal(getattr(signal, name))
         assert process.wait(PATIENCE) == 130, errors.read_text()
     finally:
