@@ -171,6 +171,7 @@ def parted(path: Path | str, table: Matrix, names: tuple[str, ...], rules: FileR
         notes.append(f"no header: column {place + 1} of {table.shape[1]} is the label")
     else:
         notes += _counting(features, names[:place] + names[place + 1 :])
+        notes += _of_one_name(names)
     label = names[place] if names else f"column {place + 1}"
     return RawRows(
         features, table[:, place].copy(), names[:place] + names[place + 1 :], label=label, notes=tuple(notes)
@@ -182,3 +183,14 @@ def _counting(features: Matrix, names: Sequence[str]) -> Iterator[str]:
     rows = len(features)
     if rows > 2 and len(names) > 1 and np.array_equal(features[:, 0], features[0, 0] + np.arange(rows)):
         yield f"column '{names[0]}' counts the rows and is taken as a feature; leave an index out"
+
+
+def _of_one_name(names: Sequence[str]) -> Iterator[str]:
+    """Yield a note for each name that several columns have: the key ``features`` cannot name them."""
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names, 1):
+        places.setdefault(folded(name), []).append(place)
+    for same in places.values():
+        if len(same) > 1:
+            where = ", ".join(map(str, same))
+            yield f"columns {where} are all named '{names[same[0] - 1]}' and taken as features; leave copies out"

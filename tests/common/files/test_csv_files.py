@@ -144,6 +144,11 @@ def test_a_column_that_counts_the_rows_is_told(tmp_path: Path) -> None:
     assert not _read(tmp_path, _PLAIN).notes
 
 
+def test_columns_of_one_name_are_told(tmp_path: Path) -> None:
+    told = _read(tmp_path, "temp,a,Temp,label\n7,5,1,0\n3,5,2,1\n4,6,5,0\n").notes
+    assert told == ("columns 1, 3 are all named 'temp' and taken as features; leave copies out",)
+
+
 @pytest.mark.parametrize(("text", "first"), [("1 0:5 2:7\n0 1:3\n", 0), ("1 2:7\n0 1:3\n", 1)])
 def test_svmlight_tells_what_it_saw(tmp_path: Path, text: str, first: int) -> None:
     path = tmp_path / "rows.svm"
