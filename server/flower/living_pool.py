@@ -61,7 +61,7 @@ class _LivingPool(ray_actor.BasicActorPool):
                 self._renew()
             while not self.pool:
                 start = FIRST_ANSWER if self._starting or self._importing else 0.0
-                if self.over.is_set() or time.monotonic() - began > max(self.longest, start):
+                if self.over.is_set() or time.monotonic() - began >= max(self.longest, start):
                     raise TimeoutError(f"no worker was free for {time.monotonic() - began:.0f} s")
                 self._changed.wait(_LOOK_SECONDS)
                 self._renew()
