@@ -61,6 +61,7 @@ def _child(module: str, argv: list[str], folder: str, log: str) -> None:
     # A forkserver's child has its own idea of these.
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests that run under nohup have it ignored
     os.chdir(folder)
     sys.exit(importlib.import_module(module).main(argv))
 

@@ -189,7 +189,8 @@ def test_without_run_json_a_run_can_be_finished(folder: RunFolder):
     with pytest.raises(KilledError):
         start(folder, small(), observers=[kill_after(3)])
     folder.about_file.unlink()
-    assert resume(folder).summary["initial_train_loss"] is None
+    with pytest.warns(UserWarning, match="the loss of the start"):
+        assert resume(folder).summary["initial_train_loss"] is None
 
 
 def test_the_engine_is_remembered(folder: RunFolder):
