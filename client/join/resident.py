@@ -87,19 +87,20 @@ class ResidentClient(ZofedhtClient):
         objective = self._objective(replace(question, shard_index=mine.shard_index), settled=False) if known else None
         self._warm_up(question.task, objective)
         # How many columns there are is settled by all clients where a sparse file may lack the last ones.
-        sized = objective is not None and (self._file.seen.indices is None or bool(question.dimension))
+        seen = self._file.seen
+        sized = objective is not None and (seen.indices is None or bool(question.dimension))
         hello = replace(
             self._introduced(),
             examples=0 if objective is None else len(objective),
             dimension=objective.dim if objective is not None and sized else 0,
             units=b"" if objective is None else units_as_bytes(units_of(objective), MOST_UNITS_BYTES),
-            names="" if objective is None else names_as_text(self._file.seen.names or objective.names or ()),
-            label=self._file.seen.label,
-            labels=self._file.seen.labels,
-            column_sums=self._file.seen.sums,
+            names="" if objective is None else names_as_text(seen.names or objective.names or ()),
+            label=seen.label,
+            labels=seen.labels,
+            column_sums=seen.sums,
             source_digest=self._source_digest(objective),
-            least_index=-1 if self._file.seen.indices is None else self._file.seen.indices[0],
-            most_index=-1 if self._file.seen.indices is None else self._file.seen.indices[1],
+            least_index=-1 if seen.indices is None else seen.indices[0],
+            most_index=-1 if seen.indices is None else seen.indices[1],
         )
         return encode(hello).scalars
 

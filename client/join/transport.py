@@ -128,9 +128,7 @@ class _Line:
         with self._connection.channel() as channel:
             join = channel.stream_stream(METHOD, response_deserializer=ServerMessage.FromString)
             messages = join(_pieces(answers))
-            watch = threading.Timer(self._silence, messages.cancel)
-            watch.daemon = True
-            watch.start()
+            watch = _cancelled_after(self._silence, messages)
             try:
                 for message in messages:
                     watch.cancel()
@@ -162,13 +160,19 @@ class _Line:
         """Tell the server why the client does not join, and wait until it has read that and ends the stream."""
         self._sent(refusal)
         answers.put(refusal)
-        watch = threading.Timer(_LEAST_SILENCE, stream.cancel)
-        watch.daemon = True
-        watch.start()
+        watch = _cancelled_after(_LEAST_SILENCE, stream)
         with suppress(grpc.RpcError):
             for _ in stream:
                 pass
         watch.cancel()
+
+
+def _cancelled_after(seconds: float, stream: Any) -> threading.Timer:
+    """Return the clock that cancels a stream, unless it is cancelled before."""
+    watch = threading.Timer(seconds, stream.cancel)
+    watch.daemon = True
+    watch.start()
+    return watch
 
 
 def _pieces(answers: queue.SimpleQueue[ClientMessage | None]) -> Iterator[bytes]:
