@@ -64,6 +64,10 @@ class RunFolder:
         self._made = False  # whether this object made the folder
         self._writing = threading.Lock()  # shards are dealt during the run
 
+    def shown(self, file: Path) -> Path:
+        """Return a file of the folder as people have typed its place."""
+        return self.path / file.name
+
     def exists(self) -> bool:
         """Return whether the folder holds a run. A config alone is no run: an error before round 0 left it."""
         return self.history_file.exists() or any(self.checkpoints.glob("*.ckpt"))
@@ -281,7 +285,7 @@ class RunFolder:
             plot_runs([self._home], self.picture_file)
         except (DataError, MissingExtraError) as error:  # a run without finite losses has no curve
             return f"no picture: {error}"
-        return f"picture: {self.path / self.picture_file.name}"
+        return f"picture: {self.shown(self.picture_file)}"
 
 
 def _pretty(value: Mapping[str, Any]) -> bytes:

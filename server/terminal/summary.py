@@ -39,10 +39,10 @@ def summary_text(summary: Mapping[str, Any], folder: RunFolder) -> str:
         *_masks(summary["slope_rounding"]),
         *_parameters(summary["tensors"]),
         f"{'x' if summary['tensors'] is None else 'trail':15} sha256 {summary['x_sha256']}",
-        f"summary: {folder.path / folder.summary_file.name}",
-        f"history: {folder.path / folder.history_file.name}",
+        f"summary: {folder.shown(folder.summary_file)}",
+        f"history: {folder.shown(folder.history_file)}",
         picture,
-        f"report: {folder.path / folder.report_file.name}",
+        f"report: {folder.shown(folder.report_file)}",
     ]
     return "\n".join(lines)
 
