@@ -6,11 +6,7 @@ from typing import Any
 
 from zofedht.common.choices import AUTO, parse_labels, parse_transforms
 from zofedht.common.data.dataset import Dataset
-from zofedht.common.data.labels import (
-    binary_target,
-    check_texts,
-    whole_labels,
-)
+from zofedht.common.data.labels import binary_target, check_texts, whole_labels
 from zofedht.common.data.named_sets import existing_file
 from zofedht.common.data.preprocessing import preprocess
 from zofedht.common.data.standard import standard_of
@@ -65,10 +61,10 @@ def own_dataset(
     part : RawRows
         Of ``load_own_rows``.
     positive_labels, transform_names, standardize_by : str
-        As in DataSpec. "auto" is the server's to settle, from the labels and the sums of all clients.
+        As in DataSpec. The server settles "auto" from the labels and the sums of all clients.
     settled : bool
-        False before the run begins: the target is then 0 where the positive labels are not known, and columns are not
-        standardized where their sums are not.
+        False before the run begins. The target is then 0 where the positive labels are not known. Columns whose sums
+        are not known are not standardized.
 
     Raises
     ------

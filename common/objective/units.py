@@ -100,8 +100,8 @@ class Units:
     def ends(self, z: Vector, v: Vector | Matrix, upper: float, lower: float) -> tuple[Vector, Any]:
         """Return (w, u) in the user's units such that w + upper u and w + lower u are within the bounds.
 
-        u is scale * v, one or one a row, but shorter in a parameter whose bounds are closer than the ends. w is the
-        nearest such point to z, for all of u.
+        The direction u is scale * v, one or one a row, but shorter in a parameter whose bounds are closer than the
+        ends. The point w is the nearest such point to z, for all of u.
         """
         w, u = self.scale * z, self.scale * v
         reach = max(abs(upper), abs(lower), upper - lower)

@@ -1,7 +1,4 @@
-"""The compiler of the extra ``fast``: numba, told what all our loops need, and the loops that draw numbers of tensors.
-
-It is imported only where ``runs_compiled`` says so.
-"""
+"""The compiler of the extra ``fast``, and loops that draw numbers; imported only where ``runs_compiled`` says so."""
 
 from __future__ import annotations
 

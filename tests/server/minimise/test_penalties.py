@@ -61,7 +61,7 @@ class PenalisedRows(Rows):
     ids=str,
 )
 def test_a_penalty_of_the_largest_number_ends_no_run(options: dict[str, Any], how: str):
-    """Warnings are errors here: no number may overflow either."""
+    """Warnings are errors here, so no number may overflow."""
     sites = [Penalised(site, how, PENALTY) for site in range(SITES)]
     found = run(sites, np.full(3, 0.9), rounds=15, evaluate_every=1, seed=3, **options)
     assert found.nit == 15 or found.ended
