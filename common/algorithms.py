@@ -33,7 +33,7 @@ class Algorithm:
     law: str  # of directions, one of LAWS
     data: Literal["minibatch", "shard"]
     summary: str
-    source: str = ""  # where its defaults are from
+    source: str = ""  # where its recipe is from, as in docs/family.md
     uplinks: tuple[str, ...] = UPLINKS
     warm_up: float = 0.0  # part of the rounds, unless the key of this name says otherwise
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)  # by field name of the config
@@ -90,7 +90,13 @@ _BY_SUMS = {"radius": 5e-4, "uplink": "slopes", "downlink": "slopes"}
 ALGORITHMS = {
     row.name: row
     for row in (
-        Algorithm("zofedht", "trajectory", "minibatch", "directions stretched along the last moves (Algorithm 1)"),
+        Algorithm(
+            "zofedht",
+            "trajectory",
+            "minibatch",
+            "directions stretched along the last moves (Algorithm 1)",
+            "arXiv 2409.15955, algorithm 1",
+        ),
         Algorithm("zofedavg-sgd", "isotropic", "minibatch", "isotropic directions, minibatch slopes"),
         Algorithm(
             "zofed-shrink",
@@ -114,43 +120,46 @@ ALGORITHMS = {
         _isotropic(
             "fedzo",
             "several forward slopes on one value, along a sphere",
-            "Fang et al. 2022, algorithm 1",
+            "Fang et al. 2022, algorithm 1 (not checked)",
             slope="forward", slopes_per_step=20, probe="sphere", local_steps=20, sampling="without-replacement",
         ),
         _isotropic(
             "fedrzo",
             "fedzo with one slope a step and a large radius, for an F that is not smooth",
-            "Qiu et al. 2023, algorithm 1",
+            "Qiu et al. 2023, algorithm 1 (not checked)",
             slope="forward", probe="sphere", local_steps=20, radius=0.1,
         ),
         _isotropic(
-            "rsgf", "one forward slope a round", "Ghadimi and Lan 2013 (RSGF)", slope="forward", local_steps=1
+            "rsgf",
+            "one forward slope a round",
+            "Ghadimi and Lan 2013, eq. 3.12 and 3.13",
+            slope="forward", local_steps=1,
         ),
         _isotropic(
             "spsa", "one central slope along signs a round", "Spall 1992", probe="rademacher", local_steps=1
         ),
         _isotropic(
-            "mezo", "one central slope a round", "Malladi et al. 2023, algorithm 1", radius=1e-3, local_steps=1
+            "mezo", "one central slope a round", "Malladi et al. 2023, eq. 1, algorithm 1", radius=1e-3, local_steps=1
         ),
         _isotropic(
             "mezo-svrg",
             "mezo whose slopes are corrected by those at the start of the slot, on the same samples",
-            "Gautam et al. 2024, algorithm 1",
+            "Gautam et al. 2024, algorithm 1 (not checked)",
             radius=1e-3, local_steps=2, correction="svrg",
         ),
         _isotropic(
-            "fedmezo", "zofedavg-sgd with mezo's radius", "Ling et al. 2024", radius=1e-3
+            "fedmezo", "zofedavg-sgd with mezo's radius", "Ling et al. 2024, eq. 3 and 4", radius=1e-3
         ),
         _isotropic(
             "decomfl",
             "forward slopes along shared directions, up and down as numbers",
-            "Li et al. 2025",
+            "Li et al. 2025, eq. 3, algorithms 1 and 2",
             slope="forward", slopes_per_step=10, radius=1e-3, local_steps=1, **_ALONG_SHARED,
         ),
         _isotropic(
             "fzoo",
             "forward slopes along signs, divided by their standard deviation",
-            "Dang et al. 2025",
+            "Dang et al. 2025, proposition 3.2",
             slope="forward", slopes_per_step=8, probe="rademacher", radius=1e-3, local_steps=1, slope_scale="spread",
         ),
         Algorithm(
@@ -158,7 +167,7 @@ ALGORITHMS = {
             "trajectory",
             "minibatch",
             "central slopes, half of each along the last move",
-            "Maheswaranathan et al. 2019, section 3",
+            "Maheswaranathan et al. 2019, eq. 1 (not checked)",
             defaults={"memory": 1, "subspace_weight": 0.5, "local_steps": 1},
         ),
         Algorithm(
@@ -183,7 +192,7 @@ ALGORITHMS = {
             "diagonal",
             "minibatch",
             "decomfl with directions scaled by the squares of earlier slopes",
-            "Li et al. 2026",
+            "Li et al. 2026, eq. 8 to 10 and 12, algorithm 1",
             learns="squares",
             defaults={
                 "slope": "forward", "slopes_per_step": 10, "radius": 1e-3, "local_steps": 1,
@@ -195,7 +204,7 @@ ALGORITHMS = {
             "diagonal",
             "minibatch",
             "three-point slopes, directions scaled by the sizes of curvatures",
-            "Zhao et al. 2025, algorithm 1",
+            "Zhao et al. 2025, eq. 3 and 5, algorithm 1",
             learns="curvature-sizes",
             defaults={"slope": "three-point", "radius": 1e-3, "local_steps": 1},
         ),
@@ -204,7 +213,7 @@ ALGORITHMS = {
             "diagonal",
             "minibatch",
             "three-point slopes, directions scaled by the diagonal of the Hessian",
-            "Ye et al. 2018, eq. 7, its diagonal",
+            "Ye et al. 2018, eq. 7 (not checked), its diagonal",
             learns="curvatures",
             defaults={
                 "slope": "three-point", "slopes_per_step": 10, "radius": 1e-3, "local_steps": 1, "guide_floor": 0.01,
@@ -224,7 +233,7 @@ ALGORITHMS = {
             "lowrank",
             "minibatch",
             "central slopes along matrices of low rank, one of whose sides stays for some rounds",
-            "Chen et al. 2025, algorithm 1",
+            "Chen et al. 2025, algorithm 1 (not checked)",
             defaults={"radius": 1e-3, "local_steps": 1, "refresh": 50},
         ),
         Algorithm(
@@ -232,7 +241,7 @@ ALGORITHMS = {
             "subspace-core",
             "minibatch",
             "central slopes along matrices of low rank, both of whose sides stay for some rounds",
-            "Yu et al. 2025",
+            "Yu et al. 2025, algorithm 3",
             defaults={"radius": 1e-3, "local_steps": 1, "refresh": 50},
         ),
         Algorithm(
@@ -240,7 +249,7 @@ ALGORITHMS = {
             "pool",
             "minibatch",
             "central slopes along candidates of a pool, summed by candidate",
-            "Qin et al. 2024",
+            "Qin et al. 2024, eq. 4 (not checked)",
             defaults=_BY_SUMS,
         ),
         Algorithm(
@@ -248,7 +257,7 @@ ALGORITHMS = {
             "weighted-pool",
             "minibatch",
             "fedkseed that draws candidates of large slopes more often",
-            "Qin et al. 2024 (FedKSeed-Pro)",
+            "Qin et al. 2024",
             uplinks=("slopes",),
             learns="chances",
             defaults=_BY_SUMS,
@@ -256,7 +265,7 @@ ALGORITHMS = {
         _isotropic(
             "zo-sign",
             "the sign of the mean of the slopes' estimates",
-            "Liu et al. 2019, algorithm 1",
+            "Liu et al. 2019, algorithm 1 (not checked)",
             slope="forward", slopes_per_step=10, local_steps=1,
             server_step="adam", server_momentum=0.0, server_decay=0.0, server_floor=0.0,
         ),
@@ -275,7 +284,7 @@ ALGORITHMS = {
         _isotropic(
             "r-adazo",
             "adam whose second moment is that of the smoothed mean",
-            "Shu et al. 2025",
+            "Shu et al. 2025, algorithm 2",
             local_steps=1, server_step="refined-adam", server_decay=0.999, server_floor=1e-8,
         ),
         Algorithm(
@@ -283,7 +292,7 @@ ALGORITHMS = {
             "isotropic",
             "shard",
             "three-point slopes along frames that all clients share, and newton steps of the Hessian learnt from them",
-            "Maritan et al. 2023, algorithm 1",
+            "Maritan et al. 2023, algorithm 1 (not checked)",
             most_parameters=200,
             defaults={"slope": "three-point", "radius": 1e-3, "server_step": "newton"} | _FRAMES,
         ),
@@ -293,14 +302,14 @@ ALGORITHMS = {
             "minibatch",
             "forward slopes along frames that all slots share, L-BFGS steps from pairs on the same samples, and batches"
             " that grow",
-            "Bollapragada and Wild 2023, algorithm 1",
+            "Bollapragada and Wild 2023, algorithm 1 (not checked)",
             most_parameters=200,
             defaults={"slope": "forward", "server_step": "quasi-newton", "batch_growth": 0.9} | _FRAMES,
         ),
         _isotropic(
             "zo-scaffold",
             "zofedavg-sgd whose slopes are corrected by what the server knows of each client's gradient",
-            "Karimireddy et al. 2020, with slopes",
+            "Karimireddy et al. 2020, eq. 3 to 5, with slopes",
             correction="control",
         ),
         _isotropic(
@@ -339,7 +348,7 @@ ALGORITHMS = {
             "isotropic",
             "minibatch",
             "evaluations at the candidates of CMA-ES, of as many clients as their spread calls for",
-            "Hansen 2016; Nomura et al. 2023 under noise",
+            "Hansen 2016, eq. 41 to 56; Nomura et al. 2023 under noise",
             asks="points",
             most_parameters=200,
         ),

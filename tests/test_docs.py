@@ -96,6 +96,13 @@ def test_the_family_page_says_all_of_every_row() -> None:
         assert {name for name, row in ALGORITHMS.items() if not row.asks_points} <= named
 
 
+def test_the_family_page_has_the_source_of_every_row() -> None:
+    page = (_DOCS / "family.md").read_text(encoding="utf-8").split("## Who wins where")[0]
+    cells = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    named = {name: last for first, *_, last in cells for name in re.findall(r"`([\w-]+)`", first)}
+    assert [name for name, row in ALGORITHMS.items() if row.source not in named[name]] == []
+
+
 def _commands(page: Path) -> list[str]:
     """Return the command lines in a page's blocks of code that name one of our programs or a key of the run config."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)

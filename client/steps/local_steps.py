@@ -99,7 +99,7 @@ def _any_steps(
                 again = checked_probes(objective, w + shift, directions, batches[step], plan, step)[1]
                 changes[step] = again.slopes - measured.slopes
             if control is not None:
-                slopes[step] -= (directions * control).sum(axis=1)
+                slopes[step] -= (directions * control).sum(axis=1)  # SCAFFOLD's eq. 3, along v
             if falls.due(step):
                 falls.of_step(w, directions, slopes[step], batches[step], step)
         except ObjectiveError as error:

@@ -38,7 +38,10 @@ def checked_probes(
 
 
 def by_spread(slopes: Vector) -> Vector:
-    """Return slopes over their standard deviation (FZOO, Dang et al. 2025); equal slopes tell no scale and become 0."""
+    """Return slopes over their standard deviation (FZOO, Dang et al. 2025, with proposition 3.2).
+
+    Equal slopes tell no scale and become 0.
+    """
     largest = float(np.max(np.abs(slopes))) or 1.0  # squares of large slopes overflow
     spread = float(np.std(slopes / largest, ddof=1))
     return slopes / largest / spread if spread > 0.0 else np.zeros_like(slopes)

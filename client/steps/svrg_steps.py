@@ -7,7 +7,7 @@ The first step is along the slope C of the whole shard at x_r. In each later ste
 So the noise of the samples goes as w - x_r does. In sum w moves by K C along v_0 and by c_k - a_k along the others:
 these are the slopes that are sent, and a replay needs nothing else.
 
-Source: Gautam et al. 2024, algorithm 1, with q = K and one step size for both kinds of steps.
+Source: Gautam et al. 2024, with q = K and one step size for both kinds of steps.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Directions of low rank, for parameters that are matrices: x begins with blocks of rows x columns each, row by row.
 
 lowrank: a block's part of v is U V' / sqrt(r), U (rows, r) and V (columns, r) of normal numbers. U is drawn for each
-    direction; V is one for some rounds (LOZO, Chen et al. 2025, algorithm 1, without its missing 1 / sqrt(r)).
+    direction; V is one for some rounds (LOZO, Chen et al. 2025, which has no 1 / sqrt(r)).
 subspace-core: U Z V' sqrt(rows columns) / r, U and V orthonormal for some rounds, Z (r, r) normal for each
-    direction (SubZero, Yu et al. 2025).
+    direction (SubZero, Yu et al. 2025, algorithm 3).
 
 Over all draws E[v v^T] = I. The rest of x, and all of it without blocks, has isotropic parts.
 """

@@ -53,7 +53,7 @@ class DirectionLaw:
     pool, weighted-pool: one of S fixed vectors, drawn by chance (``pool``); Q holds the chances as a column, (S, 1).
     subset: v = m v1, number by number, where Q is m as a column of 0 and 1. E[v v^T] = diag(m).
     lowrank, subspace-core: matrices of low rank in the place of blocks (``blocks``); E[v v^T] = I over all rounds.
-    diagonal: v = v1 / sqrt(h), where Q is h as a column, not of unit length. E[v v^T] = diag(1/h).
+    diagonal: v = v1 / sqrt(h), where Q is h as a column, not of unit length (HiSo, eq. 8 to 10). E[v v^T] = diag(1/h).
     """
 
     dimension: int  # n

@@ -1,7 +1,7 @@
 """Two-point slopes along a direction.
 
-central:  c = [F(w + mu v) - F(w - mu v)] / (2 mu)   (Algorithm 1, line 15)
-forward:  c = [F(w + mu v) - F(w)] / mu
+central:  c = [F(w + mu v) - F(w - mu v)] / (2 mu)   (Algorithm 1, line 15; eq. 1 of MeZO, eq. 3 of FedMeZO)
+forward:  c = [F(w + mu v) - F(w)] / mu              (eq. 3.12 of RSGF, eq. 3 of DeComFL)
 
 three-point: c as central, and the curvature v'Hv = [F(w + mu v) - 2 F(w) + F(w - mu v)] / mu^2
 gradient: no probe; c is the length of the gradient and v the unit vector along it.

@@ -10,7 +10,7 @@ diagonal:  h <- b h + (1 - b) g^2, with g = -d / (eta K q) the mean of c v, and 
            least the floor. The source takes g from the last step and has no floor (HiSo, Li et al. 2026).
            Or h <- b h + (1 - b) D, where the curvatures v'Hv of a round tell the Hessian's diagonal D. With
            v = u / sqrt(h), D is the mean of v'Hv (u^2 - 1) h / 2 (ZOHA, Ye et al. 2018) or of |v'Hv| u^2 h / 2
-           (HiZOO, Zhao et al. 2025). HiZOO's public code multiplies probes by sqrt(h); its text divides.
+           (HiZOO, Zhao et al. 2025).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def with_curved_guide(
     if mean is None or not np.all(np.isfinite(mean)):
         return state
     before = np.ones_like(mean) if state.learnt is None else state.learnt
-    following = replace(state, learnt=config.guide_decay * before + (1.0 - config.guide_decay) * mean)
+    following = replace(state, learnt=config.guide_decay * before + (1.0 - config.guide_decay) * mean)  # HiZOO's eq. 5
     guide = guide_of(following.learnt, config)
     return following if guide is None else with_guide(following, guide, config)
 
@@ -149,7 +149,7 @@ def mean_diagonal(
             total = np.zeros(broadcast.dimension) if total is None else total
             directions = (v for block in directions_of(broadcast, used) for v in block)
             for v, found in zip(directions, update.curvatures, strict=True):
-                total += 0.5 * h * (abs(found) * v * v * h if sizes else found * (v * v * h - 1.0))
+                total += 0.5 * h * (abs(found) * v * v * h if sizes else found * (v * v * h - 1.0))  # HiZOO's eq. 3
             count += len(update.curvatures)
     return None if total is None else total / count
 
@@ -171,7 +171,7 @@ def learn(learnt: Vector | None, mean_move: Vector, spec: StepSpec, config: RunC
             case "squares":
                 mean_slope = mean_move / (spec.step_size * spec.slopes)
                 before = np.ones_like(mean_move) if learnt is None else learnt
-                after = config.guide_decay * before + (1.0 - config.guide_decay) * mean_slope * mean_slope
+                after = config.guide_decay * before + (1.0 - config.guide_decay) * mean_slope * mean_slope  # eq. 12
             case _:
                 return None
     return after if np.all(np.isfinite(after)) else learnt

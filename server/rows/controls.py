@@ -9,8 +9,8 @@ tracking   h_i <- b h_i + (1-b) g, and x <- x - eta K q mean of h_i over the cli
 
 The server draws the directions of a slot again to have sum (v_k.u) v_k; nothing more is sent up.
 
-Sources: Karimireddy et al. 2020 (SCAFFOLD, with slopes in the place of gradients), Su et al. 2026 (ZO-MGT, whose
-network is a star here: each tracker is then the mean of all momenta).
+Sources: Karimireddy et al. 2020, eq. 3 to 5 (SCAFFOLD, with slopes in the place of gradients), Su et al. 2026 (ZO-MGT,
+whose network is a star here: each tracker is then the mean of all momenta).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def mean_control(controls: Sequence[Control], clients: int, dimension: int) -> V
     total = np.zeros(dimension)
     for control in controls:
         total += control.estimate
-    return total / clients
+    return total / clients  # what SCAFFOLD's eq. 5 keeps
 
 
 def corrections(controls: Sequence[Control], config: RunConfig, dimension: int) -> Callable[[str], dict[str, Any]]:
@@ -93,7 +93,7 @@ def _estimate(before: Vector, move: Vector, asked: Broadcast, basis: Matrix | No
     beyond = before if asked.control is None else before - asked.control  # c - v.h_i = (c - v.a) - v.(h_i - a)
     if np.any(beyond):
         total = total - projected(asked, basis, beyond)
-    return np.asarray(before + total / (asked.dimension + spec.slopes))
+    return np.asarray(before + total / (asked.dimension + spec.slopes))  # in the place of SCAFFOLD's eq. 4
 
 
 def tracked_move(controls: Sequence[Control], asked: Broadcast) -> Vector:

@@ -1,7 +1,7 @@
 """The sums of a pool: what x is made from where directions are candidates of one. Pure.
 
-a_j <- a_j + mean over slots of the sum of eta c along z_j, and x = x_0 - sum_j a_j z_j (FedKSeed, Qin et al. 2024,
-eq. 4). A part of a round that is no such sum, such as a move that was sent, goes into x_0.
+a_j <- a_j + mean over slots of the sum of eta c along z_j, and x = x_0 - sum_j a_j z_j (FedKSeed, Qin et al. 2024). A
+part of a round that is no such sum, such as a move that was sent, goes into x_0.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ With d the mean of the moves, r ``server-rate``, a ``server-momentum``, b ``serv
 m begins at 0 and v at t^2. Squares, roots and quotients are taken number by number.
 
 Sources: Hsu et al. 2019 (momentum), Reddi et al. 2021, algorithm 2, with d in the place of their mean difference (adam,
-yogi, adagrad), Shu et al. 2025 (refined-adam).
+yogi, adagrad), Shu et al. 2025, algorithm 2 (refined-adam).
 """
 
 from __future__ import annotations
