@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.baseline import LOSSES, slot
-from benchmarks.machine import Machine, cpu_seconds, measured
-from benchmarks.rows import mnist_like, rcv1_like
+from benchmarks.steps.baseline import LOSSES, slot
+from benchmarks.steps.machine import Machine, cpu_seconds, measured
+from benchmarks.steps.rows import mnist_like, rcv1_like
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import local_steps
 from zofedht.common.config.run_config import RunConfig
@@ -83,7 +83,7 @@ class _BlackBox(Objective):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print a table and write the JSON."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.local_step", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--cases", default=",".join(CASES), help="cases to measure")
     parser.add_argument("--repeats", type=int, default=15, help="turns of a measurement")
     parser.add_argument("--data-dir", default="", help="folder of the large sets; empty: random rows of their shapes")

@@ -29,7 +29,7 @@ from typing import IO
 
 import numpy as np
 
-from benchmarks.superlink_sites import superlink_sites
+from benchmarks.servers.superlink_sites import superlink_sites
 
 _BIN = Path(sys.executable).parent
 _SERVER = str(_BIN / "zofedht-server")
@@ -40,7 +40,7 @@ _CLIENT_PROCESSES = 4  # host the clients: 200 processes would measure the machi
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print a table and write the JSON."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.rounds", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--clients", default="2,10,50,200", help="numbers of clients")
     parser.add_argument("--engines", default="in-process,grpc,simulation,superlink", help="engines to measure")
     parser.add_argument("--columns", type=int, default=784, help="features; n is one more (784, or 39300)")
@@ -112,9 +112,9 @@ def _started(engine: str, folder: Path, clients: int, keys: dict[str, object]) -
 def host_clients(
     stack: ExitStack, port: str, dataset: str, clients: int, options: Sequence[str] = ()
 ) -> list[subprocess.Popen[str]]:
-    """Start the processes that hold all clients (``benchmarks.many_clients``)."""
+    """Start the processes that hold all clients (``benchmarks.servers.many_clients``)."""
     hosts = min(_CLIENT_PROCESSES, clients)
-    command = [sys.executable, "-m", "benchmarks.many_clients", *options, port, dataset, str(clients)]
+    command = [sys.executable, "-m", "benchmarks.servers.many_clients", *options, port, dataset, str(clients)]
     return [spawn(stack, [*command, *map(str, range(first, clients, hosts))]) for first in range(hosts)]
 
 

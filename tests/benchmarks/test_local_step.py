@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.baseline import LOSSES, slope
 from benchmarks.local_step import CASES, main
-from benchmarks.rows import mnist_like, rcv1_like
+from benchmarks.steps.baseline import LOSSES, slope
+from benchmarks.steps.rows import mnist_like, rcv1_like
 from tests.common.samples import probe
 from zofedht.common.models.table import build_model
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.superlink_sites import superlink_sites
+from benchmarks.servers.superlink_sites import superlink_sites
 from tests.waiting import nothing_left
 from zofedht import run
 from zofedht.common.objective.function import FunctionObjective

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.superlink_sites import superlink_sites
+from benchmarks.servers.superlink_sites import superlink_sites
 from tests.helpers import black_box
 from tests.own_folders import own_folders
 from tests.waiting import nothing_left

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.framing import counted
-from benchmarks.wire import WAYS
+from benchmarks.messages.framing import counted
+from benchmarks.messages.wire import WAYS
 
 ROUNDS = 3
 JOINING = 6_000  # bytes of introductions, certificates and the end, for one client

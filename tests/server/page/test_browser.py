@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.browser import Tab, browser, chromium
+from benchmarks.servers.browser import Tab, browser, chromium
 from tests.server.grpc.processes import Site
 from tests.server.page.runs import begin, lost, record, write
 from tests.waiting import PATIENCE, free_port

@@ -1,7 +1,7 @@
 """CMA-ES over sites against pycma on the pooled function, in site evaluations.
 
-    python -m benchmarks.few_parameters [--tables one,shifted,sites,bounded,auto,device,run,...] [--seeds 10]
-                                           [--json FILE]
+    python -m benchmarks.methods.few_parameters [--tables one,shifted,sites,bounded,auto,device,run,...] [--seeds 10]
+                                                [--json FILE]
 
 one: evaluations of one site until F is 1e-8. shifted: the same for five sites whose optima differ (shifted-30: for n =
 30). sites: what is left of the height at the start after 1,000, 5,000 and 20,000 site evaluations, for 20 quadratics of
@@ -216,7 +216,7 @@ def _gap_of_auto(task: Task, most: int) -> float:
 
 def fleet_of_devices() -> Any:
     """Return the module of examples/device_settings, which lies in no package."""
-    folder = Path(__file__).resolve().parents[1] / "examples" / "device_settings"
+    folder = Path(__file__).resolve().parents[2] / "examples" / "device_settings"
     spec = importlib.util.spec_from_file_location("fleet_of_devices", folder / "fleet.py")
     assert spec is not None
     assert spec.loader is not None
@@ -273,7 +273,7 @@ def tables() -> dict[str, Callable[[int], dict[str, Any]]]:
     free = {name: (lambda seed, c=case: quadratics(*c, seed)) for name, case in cases.items()}
     boxed = {name: (lambda seed, c=case: quadratics(*c, seed, corner=True)) for name, case in cases.items()}
     # These measure what runs of the package do, and are loaded for that alone.
-    from benchmarks import ordinary_runs
+    from benchmarks.methods import ordinary_runs
 
     def of_size(rows: dict[str, Callable[[int], Task]], *sizes: int) -> dict[str, Callable[[int], Task]]:
         return {name: make for name, make in rows.items() if int(name.split()[-1]) in sizes}
@@ -298,7 +298,9 @@ def tables() -> dict[str, Callable[[int], dict[str, Any]]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {__spec__.name}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tables", default="one,shifted,sites,bounded,auto,device")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--json", type=Path)

@@ -1,6 +1,6 @@
 """What a learnt stiff direction is worth: losses without any, with a learnt one, and with the one that the model names.
 
-    python -m benchmarks.learnt_shrink [--models logistic] [--partitions iid,thirds,sorted] [--seeds 2]
+    python -m benchmarks.methods.learnt_shrink [--models logistic] [--partitions iid,thirds,sorted] [--seeds 2]
 
 zofed-shrink on digits with 100 clients, 10 a round. 100 rounds learn in four of them, which cost double; the others
 run 104 rounds, so that all spend the same evaluations. Each takes the better of two step sizes. No number depends on
@@ -73,7 +73,7 @@ def ended(kind: str, model: str, partition: str, step: float, seed: int) -> floa
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--models", default="logistic,svm-squared-hinge")
     parser.add_argument("--partitions", default="iid,thirds,sorted")
     parser.add_argument("--seeds", type=int, default=2)

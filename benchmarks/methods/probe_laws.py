@@ -1,7 +1,7 @@
 """Training loss per evaluation and per second of CPU, for every law of the probe.
 
-    python -m benchmarks.probe_laws [--data-dir DIR] [--models logistic,...] [--rounds 225] [--seeds 0,1,2]
-                                    [--json FILE]
+    python -m benchmarks.methods.probe_laws [--data-dir DIR] [--models logistic,...] [--rounds 225] [--seeds 0,1,2]
+                                            [--json FILE]
 
 With a data folder: MNIST, 48,000 rows, 100 clients, 10 a round, K = 50, b = 64; without: digits, 20 clients, 5 a
 round. Algorithms zofedht (trace, alpha 0.3) and zofedavg-sgd, in process, mean over the seeds. CPU time is that of the
@@ -74,7 +74,7 @@ def follow(config: RunConfig) -> Curve:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print tables and write the JSON."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.probe_laws", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--data-dir", default="", help="folder of MNIST; empty: the embedded digits")
     parser.add_argument("--models", default="logistic,svm-squared-hinge", help="models to train")
     parser.add_argument("--rounds", type=int, default=225, help="rounds of a run")

@@ -1,6 +1,6 @@
 """Many joined clients in one process, without a thread of their own.
 
-    python -m benchmarks.many_clients PORT FILE N INDEX... [--certificates DIR] [--prepared]
+    python -m benchmarks.servers.many_clients PORT FILE N INDEX... [--certificates DIR] [--prepared]
 
 FILE is the data set that the server deals in N shards. A client is the NumPyClient of ``zofedht-client join``, with its
 own stream and connection, and its own certificate in ``DIR/client-INDEX``. With ``--prepared`` one client works on the
@@ -38,7 +38,7 @@ _JOINING = 16  # at once
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Join as the given partitions and stay until the run is over. Raises what ended a client otherwise."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.many_clients", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("port", metavar="PORT")
     parser.add_argument("file", metavar="FILE", help="data set that the server deals")
     parser.add_argument("count", type=int, metavar="N", help="shards")

@@ -1,6 +1,6 @@
 """Nanoseconds an evaluation: steps of nine forward slopes on one value, against the same evaluations in central steps.
 
-    python -m benchmarks.slopes_per_step [--repeats 15] [--data-dir DIR]
+    python -m benchmarks.steps.slopes_per_step [--repeats 15] [--data-dir DIR]
 
 The cases are those of ``benchmarks.local_step``. 10 steps of 9 forward slopes and 50 steps of one central slope both
 take 100 evaluations of a batch. Both take turns in one run, on one thread; times are CPU time, the ratio is the median
@@ -16,8 +16,8 @@ import statistics
 import numpy as np
 
 from benchmarks.local_step import CASES
-from benchmarks.machine import cpu_seconds
-from benchmarks.rows import mnist_like, rcv1_like
+from benchmarks.steps.machine import cpu_seconds
+from benchmarks.steps.rows import mnist_like, rcv1_like
 from zofedht.client.plan import Plan
 from zofedht.client.steps.local_steps import local_steps
 from zofedht.common.config.run_config import RunConfig
@@ -54,7 +54,7 @@ def measure(objective: Objective, batch_size: int, probe: str, repeats: int) -> 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--data-dir", default="")
     args = parser.parse_args()

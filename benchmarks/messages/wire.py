@@ -1,8 +1,8 @@
 """Bytes per client and round for each uplink and downlink, and the loss that shared directions cost.
 
-    python -m benchmarks.wire [--dimensions 785,39300,2361900] [--clients 2] [--rounds 11] [--json FILE]
-    python -m benchmarks.wire --losses --data-dir DIR [--seeds 0,1,2] [--step-factor 1]
-    python -m benchmarks.wire --single [--seeds 0,1,2]
+    python -m benchmarks.messages.wire [--dimensions 785,39300,2361900] [--clients 2] [--rounds 11] [--json FILE]
+    python -m benchmarks.messages.wire --losses --data-dir DIR [--seeds 0,1,2] [--step-factor 1]
+    python -m benchmarks.messages.wire --single [--seeds 0,1,2]
 
 1. All clients take part in every round of a run in process. Messages are counted as Flower's protobuf; K = 50, tau = 5,
    and Q is made anew once.
@@ -46,7 +46,7 @@ _MODELS: dict[str, dict[str, Any]] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print a table and write the JSON."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.wire", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--dimensions", default="785,39300,2361900", help="numbers of parameters")
     parser.add_argument("--clients", type=int, default=2, help="clients, all of which take part in every round")
     parser.add_argument("--rounds", type=int, default=11, help="rounds of a run")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from benchmarks.bare_streams import main
+from benchmarks.servers.bare_streams import main
 
 
 def test_streams_of_a_bare_server_are_measured(capsys: pytest.CaptureFixture[str]):

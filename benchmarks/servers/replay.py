@@ -1,7 +1,7 @@
 """What replaying slopes costs the server: milliseconds per round, on one core and on all.
 
-    python -m benchmarks.replay [--dimensions 785,39300,2361900] [--directions per-slot,shared] [--slots 10]
-                                [--steps 50] [--repeats 5] [--json FILE]
+    python -m benchmarks.servers.replay [--dimensions 785,39300,2361900] [--directions per-slot,shared] [--slots 10]
+                                        [--steps 50] [--repeats 5] [--json FILE]
 
 Beside it is the cost of what a replay replaces: reading as many moves of n numbers out of their messages. One core and
 all cores take turns, so that other work on the machine weighs on both. All numbers are medians; the median of the ratio
@@ -36,7 +36,7 @@ _MEMORY = 5
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print a table and write the JSON."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.replay", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--dimensions", default="785,39300,2361900", help="numbers of parameters")
     parser.add_argument("--directions", default="per-slot,shared", help="whose directions a slot takes")
     parser.add_argument("--slots", type=int, default=10, help="slots of a round")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.slopes_per_step import measure
+from benchmarks.steps.slopes_per_step import measure
 from tests.common.samples import model
 
 

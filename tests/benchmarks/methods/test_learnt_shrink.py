@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.learnt_shrink import KINDS, Silent
+from benchmarks.methods.learnt_shrink import KINDS, Silent
 from tests.common.samples import model
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.rows.learnt_shrink import schedule

@@ -1,6 +1,6 @@
 """What HTTP/2 and TLS add: bytes on the sockets of a run over gRPC against the bytes that the history counts.
 
-    python -m benchmarks.framing [--dimensions 785,39300] [--clients 2] [--rounds 20] [--json FILE]
+    python -m benchmarks.messages.framing [--dimensions 785,39300] [--clients 2] [--rounds 20] [--json FILE]
 
 Clients join through a proxy that counts what it forwards. Each number is the difference between a longer and a shorter
 run, so it has neither the joining nor the end. It has keep-alives and flow control, but not the headers of TCP and IP.
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.messages.wire import WAYS
 from benchmarks.rounds import write_rows
-from benchmarks.wire import WAYS
 from zofedht.client.join.connection import Connection
 from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import stay_joined
@@ -53,7 +53,7 @@ class Counted:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print a table and write the JSON."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.framing", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--dimensions", default="785,39300", help="numbers of parameters")
     parser.add_argument("--clients", type=int, default=2, help="clients, all of which take part in every round")
     parser.add_argument("--rounds", type=int, default=20, help="rounds that are counted")

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import few_parameters
-from benchmarks.few_parameters import main, ours, pycma
+from benchmarks.methods import few_parameters
+from benchmarks.methods.few_parameters import main, ours, pycma
 
 needs_pycma = pytest.mark.skipif(find_spec("cma") is None, reason="pycma, of the extra `dev`, is not installed")
 

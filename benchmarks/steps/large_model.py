@@ -1,6 +1,6 @@
 """What a slot in place costs beyond its forward passes, for a transformer of 22,565,761 parameters.
 
-    python -m benchmarks.large_model [--trainable all] [--batch 32] [--steps 5] [--repeats 3] [--json FILE]
+    python -m benchmarks.steps.large_model [--trainable all] [--batch 32] [--steps 5] [--repeats 3] [--json FILE]
 
 The net is that of examples/sentences with random weights, on onnxruntime; a sentence has 6 to 40 tokens. A slot follows
 the trail of a round, copies x_r, takes its steps and puts x_r back. Times are CPU seconds of one thread, medians of
@@ -53,7 +53,7 @@ class Timed:
 
 def transformer(folder: Path, trainable: str, rows: int = 256, **sizes: int) -> Any:
     """Return the net of the example with random weights, as an objective on random sentences."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "sentences"))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "sentences"))
     import minilm
     import reviews
 
@@ -92,7 +92,7 @@ def slot_seconds(objective: InPlaceObjective, keys: dict[str, Any], repeats: int
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print a table and write the JSON."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.large_model", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--trainable", default="all", help="all, bias, or a regular expression for names of tensors")
     parser.add_argument("--batch", type=int, default=32, help="sentences of an evaluation")
     parser.add_argument("--steps", type=int, default=5, help="steps of a slot")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.probe_laws import follow, main
+from benchmarks.methods.probe_laws import follow, main
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.probes import LAWS
 from zofedht.server.inprocess import run_in_process

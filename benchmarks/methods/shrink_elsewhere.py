@@ -1,6 +1,7 @@
 """Where zofed-shrink gains and where it loses: quadratics of any size, and black boxes with noise.
 
-    python -m benchmarks.shrink_elsewhere [--panels quadratics,noise] [--sizes 10,100,1000,10000] [--parts 0,.43,.9]
+    python -m benchmarks.methods.shrink_elsewhere [--panels quadratics,noise] [--sizes 10,100,1000,10000]
+                                                  [--parts 0,.43,.9]
 
 Five clients, all of them in each round, 60 rounds, equal evaluations. Each method takes the best of four step sizes on
 seed 0, the same four for all. The number is the part of F(x_0) - F* that is left: mean and standard deviation over the
@@ -20,7 +21,7 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from benchmarks.learnt_shrink import Silent
+from benchmarks.methods.learnt_shrink import Silent
 from zofedht.common.config.run_config import RunConfig, Scalar
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
@@ -125,7 +126,7 @@ def _noisy(name: str) -> Callable[[str, float, int], float]:
 
 def main() -> None:
     """Print a line for each panel."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--panels", default="quadratics,noise")
     parser.add_argument("--sizes", default="10,100,1000,10000")
     parser.add_argument("--parts", default="0,.43,.9")

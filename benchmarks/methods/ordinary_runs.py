@@ -1,4 +1,4 @@
-"""The searches of ``benchmarks.few_parameters`` in ordinary runs, against pycma on the pooled function."""
+"""The searches of ``benchmarks.methods.few_parameters`` in ordinary runs, against pycma on the pooled function."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.few_parameters import TARGET, Task, evaluations_to_target, fleet_of_devices, pycma, quadratics, told
+from benchmarks.methods.few_parameters import (
+    TARGET,
+    Task,
+    evaluations_to_target,
+    fleet_of_devices,
+    pycma,
+    quadratics,
+    told,
+)
 from zofedht import Real, run
 from zofedht.common.typing import Vector
 

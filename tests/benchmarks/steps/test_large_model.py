@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.large_model import main, slot_seconds, transformer
+from benchmarks.steps.large_model import main, slot_seconds, transformer
 
 SMALL = {"words": 50, "places": 48, "width": 16, "inner": 24, "layers": 1, "heads": 2}
 

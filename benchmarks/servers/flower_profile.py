@@ -1,6 +1,6 @@
 """The share of a round of `flwr run .` that is this package's own, on the embedded digits.
 
-    python -m benchmarks.flower_profile [--rounds 30] [--set KEY=VALUE ...] [--json FILE]
+    python -m benchmarks.servers.flower_profile [--rounds 30] [--set KEY=VALUE ...] [--json FILE]
 
 It runs Flower's simulation, as `flwr run .` does. A clock is around every call that Flower makes into our strategy and
 that our round loop makes into the coordinator. Then the same messages go to the same NumPyClient in this process, which
@@ -42,7 +42,7 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print the parts of a round and write the JSON."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.flower_profile", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30, help="rounds of the run")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="other keys of the run config")
     parser.add_argument("--json", type=Path, help="file for the result")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import flower_profile
+from benchmarks.servers import flower_profile
 from tests.server.flower.loopback import fit, nodes
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.conduct import Result

@@ -1,6 +1,6 @@
 """What a connection over mutual TLS takes in gRPC alone: a grpc.aio server that does nothing but hold streams.
 
-    python -m benchmarks.bare_streams [--clients 500]
+    python -m benchmarks.servers.bare_streams [--clients 500]
 
 The server and the clients are two processes; each client has a channel of its own. The resident memory of the server
 is taken before the first client and when all are there, so that the difference is gRPC's, and none of it ours.
@@ -28,7 +28,7 @@ _METHOD = "bare.Service"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print a line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bare_streams", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--clients", type=int, default=500, help="streams, each over a connection of its own")
     parser.add_argument("--hold", nargs=2, metavar=("PORT", "DIR"), help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
@@ -63,7 +63,7 @@ async def _serve(folder: Path, clients: int) -> tuple[int, int]:
     port = server.add_secure_port("127.0.0.1:0", shown)
     await server.start()
     before = _resident()
-    command = [sys.executable, "-m", "benchmarks.bare_streams", "--clients", str(clients), "--hold"]
+    command = [sys.executable, "-m", "benchmarks.servers.bare_streams", "--clients", str(clients), "--hold"]
     with subprocess.Popen([*command, str(port), str(folder / "clients" / "client")]) as crowd:
         await full.wait()
         after = _resident()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _BIN = Path(sys.executable).parent
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _PATIENCE = 1500.0  # seconds until a wait has failed; on a busy machine each of many programs takes a minute to start
 
 

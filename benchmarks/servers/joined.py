@@ -1,10 +1,11 @@
 """What a round costs the server and its clients, with many joined clients on this machine.
 
-    python -m benchmarks.joined [--clients 200,1000,5000] [--slots 10,200] [--rounds 30] [--insecure] [--prepared]
+    python -m benchmarks.servers.joined [--clients 200,1000,5000] [--slots 10,200] [--rounds 30] [--insecure]
+                                        [--prepared]
 
 Every client has a stream, a connection and, over mutual TLS, a certificate, but thousands of them live in one process
-(``benchmarks.many_clients``). A slot is one step on one sparse row, so the numbers are those of the round and not of
-the arithmetic; ``in process`` is the arithmetic of as many slots. With ``--prepared`` clients do not compute: then a
+(``many_clients``). A slot is one step on one sparse row, so the numbers are those of the round and not of the
+arithmetic; ``in process`` is the arithmetic of as many slots. With ``--prepared`` clients do not compute: then a
 round is as long as the server and gRPC make it. A round's seconds are the median of the differences between lines of
 history.jsonl. CPU is the mean of all rounds but the first few. Memory is the server's resident set after the last.
 """
@@ -42,7 +43,7 @@ class _Measured(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print a table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.joined", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--clients", default="200,1000,5000", help="numbers of joined clients")
     parser.add_argument("--slots", default="10,200", help="clients per round")
     parser.add_argument("--rounds", type=int, default=30, help="rounds of a measurement")

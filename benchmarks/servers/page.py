@@ -1,6 +1,6 @@
 """How quickly the page of a long run is there, and what watching costs a run.
 
-    python -m benchmarks.page [--rounds 5000] [--clients 200] [--pairs 9]
+    python -m benchmarks.servers.page [--rounds 5000] [--clients 200] [--pairs 9]
 
 The first lines are of a folder with so many rounds, each with slots of all clients, as ``zofedht-server watch`` finds
 it: seconds in which all is read, bytes of the first event, and seconds until a browser has painted the curve and until
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.browser import Tab, browser, chromium
+from benchmarks.servers.browser import Tab, browser, chromium
 from zofedht.common.config.run_config import RunConfig
 from zofedht.server.core.round_record import ClientWork, RoundRecord
 from zofedht.server.core.state import ServerState
@@ -50,7 +50,7 @@ while line := answer.readline():
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print two tables."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5000, help="rounds of the long run")
     parser.add_argument("--clients", type=int, default=200, help="its clients, all in each round")
     parser.add_argument("--pairs", type=int, default=9, help="pairs of runs with and without a page")
