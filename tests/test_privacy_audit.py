@@ -4,6 +4,9 @@ The shard has blanks, and the row in question (the canary) or one more blank. Th
 so the server knows what it adds to each slope: C / b with the sign of the projection. Its best guess, up to the
 sampling, is the sum of the slopes in these units. From the errors of many guesses follows an epsilon that the clients
 have at least (Jagielski et al. 2020), with Clopper and Pearson's bounds for the errors.
+
+A trial is a slot of four steps, whose epsilon the accountant tells. Batch and noise are drawn anew for each step, by
+the same law in a slot of any length, and x stays where it is. So one device takes fifty trials in one long slot.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ from zofedht.server.privacy import Account, Exposure
 
 pytest.importorskip("dp_accounting")
 
-_ROWS, _COLUMNS, _TRIALS, _CONFIDENCE, _DELTA = 8, 6, 1500, 0.999, 1e-3
+_ROWS, _COLUMNS, _CONFIDENCE, _DELTA = 8, 6, 0.999, 1e-3
+_STEPS, _TOGETHER = 4, 50  # of a trial; trials of a device
+_PILOT, _TRIALS = 500, 1500  # that choose the threshold of the guesses; that are judged by it
 _CANARY = np.random.default_rng(4).standard_normal(_COLUMNS) * 1e4
 
 
@@ -40,33 +45,32 @@ def _shard(canary: Vector) -> LinearObjective:
 
 
 def _asked(**keys: Any) -> Broadcast:
-    keys = {"privacy": "local", "uplink": "slopes", "local_steps": 4, "step_size": 1e-9, "clip": 0.1} | keys
+    keys = {"privacy": "local", "uplink": "slopes", "step_size": 1e-9, "clip": 0.1} | keys
+    keys["local_steps"] = _STEPS * _TOGETHER
     return Broadcast(address=Address(1, 2, 3), spec=spec(**keys), client="5", shard_index=5, x=np.zeros(_COLUMNS))
 
 
-def _scores(canary: Vector, asked: Broadcast, secrets: range) -> Vector:
-    """Return the server's score of each trial, a device each: the canary's share of the slopes."""
+def _scores(canary: Vector, asked: Broadcast, trials: int, first: int) -> Vector:
+    """Return the server's score of each trial: the canary's share of the slopes. ``first`` names the first secret."""
     objective, law = _shard(canary), law_of(asked.spec, _COLUMNS)
     directions = np.concatenate(list(slot_directions(law, asked.spec.local_steps, asked.address)))
     signs = -np.sign(directions @ _CANARY)  # its label is 1: the loss falls along the row
     scores = []
-    for secret in secrets:
+    for secret in range(first, first + trials // _TOGETHER):
         worker = Worker(lambda _: objective, secret_of=lambda _, secret=secret: secret.to_bytes(4, "little"))
         slopes = worker.work(asked).slopes
         assert slopes is not None
-        scores.append(float(slopes @ signs))
-    return np.array(scores)
+        scores.append((slopes * signs).reshape(_TOGETHER, _STEPS).sum(axis=1))
+    return np.concatenate(scores)
 
 
 def _attacked(asked: Broadcast) -> float:
     """Return the epsilon that the guesses prove, with confidence."""
-    out, inside = (
-        _scores(0 * _CANARY, asked, range(2 * _TRIALS)),
-        _scores(_CANARY, asked, range(10**6, 10**6 + 2 * _TRIALS)),
-    )
+    trials = _PILOT + _TRIALS
+    out, inside = _scores(0 * _CANARY, asked, trials, 0), _scores(_CANARY, asked, trials, 10**6)
     candidates = np.quantile(np.concatenate([out, inside]), np.linspace(0.02, 0.98, 49))
-    best = max(candidates, key=lambda t: _proven(out[:_TRIALS], inside[:_TRIALS], t))
-    return _proven(out[_TRIALS:], inside[_TRIALS:], best)  # on trials that did not choose the threshold
+    best = max(candidates, key=lambda t: _proven(out[:_PILOT], inside[:_PILOT], t))
+    return _proven(out[_PILOT:], inside[_PILOT:], best)  # on trials that did not choose the threshold
 
 
 def _proven(out: Vector, inside: Vector, threshold: float) -> float:
@@ -85,7 +89,9 @@ def _told(**keys: Any) -> float:
     """Return the epsilon that the accountant tells of one slot."""
     mapping = {"privacy": "local", "uplink": "slopes", "sampling": "without-replacement", "step-size": 1e-9}
     config = RunConfig.from_mapping(
-        mapping | {"local-steps": 4, "clip": 0.1, "delta": _DELTA} | {k.replace("_", "-"): v for k, v in keys.items()}
+        mapping
+        | {"local-steps": _STEPS, "clip": 0.1, "delta": _DELTA}
+        | {k.replace("_", "-"): v for k, v in keys.items()}
     )
     return Account(config).epsilon(Exposure((("5", 1),)))
 
@@ -106,8 +112,8 @@ def test_a_membership_attack_stays_below_epsilon(keys: dict[str, Any]) -> None:
 
 def test_without_noise_the_attack_succeeds() -> None:
     keys = {"batch_size": 2, "noise_multiplier": 1e-6}
-    out, inside = (_scores(row, _asked(**keys), range(200)) for row in (0 * _CANARY, _CANARY))
-    drawn = 1 - 0.75**4  # the canary is in one of the four batches
+    out, inside = (_scores(row, _asked(**keys), 200, 0) for row in (0 * _CANARY, _CANARY))
+    drawn = 1 - 0.75**_STEPS  # the canary is in one of the four batches
     assert np.mean(out > 0.01) == 0.0
     assert float(np.mean(inside > 0.01)) == pytest.approx(drawn, abs=5 * math.sqrt(drawn * (1 - drawn) / 200))
     assert _attacked(_asked(batch_size=0, noise_multiplier=1e-6)) > 4.5  # the most that so many trials can prove

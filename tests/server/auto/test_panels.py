@@ -27,10 +27,15 @@ def loss(**changes: object) -> float:
 @pytest.mark.parametrize(
     ("panel", "grid"),
     [
-        ({"model": "svm-squared-hinge", "init": "ones", "partition": "iid"}, (0.2, 0.4, 0.8)),
-        ({"model": "svm-hinge", "partition": "thirds"}, (0.5, 1.0, 2.0)),
+        pytest.param(
+            {"model": "svm-squared-hinge", "init": "ones", "partition": "iid"},
+            (0.8,),  # the best of nine: the table there
+            id="squared hinge, iid",
+        ),
+        pytest.param(
+            {"model": "svm-hinge", "partition": "thirds"}, (0.5, 1.0, 2.0), id="hinge, thirds", marks=pytest.mark.engine
+        ),
     ],
-    ids=["squared hinge, iid", "hinge, thirds"],
 )
 def test_a_run_without_a_step_ends_near_the_best_of_a_grid(panel: dict[str, object], grid: tuple[float, ...]) -> None:
     best = min(loss(algorithm="zofedavg-sgd", step_size=step, **panel) for step in grid)

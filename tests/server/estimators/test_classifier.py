@@ -35,7 +35,9 @@ LINEAR = ["logistic", "svm-hinge", "svm-squared-hinge"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [*LINEAR, "mlp"])
+@pytest.mark.parametrize(
+    "model", ["logistic", *(pytest.param(model, marks=pytest.mark.engine) for model in LINEAR[1:]), "mlp"]
+)
 def test_it_passes_the_checks_of_scikit_learn(model: str) -> None:
     few = {"num_clients": 2, "clients_per_round": 1}  # the checks fit some two hundred times
     classifier = ZOFedClassifier(model, rounds=5, local_steps=20, batch_size=16, **few)

@@ -44,7 +44,7 @@ def test_it_finds_the_optimum_of_the_mean() -> None:
 
 def test_rounds_end_it_too() -> None:
     assert search(rounds=7).nit == 7
-    assert search(budget=0).nit == 1000
+    assert RunConfig(algorithm="cma-es").rounds == 1000
 
 
 def test_bounds_and_scale_are_kept() -> None:
