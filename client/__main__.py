@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zofedht.client.cli import parser
-from zofedht.common.terminal.command_line import Interrupt, guarded
+from zofedht.common.terminal.command_line import Interrupt, guarded, parsed
 from zofedht.common.terminal.logs import log_options
 
 __all__ = ["main"]
@@ -16,7 +16,7 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    args = parser().parse_args(argv)
+    args = parsed(parser(), argv)
     Interrupt().install("SIGINT", "SIGTERM", "SIGHUP")
     actions = {"check": _check, "join": _join, "ledger": _ledger, "completion": _completion}
     return guarded("zofedht-client", lambda: actions[args.command](args), log_options(args))

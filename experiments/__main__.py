@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from zofedht.common.terminal.command_line import Interrupt, guarded
+from zofedht.common.terminal.command_line import Interrupt, guarded, parsed
 from zofedht.experiments.cli import parser
 from zofedht.experiments.study.cells import Grid
 from zofedht.experiments.study.presets import ALPHAS, EPOCHS, ETAS, PRESETS, QUICK
@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    args = parser().parse_args(argv)
+    args = parsed(parser(), argv)
     actions = {
         "table1": _table1,
         "study": _study,

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from zofedht.common.terminal.command_line import Interrupt, guarded
+from zofedht.common.terminal.command_line import Interrupt, guarded, parsed
 from zofedht.common.terminal.logs import log_options
 from zofedht.server.cli import parser
 
@@ -15,7 +15,7 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    args = parser().parse_args(argv)
+    args = parsed(parser(), argv)
     # docker and systemd stop a process with SIGTERM, which checkpoints the run like an interrupt.
     Interrupt().install("SIGINT", "SIGTERM", "SIGHUP")  # a terminal that is closed hangs up
     return guarded("zofedht-server", lambda: _run(args), log_options(args))

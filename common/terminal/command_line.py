@@ -10,8 +10,8 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,7 +19,7 @@ from zofedht.common.errors import ConfigError, ZofedhtError
 from zofedht.common.machine.versions import version_text
 from zofedht.common.terminal.logs import LogOptions, shown
 
-__all__ = ["INTERRUPTED", "NOT_BETTER", "Interrupt", "add_version", "check_address", "check_count", "guarded"]
+__all__ = ["INTERRUPTED", "NOT_BETTER", "Interrupt", "add_version", "check_address", "check_count", "guarded", "parsed"]
 
 NOT_BETTER = 3
 """Exit code of a run that is done, and not better than its start by more than the noise, or diverged."""
@@ -119,6 +119,22 @@ def guarded(program: str, action: Callable[[], int], log: LogOptions | None = No
     what is written to it is lost. So is what a reader of standard output, such as ``head``, does not want; a standard
     output that cannot be written otherwise is an error at the end.
     """
+    with _lasting_streams(program, log) as results:
+        return _written(results, _guarded(action))
+
+
+def parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line. ``--help`` and ``--version`` end the program, with 2 where they cannot be written."""
+    with _lasting_streams(parser.prog) as results:
+        try:
+            return parser.parse_args(argv)
+        except SystemExit as end:
+            sys.exit(_written(results, int(end.code or 0)))
+
+
+@contextmanager
+def _lasting_streams(program: str, log: LogOptions | None = None) -> Iterator[_Lasting]:
+    """Let nothing end by what it writes, show what is logged, and return standard output."""
     _fill_standard_streams()
     with (
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
@@ -126,15 +142,19 @@ def guarded(program: str, action: Callable[[], int], log: LogOptions | None = No
         redirect_stdout(_Lasting(sys.stdout or nowhere)) as results,
         shown(log, program),
     ):
-        code = _guarded(action)
-        results.flush()
-        if results.failed is None:
-            return code
-        results.discard()
-        if isinstance(results.failed, BrokenPipeError):
-            return code
-        _log.error("standard output cannot be written (%s); name another place for it", results.failed)
-        return 2
+        yield results
+
+
+def _written(results: _Lasting, code: int) -> int:
+    """Write what is buffered, and return the exit code, or 2 where standard output cannot be written."""
+    results.flush()
+    if results.failed is None:
+        return code
+    results.discard()
+    if isinstance(results.failed, BrokenPipeError):
+        return code
+    _log.error("standard output cannot be written (%s); name another place for it", results.failed)
+    return 2
 
 
 def _fill_standard_streams() -> None:

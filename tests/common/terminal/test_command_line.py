@@ -109,6 +109,17 @@ def test_an_output_on_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, capsy
     assert "standard output cannot be written ([Errno 28] No space left on device)" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full to stand for a full disk")
+@pytest.mark.parametrize(("command", "option"), [("server", "--version"), ("client", "--help")])
+def test_what_ends_while_it_is_parsed_tells_of_a_full_disk(command: str, option: str) -> None:
+    code = f"import sys; from zofedht.{command}.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", code, option], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert b"standard output cannot be written ([Errno 28] No space left on device)" in done.stderr
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a shell")
 def test_head_takes_what_it_wants() -> None:
     """As in ``keys | head -1``: Python's own end must not complain, either."""
