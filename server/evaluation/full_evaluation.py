@@ -93,6 +93,9 @@ def evaluation_notes(first: FullEvaluation, last: FullEvaluation) -> list[str]:
         )
     if not last.metrics:
         notes.append(f"no client could evaluate the last x: {who_is_missing(last.missing)}")
+    elif not first.metrics:
+        why = who_is_missing(first.missing) if first.missing else "the folder of the run has lost it (run.json)"
+        notes.append(f"the first loss is not known: {why}")
     elif not comparable(first, last):
         notes.append("the first and the last loss are means over different clients: they do not compare")
     return notes

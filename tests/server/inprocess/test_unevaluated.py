@@ -71,6 +71,14 @@ def test_losses_over_different_clients_do_not_compare():
     ]
 
 
+def test_an_unknown_first_loss_is_called_unknown():
+    last, nobody = FullEvaluation({"train_loss": 1.0}), (Unevaluated("a", "raised", "down"),)
+    assert evaluation_notes(FullEvaluation({}), last) == [
+        "the first loss is not known: the folder of the run has lost it (run.json)"
+    ]
+    assert evaluation_notes(FullEvaluation({}, missing=nobody), last) == ["the first loss is not known: client a: down"]
+
+
 def test_what_fails_once_is_asked_again_and_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     module = black_box(tmp_path, monkeypatch)
     found, folder = recorded(tmp_path, f"{module}:FailsOnce")
