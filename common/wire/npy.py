@@ -53,17 +53,24 @@ def decode_vector(data: bytes, what: str, dtypes: Sequence[str] = ("float64",)) 
     body = start + width + length
     if length > _MOST_HEADER or body > len(data):
         raise MessageError(f"{what} must have a whole .npy header, got one of {length} bytes in {len(data)}")
-    header = _HEADER.fullmatch(data, start + width, body)
-    if header is None:
-        raise MessageError(f"{what} must have a plain .npy header, got {data[start + width : body][:80]!r}")
-    shape, dtype = header["shape"].decode(), header["dtype"].decode(errors="replace")
+    sent, size = _claimed(data[start + width : body], what, tuple(dtypes))
+    if sent.itemsize * size != len(data) - body:
+        raise MessageError(f"{what} must hold {size} {sent} numbers, got {len(data) - body} bytes")
+    return np.frombuffer(data, dtype=sent.newbyteorder("<"), offset=body)
+
+
+@functools.lru_cache(maxsize=16)
+def _claimed(header: bytes, what: str, dtypes: tuple[str, ...]) -> tuple[np.dtype[Any], int]:
+    """Return type and number that a header claims; the vectors of a round have one header."""
+    found = _HEADER.fullmatch(header)
+    if found is None:
+        raise MessageError(f"{what} must have a plain .npy header, got {header[:80]!r}")
+    shape, dtype = found["shape"].decode(), found["dtype"].decode(errors="replace")
     size = re.fullmatch(r"([0-9]{1,15}),", shape)
     sent = next((np.dtype(name) for name in dtypes if np.dtype(name).newbyteorder("<").str == dtype), None)
     if sent is None or size is None:
         raise MessageError(f"{what} must be a {' or '.join(dtypes)} vector, got {dtype[:20]} of shape ({shape[:60]})")
-    if sent.itemsize * int(size[1]) != len(data) - body:
-        raise MessageError(f"{what} must hold {size[1]} {sent} numbers, got {len(data) - body} bytes")
-    return np.frombuffer(data, dtype=dtype, offset=body)
+    return sent, int(size[1])
 
 
 def decode_vectors(

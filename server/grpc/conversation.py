@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
 from flwr.proto.transport_pb2 import ClientMessage
 
@@ -27,10 +28,21 @@ class LostClient(Exception):  # noqa: N818  (no error of this program)
 @dataclass(eq=False)
 class _Question:
     message: bytes
-    meter: Meter | None
-    answer: Future[ClientMessage] = field(default_factory=Future)
+    meter: Meter | None = None
+    read: Callable[[ClientMessage], Any] = lambda message: message
+    answer: Future[Any] = field(default_factory=Future)  # as it was read
     timer: asyncio.TimerHandle | None = None
     late: bool = False  # whoever asked has given up; the answer will be dropped
+
+    def hear(self, message: ClientMessage) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        if self.late:
+            return
+        try:
+            self.answer.set_result(self.read(message))
+        except Exception as error:  # Flower's reader raises what it meets
+            self.answer.set_exception(error)
 
     def fail(self, reason: str) -> None:
         if self.timer is not None:
@@ -64,18 +76,26 @@ class Conversation:
         """Accept messages of so many bytes from now on; what the callable returns may change."""
         self._assembly.most_bytes = most_bytes
 
-    def begin(self, message: bytes, timeout: float, meter: Meter | None = None) -> Future[ClientMessage]:
-        """Send a serialised ServerMessage and return the answer to come; ``meter`` counts both on the wire.
+    def begin(
+        self,
+        message: bytes,
+        timeout: float,
+        meter: Meter | None = None,
+        read: Callable[[ClientMessage], Any] = lambda message: message,
+    ) -> Future[Any]:
+        """Send a serialised ServerMessage and return what ``read`` makes of the answer to come; ``meter`` counts both.
 
-        The future holds LostClient when the stream ends, or after ``timeout`` seconds with the client's other slots.
+        The future holds LostClient when the stream ends, or after ``timeout`` seconds with the client's other slots,
+        and whatever ``read`` raises.
         """
-        question = _Question(message, meter)
+        question = _Question(message, meter, read)
         self._in_loop(self._ask, question, timeout)
         return question.answer
 
-    def ask(self, message: bytes, timeout: float, meter: Meter | None = None) -> ClientMessage:
+    def ask(self, message: bytes, timeout: float) -> ClientMessage:
         """Send a serialised ServerMessage and wait for the answer. Raises LostClient as ``begin`` says."""
-        return self.begin(message, timeout, meter).result()
+        answer: ClientMessage = self.begin(message, timeout).result()
+        return answer
 
     def take(self, piece: bytes) -> str | None:
         """Take in a piece of a client's message; return what is wrong with it, if anything is."""
@@ -98,10 +118,7 @@ class Conversation:
         except Exception:  # protobuf's DecodeError, or others for malformed text
             return f"its message of {len(data)} bytes cannot be read"
         self._asked = None
-        if question.timer is not None:
-            question.timer.cancel()
-        if not question.late:
-            question.answer.set_result(message)
+        question.hear(message)
         self._ask_next()
         return None
 
@@ -121,7 +138,7 @@ class Conversation:
 
     def tell(self, message: bytes) -> None:
         """Send a message that has no answer."""
-        self._in_loop(self._send, _Question(message, None))
+        self._in_loop(self._send, _Question(message))
 
     def dismiss(self, message: bytes) -> None:
         """Send a last message, even to a busy client, and end the conversation after it."""

@@ -71,9 +71,13 @@ class Errands:
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         self._woken = False
-        while self._waiting:
-            act, args = self._waiting.popleft()
-            loop.call_soon(act, *args)
+        try:
+            while self._waiting:
+                act, args = self._waiting.popleft()
+                act(*args)
+        finally:
+            if self._waiting:  # one has failed; the loop tells of it, and the others are done all the same
+                loop.call_soon(self._begin, loop)
 
 
 def errands_of(loop: asyncio.AbstractEventLoop) -> Errands:

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from heapq import heapify, heapreplace
-from typing import Any, TypeVar
+from typing import Any
 
 from flwr.common import (
+    Code,
     DisconnectRes,
     EvaluateIns,
     EvaluateRes,
@@ -23,6 +24,7 @@ from flwr.common import (
     GetPropertiesIns,
     GetPropertiesRes,
     ReconnectIns,
+    Status,
     serde,
 )
 from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
@@ -43,8 +45,6 @@ __all__ = ["ResidentProxy", "Roster"]
 
 _log = logging.getLogger(__name__)
 
-_T = TypeVar("_T")
-
 
 class ResidentProxy(PromptProxy):
     """A joined client: Flower's messages over its conversation."""
@@ -61,16 +61,14 @@ class ResidentProxy(PromptProxy):
         self._meter = meter
 
     def fit_later(self, ins: FitIns, timeout: float) -> Future[FitRes]:
-        answer = self.conversation.begin(self._encoder.encode(ins), _bounded(timeout), self._meter)
-        return _read(answer, lambda message: serde.fit_res_from_proto(message.fit_res))
+        return self.conversation.begin(self._encoder.encode(ins), _bounded(timeout), self._meter, _fit_res)
 
     def fit(self, ins: FitIns, timeout: float | None, group_id: int | None) -> FitRes:
         return self.fit_later(ins, _bounded(timeout)).result()
 
     def evaluate_later(self, ins: EvaluateIns, timeout: float) -> Future[EvaluateRes]:
         message = ServerMessage(evaluate_ins=serde.evaluate_ins_to_proto(ins)).SerializeToString()
-        answer = self.conversation.begin(message, _bounded(timeout))
-        return _read(answer, lambda message: serde.evaluate_res_from_proto(message.evaluate_res))
+        return self.conversation.begin(message, _bounded(timeout), read=_evaluate_res)
 
     def evaluate(self, ins: EvaluateIns, timeout: float | None, group_id: int | None) -> EvaluateRes:
         return self.evaluate_later(ins, _bounded(timeout)).result()
@@ -99,18 +97,16 @@ class ResidentProxy(PromptProxy):
         return getattr(serde, f"{name}_from_proto")(getattr(answered, name))
 
 
-def _read(answer: Future[ClientMessage], read: Callable[[ClientMessage], _T]) -> Future[_T]:
-    """Return what is read from the answer when it comes."""
-    result: Future[_T] = Future()
+def _fit_res(message: ClientMessage) -> FitRes:
+    """Return what Flower's reader does, whose look-ups of the status code take a third of its time."""
+    told = message.fit_res
+    status = Status(Code(told.status.code), told.status.message)
+    parameters, metrics = serde.parameters_from_proto(told.parameters), serde.metrics_from_proto(told.metrics)
+    return FitRes(status, parameters, told.num_examples, metrics)
 
-    def pass_on(arrived: Future[ClientMessage]) -> None:
-        try:
-            result.set_result(read(arrived.result()))
-        except Exception as error:  # the client is lost, or Flower's reader does not know what to do
-            result.set_exception(error)
 
-    answer.add_done_callback(pass_on)
-    return result
+def _evaluate_res(message: ClientMessage) -> EvaluateRes:
+    return serde.evaluate_res_from_proto(message.evaluate_res)
 
 
 def _bounded(timeout: float | None) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import time
@@ -384,5 +385,6 @@ def _run(config: RunConfig, service: _Service, folder: RunFolder, state: ServerS
         dimension=service.expected().dimension,
         traffic=service.roster.traffic,
     )
+    gc.freeze()  # what is there now stays to the end: a tenth of a round of 200 slots went into looking at it again
     rounds.fit(config.rounds, config.round_timeout)
     return results[0]
