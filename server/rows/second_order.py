@@ -3,9 +3,9 @@
 With g = -d / (eta K q) the mean of c v, d the mean move and r ``server-rate``:
 
 newton         H <- H + e u u' for each direction v of the round, from H = 0, with u = v/|v|, e = k/|v|^2 - u'Hu and k
-               the mean of the slots' v'Hv; x <- x - r (H + s I)^-1 g. Eigenvalues count by their size. s is the error
-               of H by its own forecasts: the mean of e^2 is 2/(n (n+2)) of its square. So first steps are short, and
-               the last ones are Newton's.
+               the mean of the slots' v'Hv; x <- x - r (H + s I)^-1 g. Eigenvalues count by their size. s is what H's
+               error is at most by its own forecasts: the mean of e^2 is 2/(n (n+2)) of the error's square, and more
+               by the square of its trace. So first steps are short, and the last ones are Newton's.
 quasi-newton   x <- x - r B g, B from the last ``memory`` pairs (s, y) by L-BFGS, s = x - x_before. y is the change of g
                along s: each slot measures its slopes at x_before again, on the same samples and along the same
                directions. A pair that bends too little is left out. Without a pair x moves by d.
@@ -96,7 +96,7 @@ def shift_back(curvature: Curvature, x: Vector, config: RunConfig) -> Vector | N
 
 
 def with_probes(hessian: Matrix | None, v: Matrix, curvatures: Vector) -> tuple[Matrix, float]:
-    """Return H after measurements of v'Hv along the rows of v, and how wrong it was before: |H - true H|_F."""
+    """Return H after measurements of v'Hv along the rows of v, and what |H - true H|_F was at most before."""
     squares, n = np.einsum("ij,ij->i", v, v), v.shape[1]
     held = np.zeros((n, n)) if hessian is None else hessian.copy()
     errors = np.empty(len(v))

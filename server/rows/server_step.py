@@ -61,7 +61,7 @@ def server_step(mean_move: Vector, moments: Moments, config: RunConfig) -> tuple
         mean = kept * before + (1.0 - kept) * mean_move
         square = np.full_like(mean_move, floor * floor) if moments.square is None else moments.square
         new = mean_move * mean_move
-        match config.server_step:
+        match config.server_step:  # algorithm 2 of Reddi et al., and of Shu et al. for the last
             case "adam":
                 square = decay * square + (1.0 - decay) * new
             case "yogi":
