@@ -76,8 +76,8 @@ LAWS = (
 SLOPE_SCALES = ("none", "spread")
 CORRECTIONS = ("none", "control", "svrg")
 PROBE_LAWS = ("gaussian", "rademacher", "sphere", "frame")
-PLACE_LAWS = ("isotropic", "pool", "lowrank", "subspace-core", "subset")
-"""Laws of directions that need neither x nor a guide as a vector."""
+PLACE_LAWS = ("isotropic", "trajectory", "pool", "lowrank", "subspace-core", "subset")
+"""Laws of directions that clients can draw block by block, with a guide that they make from the trail."""
 
 PLACE_PROBES = ("gaussian", "rademacher")
 """Laws whose numbers are independent: of parameters in place, v is drawn block by block."""

@@ -73,7 +73,7 @@ def slot_seconds(objective: InPlaceObjective, keys: dict[str, Any], repeats: int
         {"objective": "net:make", "in-place": True, "radius": 1e-3, "step-size": 1e-6, **keys}
     )
     spec = config.step_spec(step_size=1e-6)
-    law, held, timed = TrailLaw.of(spec, 0), Held(objective), Timed(objective)
+    law, held, timed = TrailLaw.of(spec, config), Held(objective), Timed(objective)
     forward, beyond = [], []
     for round_ in range(repeats + 1):
         plan = Plan(spec, law_of(spec, 0), Address(0, round_, 0))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
 from zofedht.client.tensors.copies import Copy, copy_of
 from zofedht.common.choices import PLACE_PROBES
-from zofedht.common.errors import DataError
+from zofedht.common.errors import DataError, ObjectiveError
+from zofedht.common.machine.memory import lacking
 from zofedht.common.random.streams import Address
 from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.tensors.blocks import blocks_as_text, total_bytes
 from zofedht.common.tensors.directions import Direction
+from zofedht.common.tensors.guide import Guided, Trajectory
 from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.tensors.trail import TrailLaw, begins
 from zofedht.common.typing import Vector
@@ -35,6 +37,7 @@ class Held:
         self._copy: Copy | None = None
         self._copied: Vector | None = None  # the trail to what the copy holds
         self._law: TrailLaw | None = None
+        self._guide: Trajectory | None = None  # of the law
         self._arriving: Vector | None = None  # the trail to a snapshot, of which the copy holds
         self._arrived = 0  # so many bytes
         self._present: Vector | None = np.empty(0)  # the trail to the present parameters; None in the middle of a slot
@@ -55,10 +58,18 @@ class Held:
             self._copy.put_back()
         elif nearest == "start":
             self._start.put_back()
-        law.follow(self._objective, trail, lengths[nearest])
+        law.follow(self._objective, trail, lengths[nearest], self._guide)
         self._present = trail
         if not begins(trail, self.known):
             self.known = trail
+
+    def directions(self, round_: int, slot: int, trail: Vector, law: TrailLaw) -> Sequence[Direction | Guided]:
+        """Return the directions of a slot of the round to which a trail leads, good until the trail is followed on.
+
+        Raises DataError where they do not fit into memory.
+        """
+        self._take_up(law)
+        return law.directions(round_, slot, self._objective.blocks, trail, self._guide)
 
     def go_to_end(self) -> None:
         """Lead the parameters to the end of the longest trail that was followed."""
@@ -126,6 +137,8 @@ class Held:
         if law != self._law:  # other directions: nothing but the start is common
             self._present, self._copied = self._present if self._is_start else None, None
             self._law, self.known, self._arriving = law, np.empty(0), None
+            _require_room(law, self._objective.dim)
+            self._guide = law.guide(self._objective.blocks)
 
     def _copy_here(self, here: Vector) -> Copy:
         """Return a copy of the present parameters, which are at the end of this trail."""
@@ -174,3 +187,15 @@ class Households:
         held = Held(objective, self._copies)
         self._held.append((holder, held))
         return held
+
+    def make_room(self, law: TrailLaw, dimension: int) -> None:
+        """Raise ObjectiveError where the guides of all holders so far do not fit into the memory that is free."""
+        _require_room(law, dimension, len(self._held))
+
+
+def _require_room(law: TrailLaw, dimension: int, holders: int = 1) -> None:
+    """Raise ObjectiveError where the guides of so many models do not fit into the memory that is free."""
+    what = f"the guide of memory = {law.memory} moves of n = {dimension:,} parameters in float32"
+    what += f", for each of {holders} models," if holders > 1 else ""
+    if text := lacking(holders * law.guide_bytes(dimension), what):
+        raise ObjectiveError.public(f"{text}; a smaller memory takes less, and zofedavg-sgd has no guide")

@@ -19,6 +19,7 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import checked_loss
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.common.tensors.directions import Direction
+from zofedht.common.tensors.guide import Guided, plain
 from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.typing import Indices, Vector
 
@@ -33,9 +34,9 @@ class _Moves:
 
     def __init__(self, objective: InPlaceObjective) -> None:
         self._objective = objective
-        self._waiting: list[tuple[Direction, float]] = []
+        self._waiting: list[tuple[Direction | Guided, float]] = []
 
-    def add(self, direction: Direction, coefficient: float) -> None:
+    def add(self, direction: Direction | Guided, coefficient: float) -> None:
         """Add to the parameters before the next evaluation."""
         if self._waiting and self._waiting[-1][0] is direction:
             coefficient += self._waiting.pop()[1]
@@ -46,11 +47,11 @@ class _Moves:
         """Return F where all sums lead."""
         waiting, self._waiting = self._waiting, []
         if waiting:
-            self._objective.add_all([v for v, _ in waiting], [coefficient for _, coefficient in waiting])
+            self._objective.add_all(*plain([v for v, _ in waiting], [coefficient for _, coefficient in waiting]))
         return checked_loss(self._objective.value(batch))
 
 
-def place_steps(objective: InPlaceObjective, plan: Plan, directions: Sequence[Direction]) -> SlotResult:
+def place_steps(objective: InPlaceObjective, plan: Plan, directions: Sequence[Direction | Guided]) -> SlotResult:
     """Take K zeroth-order steps along the K q directions of the slot, and leave the parameters where that led.
 
     Raises ObjectiveError, with its cause and step, when an evaluation fails or a slope is not finite; if such steps are
@@ -84,7 +85,7 @@ def place_steps(objective: InPlaceObjective, plan: Plan, directions: Sequence[Di
 
 
 def _probed(
-    moves: _Moves, along: Sequence[Direction], radius: float, kind: str, batch: Indices | slice, step: int
+    moves: _Moves, along: Sequence[Direction | Guided], radius: float, kind: str, batch: Indices | slice, step: int
 ) -> tuple[Vector, Vector]:
     """Return the slopes along the directions of a step, and the mean of the losses that gave each."""
     slopes, losses = np.empty(len(along)), np.empty(len(along))

@@ -54,8 +54,14 @@ class PlaceWorker:
         self._error_text, self._permit = error_text, permit
 
     def held(self, question: Question) -> Held:
-        """Return the parameters of a client. Raises ZofedhtError where it cannot have an objective."""
-        return self._homes.of(self._objective_of(question))
+        """Return the parameters of a client.
+
+        Raises ZofedhtError where it cannot have an objective, or the run's guide does not fit into memory.
+        """
+        objective = self._objective_of(question)
+        held = self._homes.of(objective)
+        self._homes.make_room(TrailLaw.of_config(config_of_task(question.task)), objective.dim)
+        return held
 
     def work(self, broadcast: Broadcast) -> Update:
         """Lead the parameters to x_r, take the K steps, put x_r back and return the Update.
@@ -78,13 +84,13 @@ class PlaceWorker:
         trail = _trail(broadcast, held.known)
         if trail is None:
             raise not_held(broadcast)
-        law = TrailLaw.of(broadcast.spec, broadcast.address.seed)
+        law = TrailLaw.of(broadcast.spec, config_of_task(broadcast.task))
         plan = Plan(broadcast.spec, law_of(broadcast.spec, 0), broadcast.address)
-        with unusable(broadcast, self._error_text):
-            directions = law.directions(broadcast.round, plan.address.directions.slot, objective.blocks, trail)
         # Slopes that are not finite are reported by name.
         with failed_steps(broadcast, self._error_text), np.errstate(over="ignore", invalid="ignore"):
             held.go_to(trail, law)
+            with unusable(broadcast, self._error_text):
+                directions = held.directions(broadcast.round, plan.address.directions.slot, trail, law)
             with held.changed():
                 result = place_steps(objective, plan, directions)
         told = result.error

@@ -38,7 +38,10 @@ _TASK_KEYS = (
 
 _STEP_KEYS = ("algorithm", "probe", "radius", "slope", "slopes-per-step", "local-steps", "batch-size", "kernel")
 
-_PLACE_KEYS = ("directions", "clients-per-round", "refresh", "rank", "pool-size", "subset-share")
+_PLACE_KEYS = (
+    "directions", "clients-per-round", "refresh", "rank", "pool-size", "subset-share", "subspace-weight", "covariance",
+    "memory",
+)  # fmt: skip
 """What else says which directions a trail in place is along."""
 
 FREE_KEYS = frozenset(

@@ -24,7 +24,7 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.random.streams import Address
 
-__all__ = ["PIECE", "Direction", "add_all"]
+__all__ = ["PIECE", "WORTH_COMPILING", "Direction", "Numbers", "add_all", "add_piece"]
 
 PIECE = 2**18
 """Numbers of a piece: 1 MB, which stays in a core's cache. A constant, since a piece has a stream of its own."""
@@ -33,7 +33,7 @@ _CELLS = 2**16  # that normal numbers are drawn from: 16 bits each
 
 _WORDS = 2**13  # drawn at a time: memory of 64 kB is used again, while larger blocks are mapped anew each time
 
-_WORTH_COMPILING = 2**16
+WORTH_COMPILING = 2**16
 """Numbers of a tensor from which a compiled loop is worth loading."""
 
 Numbers = NDArray[Any]
@@ -117,25 +117,39 @@ def add_all(array: Numbers, block: int, directions: Sequence[Direction], coeffic
         )
     if array.dtype.kind != "f":
         raise ObjectiveError(f"block {block} must be an array of floats, got {array.dtype}")
-    flat, kind = array.reshape(-1), array.dtype.type
-    compiled = _compiled() if flat.size >= _WORTH_COMPILING and array.itemsize > 2 else None
+    flat = array.reshape(-1)
+    for piece, start in enumerate(range(0, flat.size, PIECE)):
+        part = slice(start, min(start + PIECE, flat.size))
+        add_piece(flat[part], block, piece, part, directions, coefficients, worth=flat.size >= WORTH_COMPILING)
+
+
+def add_piece(
+    stretch: Numbers,
+    block: int,
+    piece: int,
+    part: slice,
+    directions: Sequence[Direction],
+    coefficients: Sequence[float],
+    *,
+    worth: bool = False,
+) -> None:
+    """Add the sum of coefficient * v to a piece of a block, in place; ``worth``: a compiled loop is worth loading."""
+    kind = stretch.dtype.type
+    compiled = _compiled() if worth and stretch.itemsize > 2 else None
     with np.errstate(over="ignore", invalid="ignore"):  # who evaluates sees what is not finite
-        for piece, start in enumerate(range(0, flat.size, PIECE)):
-            part = slice(start, min(start + PIECE, flat.size))
-            stretch = flat[part]
-            for direction, coefficient in zip(directions, coefficients, strict=True):
-                length = kind(coefficient)
-                if direction.bent is None and compiled is not None:
-                    signs, normals = compiled
-                    state: Any = direction.words(block, piece).state
-                    if direction.probe == "rademacher":
-                        signs(state["state"]["state"], stretch, length)
-                    else:
-                        normals(state["state"]["state"], stretch, _quantiles(array.dtype), length)
+        for direction, coefficient in zip(directions, coefficients, strict=True):
+            length = kind(coefficient)
+            if direction.bent is None and compiled is not None:
+                signs, normals = compiled
+                state: Any = direction.words(block, piece).state
+                if direction.probe == "rademacher":
+                    signs(state["state"]["state"], stretch, length)
                 else:
-                    numbers = direction.numbers(block, piece, part).astype(kind, copy=False)
-                    numbers *= length
-                    stretch += numbers
+                    normals(state["state"]["state"], stretch, _quantiles(stretch.dtype), length)
+            else:
+                numbers = direction.numbers(block, piece, part).astype(kind, copy=False)
+                numbers *= length
+                stretch += numbers
 
 
 def _signs(words: NDArray[np.uint64]) -> Numbers:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from zofedht.common.machine.memory import lacking
 from zofedht.common.random.streams import Address
 from zofedht.common.tensors.blocks import Block
 from zofedht.common.tensors.directions import Bent, Direction, add_all
+from zofedht.common.tensors.guide import Guided, Trajectory, plain
 from zofedht.common.tensors.laws import LowRankLaw, Subset, farthest
 from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.typing import Vector
@@ -38,7 +40,8 @@ class TrailLaw:
 
     isotropic: numbers of the probe. pool: each direction is one of S fixed ones, drawn by chance. lowrank,
     subspace-core: ``laws.LowRankLaw``, whose sides stay for ``side_rounds``. subset: after ``side_rounds`` isotropic
-    ones, ``laws.Subset`` of the parameters that moved farthest in these.
+    ones, ``laws.Subset`` of the parameters that moved farthest in these. trajectory: stretched along the last moves,
+    which the trail alone does not tell at once: they are kept by a ``guide``.
     """
 
     seed: int
@@ -50,25 +53,46 @@ class TrailLaw:
     rank: int = 2
     pool_size: int = 1024
     subset_share: float = 0.1
+    weight: float = 0.0  # a of the trajectory
+    covariance: str = "trace"
+    memory: int = 1  # tau
+    refresh: int = 1
 
     @classmethod
-    def of(cls, spec: StepSpec, seed: int) -> TrailLaw:
-        """Return the law of a run whose slots step by this."""
-        names = [field.name for field in fields(cls) if field.name != "seed"]
-        return cls(seed, **{name: getattr(spec, name) for name in names})
+    def of(cls, spec: StepSpec, config: RunConfig) -> TrailLaw:
+        """Return the law of a run of this config, or of its task, whose slots step by ``spec``."""
+        names = [field.name for field in fields(cls)]
+        found: dict[str, Any] = {name: getattr(spec, name) for name in names if hasattr(spec, name)}
+        if spec.law == "trajectory" and config.weight == 0.0:
+            found["law"] = "isotropic"
+        elif spec.law == "trajectory":
+            found |= {name: getattr(config, name) for name in ("weight", "covariance", "memory", "refresh")}
+        return cls(config.seed, **found)
 
     @classmethod
     def of_config(cls, config: RunConfig) -> TrailLaw:
-        """Return the law of a run of this config."""
-        return cls.of(config.step_spec(step_size=0.0), config.seed)
+        """Return the law of a run of this config, or of its task."""
+        return cls.of(config.step_spec(step_size=0.0), config)
+
+    def guide(self, blocks: Sequence[Block]) -> Trajectory | None:
+        """Return what keeps the last moves of a trail, where directions follow them."""
+        return Trajectory(self.memory, self.refresh, blocks) if self.law == "trajectory" else None
+
+    def guide_bytes(self, dimension: int) -> int:
+        """Return how much memory the guide takes."""
+        return 4 * self.memory * dimension if self.law == "trajectory" else 0
 
     @property
     def lengths(self) -> int:
         """The lengths that a round adds to the trail."""
         return self.slots * self.slopes
 
-    def directions(self, round_: int, slot: int, blocks: Sequence[Block], trail: Vector) -> list[Direction]:
+    def directions(
+        self, round_: int, slot: int, blocks: Sequence[Block], trail: Vector, guide: Trajectory | None = None
+    ) -> Sequence[Direction | Guided]:
         """Return the directions of a slot of a round; ``trail`` leads to this round, or farther.
+
+        ``guide`` is led to this round, and its directions are good until it is led on.
 
         Raises DataError where so many do not fit into the memory that is free: a server may name any number.
         """
@@ -76,30 +100,36 @@ class TrailLaw:
             raise DataError.public(f"{text}; fewer local-steps or slopes-per-step take less")
         address = Address(self.seed, round_, slot)
         if self.law == "pool":
-            drawn = drawn_candidates(self.pool_size, None, self.slopes, address)
-            return [Direction(Address(self.seed, 0, 0), int(one), self.probe) for one in drawn]
+            candidates = drawn_candidates(self.pool_size, None, self.slopes, address)
+            return [Direction(Address(self.seed, 0, 0), int(one), self.probe) for one in candidates]
         bent: Bent | None = None
         if self.law in ("lowrank", "subspace-core"):
             bent = LowRankLaw(self.law, self.rank, round_ - round_ % self.side_rounds, tuple(blocks))
         elif self.law == "subset" and round_ >= self.side_rounds:
             bent = _subset(self, tuple(blocks), trail[: self.side_rounds * self.lengths].tobytes())
-        return [Direction(address, number, self.probe, bent) for number in range(self.slopes)]
+        drawn = [Direction(address, number, self.probe, bent) for number in range(self.slopes)]
+        if guide is None:
+            return drawn
+        guide.go_to(trail, self.lengths, round_, lambda earlier: self.along(trail, earlier, blocks, guide))
+        return guide.stretched(drawn, self.weight, self.covariance)
 
-    def along(self, trail: Vector, round_: int, blocks: Sequence[Block]) -> tuple[list[Direction], list[float]]:
-        """Return the directions of a round and how far it leads along each; a length of 0 moves nothing."""
+    def along(
+        self, trail: Vector, round_: int, blocks: Sequence[Block], guide: Trajectory | None = None
+    ) -> tuple[list[Direction], list[float]]:
+        """Return plain directions of a round and how far it leads along each; a length of 0 moves nothing."""
         own = trail[round_ * self.lengths : (round_ + 1) * self.lengths]
         slots = range(self.slots if own.any() else 0)
-        found = (v for slot in slots for v in self.directions(round_, slot, blocks, trail))
+        found = (v for slot in slots for v in self.directions(round_, slot, blocks, trail, guide))
         pairs = [(v, -float(length)) for v, length in zip(found, own, strict=False) if length != 0.0]
-        return [v for v, _ in pairs], [coefficient for _, coefficient in pairs]
+        return plain([v for v, _ in pairs], [coefficient for _, coefficient in pairs])
 
-    def follow(self, objective: InPlaceObjective, trail: Vector, first: int) -> None:
+    def follow(self, objective: InPlaceObjective, trail: Vector, first: int, guide: Trajectory | None = None) -> None:
         """Lead the parameters from where the first so many lengths led to where all of them lead.
 
-        The order of the sums is fixed, so that all who follow agree bit for bit.
+        The order of the sums is fixed, so that all who follow agree bit for bit. ``guide`` is what ``self.guide`` made.
         """
         for round_ in range(first // self.lengths, len(trail) // self.lengths):
-            directions, coefficients = self.along(trail, round_, objective.blocks)
+            directions, coefficients = self.along(trail, round_, objective.blocks, guide)
             if directions:
                 objective.add_all(directions, coefficients)
 

@@ -62,7 +62,8 @@ class Coordinator:
         self._clock = clock
         self._attempt = Attempt()
         self._failures: list[Failure] = []  # of the earlier attempts at this round
-        self._holdings = Holdings(config.downlink, config.memory if config.weight else 0, config.refresh)
+        memory = config.memory if config.weight and not config.in_place else 0  # of moves that the server has
+        self._holdings = Holdings(config.downlink, memory, config.refresh)
         self._account = Account(config)
         self._traffic, self._metered = Traffic(), False
         self._mark = clock()

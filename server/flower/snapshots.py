@@ -59,7 +59,8 @@ class Snapshots:
     def __init__(self, config: RunConfig, pool: Executor) -> None:
         """``pool``: threads for proxies that need one."""
         self._config, self._pool = config, pool
-        self._after = config.snapshot_after if config.in_place else 0
+        # A guide is made of the whole trail, which is followed then.
+        self._after = config.snapshot_after if config.in_place and not config.weight else 0
         self._there: set[str] = set()
         self._latest: _Snapshot | None = None
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from zofedht.common.errors import ConfigError, DataError
 from zofedht.common.machine.files import replaced_by
+from zofedht.common.machine.memory import lacking
 from zofedht.common.objective.base import Shard
 from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.tensors.blocks import blocks_as_text
@@ -47,7 +48,9 @@ def rebuild(run: FinishedRun, objective: InPlaceObjective, *, last: bool = False
         )
     trail = run.last if last else run.x
     law = TrailLaw.of_config(run.config)
-    law.follow(objective, trail, 0)
+    if text := lacking(law.guide_bytes(objective.dim), f"the guide that the trail of {run.path} needs"):
+        raise DataError(f"{text}; export on a machine with more memory")
+    law.follow(objective, trail, 0, law.guide(objective.blocks))
     _check_bits(run, objective, tensors, len(trail) // law.lengths)
 
 

@@ -73,6 +73,9 @@ def test_the_trail_and_the_start_give_the_parameters_bit_for_bit():
         {"algorithm": "lozo", "refresh": 3},
         {"algorithm": "subzero", "refresh": 3},
         {"algorithm": "meerkat", "refresh": 2, "subset_share": 0.4},
+        {"algorithm": "zofedht", "memory": 2, "step_size": 0.005},
+        {"algorithm": "zofedht", "refresh": 1, "directions": "per-slot", "probe": "gaussian", "step_size": 0.005},
+        {"algorithm": "guided-es"},
         {"directions": "per-slot"},
         {"algorithm": "fedkseed", "pool_size": 6, "directions": "per-slot"},
         {"algorithm": "meerkat", "refresh": 2, "directions": "per-slot"},
@@ -106,9 +109,10 @@ def test_where_copies_lie_changes_no_number(monkeypatch: pytest.MonkeyPatch):
     assert np.array_equal(on_disk.x, in_memory.x)
 
 
+@pytest.mark.parametrize("guide", [{}, {"algorithm": "zofedht", "memory": 2, "step-size": 0.01}])
 @pytest.mark.parametrize("killed", [1, 3, 5])
-def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, killed: int):
-    config = RunConfig.from_mapping(NAMED)
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, killed: int, guide: dict[str, Any]):
+    config = RunConfig.from_mapping(NAMED | guide)
     whole = run_in_process(config)
     with RunFolder(tmp_path / "run") as folder:
         folder.begin(config, "in-process")
@@ -167,7 +171,8 @@ def test_a_client_whose_parameters_went_astray_is_told_apart():
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ({"algorithm": "zofedht"}, "algorithm must have directions that are drawn block by block .*got 'zofedht'"),
+        ({"algorithm": "conmezo"}, "algorithm must have directions that are drawn block by block .*got 'conmezo'"),
+        ({"algorithm": "zofedht", "subspace_weight": "auto"}, "subspace-weight must be a number where in-place is"),
         ({"algorithm": "fedkseed-pro"}, "algorithm must have directions .* block by block .*got 'fedkseed-pro'"),
         ({"algorithm": "cma-es"}, "algorithm must have directions that are drawn block by block .*got 'cma-es'"),
         ({"probe": "sphere"}, "probe must be gaussian or rademacher where in-place is true, got 'sphere'"),

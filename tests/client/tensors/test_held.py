@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +17,7 @@ from zofedht.client.tensors.held import Held, Households
 from zofedht.common.tensors.trail import TrailLaw
 
 LAW = TrailLaw(3, "rademacher", 5)
+GUIDED = replace(LAW, law="trajectory", weight=0.3, memory=2)
 TRAIL = np.random.default_rng(0).standard_normal(20) * 0.01
 
 
@@ -27,14 +29,16 @@ def digest_at(trail: np.ndarray, law: TrailLaw = LAW) -> str:
 
 @pytest.mark.parametrize("road", list(itertools.permutations([0, 2, 4])))
 @pytest.mark.parametrize("where", ["memory", "disk"])
-def test_every_road_leads_to_the_same_bits(road: tuple[int, ...], where: str):
+@pytest.mark.parametrize("law", [LAW, GUIDED, replace(GUIDED, refresh=3)])
+def test_every_road_leads_to_the_same_bits(road: tuple[int, ...], where: str, law: TrailLaw):
     rows = Rows(0)
     held = Held(rows, where)
     for rounds in (*road, *road):
-        held.go_to(TRAIL[: 5 * rounds], LAW)
+        held.go_to(TRAIL[: 5 * rounds], law)
+        held.directions(rounds, 0, TRAIL, law)
         with held.changed():
             rows.arrays["bias"] += 1.0
-        assert rows.state_digest() == digest_at(TRAIL[: 5 * rounds])
+        assert rows.state_digest() == digest_at(TRAIL[: 5 * rounds], law)
 
 
 def test_another_end_of_the_trail_is_reached_from_the_start():

@@ -19,6 +19,7 @@ OTHER_LAWS: list[dict[str, Any]] = [
     {"algorithm": "fedkseed", "pool-size": 6},
     {"algorithm": "meerkat", "refresh": 2, "directions": "per-slot"},
     {"algorithm": "subzero", "refresh": 3},
+    {"algorithm": "zofedht", "memory": 2, "step-size": 0.01},
 ]
 
 

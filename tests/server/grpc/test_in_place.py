@@ -25,7 +25,6 @@ KEYS: dict[str, Any] = {
 def in_process(**keys: Any) -> dict[str, Any]:
     """Return what the summary of the same run says of its parameters."""
     given = {key.replace("_", "-"): value for key, value in (SMALL | KEYS | keys).items() if value is not None}
-    given.pop("memory", None)
     state = run_in_process(RunConfig.from_mapping(given)).state
     assert state.tensors is not None
     return dict(vars(state.tensors))
@@ -45,10 +44,14 @@ def saved(site: Site, name: str, kind: type[Rows] = Rows) -> str:
 
 @pytest.mark.parametrize(
     ("copies", "keys"),
-    [("memory", {}), ("disk", {"algorithm": "meerkat", "refresh": 2, "directions": "per-slot", "rank": 1})],
+    [
+        ("memory", {}),
+        ("disk", {"algorithm": "meerkat", "refresh": 2, "directions": "per-slot", "rank": 1}),
+        ("memory", {"algorithm": "zofedht", "memory": 2, "step_size": 0.01}),
+    ],
 )
 def test_a_run_equals_that_in_process_bit_for_bit(site: Site, copies: str, keys: dict[str, Any]):
-    server = site.server(**KEYS, **keys)
+    server = site.server(**(KEYS | keys))
     save = {f"c{index}": site.folder / f"c{index}.npz" for index in range(3)}
     clients = [
         joined(site, name, "--copies", copies, "--save", path, "--ledger", site.folder / f"{name}.jsonl")
@@ -98,8 +101,10 @@ def ends_with_a_newcomer(site: Site, server: Process, clients: list[Process]) ->
     assert saved(site, "c2", Wide) == told["tensors"]["present"]
 
 
-def test_a_newcomer_follows_the_trail_from_the_start(site: Site):
-    server = site.server("--min-clients", 2, **(LATE | {"snapshot_after": 0}))
+@pytest.mark.parametrize("keys", [{"snapshot_after": 0}, {"algorithm": "zofedht", "memory": 2, "step_size": 0.01}])
+def test_a_newcomer_follows_the_trail_from_the_start(site: Site, keys: dict[str, Any]):
+    """With a guide, too, which is made of the whole trail."""
+    server = site.server("--min-clients", 2, **(LATE | keys))
     ends_with_a_newcomer(site, server, [joined(site, f"c{index}", factory="wide") for index in range(2)])
     assert "got the parameters" not in server.text
 
