@@ -76,6 +76,7 @@ ARROWS = {
         "surrogate": "random typing",
         "tasks": "errors objective space typing wire",
         "tensors": "config directions errors machine objective plain_text random typing",
+        "adapters": "errors random tensors typing",
         "tls": "errors",
         "plain_text": "",
         "terminal": "config errors machine plain_text",

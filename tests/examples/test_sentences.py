@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.common.tensors.small_nets import EXAMPLE, example_module, minilm, sentences, weights
+from tests.common.adapters.small_nets import EXAMPLE, example_module, minilm, sentences, weights
 from zofedht import RunConfig, Shard, load_run
 from zofedht.server.inprocess import run_in_process
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zofedht.common.adapters.low_rank import LowRankObjective, adapted
+from zofedht.common.adapters.rows import Loss, RowsObjective
+from zofedht.common.adapters.trainable import Trainable, chosen
 from zofedht.common.errors import MissingExtraError, ObjectiveError
 from zofedht.common.tensors.arrays import TensorObjective
-from zofedht.common.tensors.low_rank import LowRankObjective, adapted
-from zofedht.common.tensors.rows import Loss, RowsObjective
-from zofedht.common.tensors.trainable import Trainable, chosen
 
 __all__ = ["OnnxObjective", "session"]
 

@@ -8,11 +8,11 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from zofedht.common.adapters.rows import RowsObjective
+from zofedht.common.adapters.trainable import LowRank
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.random.streams import stream
 from zofedht.common.tensors.arrays import TensorObjective
-from zofedht.common.tensors.rows import RowsObjective
-from zofedht.common.tensors.trainable import LowRank
 from zofedht.common.typing import Indices
 
 __all__ = ["LowRankObjective", "adapted"]

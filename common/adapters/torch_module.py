@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zofedht.common.adapters.low_rank import LowRankObjective, adapted
+from zofedht.common.adapters.rows import Loss, RowsObjective
+from zofedht.common.adapters.trainable import Trainable, chosen
 from zofedht.common.errors import MissingExtraError, ObjectiveError
 from zofedht.common.tensors.blocks import DTYPES, Block
 from zofedht.common.tensors.directions import Direction, add_all
-from zofedht.common.tensors.low_rank import LowRankObjective, adapted
-from zofedht.common.tensors.rows import Loss, RowsObjective
-from zofedht.common.tensors.trainable import Trainable, chosen
 
 __all__ = ["TorchObjective", "module"]
 

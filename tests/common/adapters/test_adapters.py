@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import zofedht.onnx
-from tests.common.tensors.small_nets import onnx_objective, sentences, torch_objective, weights
+from tests.common.adapters.small_nets import onnx_objective, sentences, torch_objective, weights
 from zofedht import check, run
+from zofedht.common.adapters.trainable import LowRank
 from zofedht.common.errors import DataError, MissingExtraError, ObjectiveError
 from zofedht.common.random.streams import Address
 from zofedht.common.tensors.directions import Direction
-from zofedht.common.tensors.trainable import LowRank
 
 ROWS = sentences()
 ALL = slice(None)
