@@ -76,7 +76,7 @@ LAWS = (
 SLOPE_SCALES = ("none", "spread")
 CORRECTIONS = ("none", "control", "svrg")
 PROBE_LAWS = ("gaussian", "rademacher", "sphere", "frame")
-PLACE_LAWS = ("isotropic", "trajectory", "pool", "lowrank", "subspace-core", "subset")
+PLACE_LAWS = ("isotropic", "trajectory", "shrunk", "pool", "lowrank", "subspace-core", "subset")
 """Laws of directions that clients can draw block by block, with a guide that they make from the trail."""
 
 PLACE_PROBES = ("gaussian", "rademacher")

@@ -15,8 +15,9 @@ from zofedht.common.random.streams import Address
 from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.tensors.blocks import blocks_as_text, total_bytes
 from zofedht.common.tensors.directions import Direction
-from zofedht.common.tensors.guide import Guided, Trajectory
+from zofedht.common.tensors.guide import Guide, Guided
 from zofedht.common.tensors.objective import InPlaceObjective
+from zofedht.common.tensors.stiff import checked_stiff, stiff_digest
 from zofedht.common.tensors.trail import TrailLaw, begins
 from zofedht.common.typing import Vector
 from zofedht.common.wire.messages import vector_digest
@@ -33,11 +34,12 @@ class Held:
         """The objective, any of the holder's, holds the start now."""
         self._objective = objective
         self._copies = copies
+        self._stiff = checked_stiff(objective.stiff, objective.blocks)
         self._start = copy_of(objective, copies, count=2)  # and that of x_r, told before the run
         self._copy: Copy | None = None
         self._copied: Vector | None = None  # the trail to what the copy holds
         self._law: TrailLaw | None = None
-        self._guide: Trajectory | None = None  # of the law
+        self._guide: Guide | None = None  # of the law
         self._arriving: Vector | None = None  # the trail to a snapshot, of which the copy holds
         self._arrived = 0  # so many bytes
         self._present: Vector | None = np.empty(0)  # the trail to the present parameters; None in the middle of a slot
@@ -49,7 +51,7 @@ class Held:
 
         Each is the same number of sums away from the start, so that all roads end in the same bits.
         """
-        self._take_up(law)
+        self.take_up(law)
         bases: dict[str, Vector | None] = {"present": self._present, "copy": self._copied, "start": np.empty(0)}
         lengths = {name: len(base) for name, base in bases.items() if base is not None and begins(base, trail)}
         nearest = max(lengths, key=lambda name: lengths[name])  # the first of equal ones
@@ -68,7 +70,7 @@ class Held:
 
         Raises DataError where they do not fit into memory.
         """
-        self._take_up(law)
+        self.take_up(law)
         return law.directions(round_, slot, self._objective.blocks, trail, self._guide)
 
     def go_to_end(self) -> None:
@@ -106,7 +108,7 @@ class Held:
 
     def begin_arrival(self, trail: Vector, law: TrailLaw) -> None:
         """Prepare for the parameters at the end of a trail, which come in parts."""
-        self._take_up(law)
+        self.take_up(law)
         self._copied = None
         self._copy = self._copy or copy_of(self._objective, self._copies)
         self._arriving, self._arrived = trail, 0
@@ -133,12 +135,14 @@ class Held:
             raise DataError.public(f"the parameters that came have the digest {found}, not {digest}")
         self._present = self._copied = self.known = trail
 
-    def _take_up(self, law: TrailLaw) -> None:
+    def take_up(self, law: TrailLaw) -> None:
+        """Be led by this law from now on. Raises ObjectiveError where there can be no guide."""
         if law != self._law:  # other directions: nothing but the start is common
+            _require_room(law, self._objective.dim)
+            guide = law.guide(self._objective.blocks, self._stiff)
             self._present, self._copied = self._present if self._is_start else None, None
             self._law, self.known, self._arriving = law, np.empty(0), None
-            _require_room(law, self._objective.dim)
-            self._guide = law.guide(self._objective.blocks)
+            self._guide = guide
 
     def _copy_here(self, here: Vector) -> Copy:
         """Return a copy of the present parameters, which are at the end of this trail."""
@@ -167,7 +171,7 @@ class Held:
         finally:
             self._start.put_back()
         blocks = self._objective.blocks
-        return Tensors(self._objective.dim, blocks_as_text(blocks), start, draws)
+        return Tensors(self._objective.dim, blocks_as_text(blocks), start, draws, stiff_digest(self._stiff))
 
 
 class Households:
@@ -188,9 +192,13 @@ class Households:
         self._held.append((holder, held))
         return held
 
-    def make_room(self, law: TrailLaw, dimension: int) -> None:
-        """Raise ObjectiveError where the guides of all holders so far do not fit into the memory that is free."""
+    def prepare(self, held: Held, law: TrailLaw, dimension: int) -> None:
+        """Let the parameters be led by a law.
+
+        Raises ObjectiveError where they cannot, and where the guides of all holders so far do not fit into memory.
+        """
         _require_room(law, dimension, len(self._held))
+        held.take_up(law)
 
 
 def _require_room(law: TrailLaw, dimension: int, holders: int = 1) -> None:

@@ -60,7 +60,7 @@ class PlaceWorker:
         """
         objective = self._objective_of(question)
         held = self._homes.of(objective)
-        self._homes.make_room(TrailLaw.of_config(config_of_task(question.task)), objective.dim)
+        self._homes.prepare(held, TrailLaw.of_config(config_of_task(question.task)), objective.dim)
         return held
 
     def work(self, broadcast: Broadcast) -> Update:

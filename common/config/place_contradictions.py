@@ -21,14 +21,21 @@ def of_place(config: RunConfig) -> Iterator[Problem]:
         yield Problem(
             "algorithm",
             "algorithm must have directions that are drawn block by block where in-place is true, since nobody holds x"
-            f" as one vector, got {config.algorithm!r} (zofedavg-sgd, zofedht, guided-es, mezo, decomfl, fzoo,"
-            " fedkseed, lozo, subzero and meerkat have)",
+            f" as one vector, got {config.algorithm!r} (zofedavg-sgd, zofedht, zofed-shrink, guided-es, mezo,"
+            " decomfl, fzoo, fedkseed, lozo, subzero and meerkat have)",
         )
     if config.row.follows_trajectory and isinstance(config.subspace_weight, str):
         yield Problem(
             "subspace-weight",
             f"subspace-weight must be a number where in-place is true, got {config.subspace_weight!r}: its rule looks"
             " at moves, which the server does not have",
+        )
+    if config.row.shrinks and config.shrink < 1.0 and isinstance(config.warm_up, str):
+        yield Problem(
+            "warm-up",
+            f"warm-up must be a number of rounds with {config.algorithm} where in-place is true, got"
+            f" {config.warm_up!r}: directions shrink after it, in the same round whatever rounds is changed to (9% of"
+            " the rounds is usual)",
         )
     if config.directions == "per-slot" and config.aggregates_robustly:
         yield Problem(

@@ -40,7 +40,7 @@ _STEP_KEYS = ("algorithm", "probe", "radius", "slope", "slopes-per-step", "local
 
 _PLACE_KEYS = (
     "directions", "clients-per-round", "refresh", "rank", "pool-size", "subset-share", "subspace-weight", "covariance",
-    "memory",
+    "memory", "shrink", "warm-up",
 )  # fmt: skip
 """What else says which directions a trail in place is along."""
 

@@ -29,6 +29,8 @@ class Tensors:
     draws : str
         The digest of the start after one direction of each law was added: it shows the numbers that are drawn, and how
         a device rounds.
+    stiff : str
+        The digest of the stiff directions that it names.
     present, present_round : str, int
         The digest of the parameters when all clients were last evaluated, and the rounds until then.
     """
@@ -37,6 +39,7 @@ class Tensors:
     blocks: str
     start: str
     draws: str
+    stiff: str = ""
     present: str = ""
     present_round: int = 0
 
@@ -52,7 +55,10 @@ class Tensors:
         except (ValueError, TypeError, RecursionError) as error:
             raise MessageError(f"a client's blocks cannot be read ({error})") from error
         texts = (made.blocks, made.start, made.draws)
-        whole = isinstance(made.dimension, int) and not isinstance(made.dimension, bool) and made.dimension > 0
+        named = isinstance(made.stiff, str)
+        whole = (
+            named and isinstance(made.dimension, int) and not isinstance(made.dimension, bool) and made.dimension > 0
+        )
         if not whole or not all(isinstance(part, str) and part for part in texts):
             raise MessageError("a client must tell its blocks, their number of parameters and two digests")
         return made
@@ -77,4 +83,6 @@ def tensors_mismatch(ours: Tensors, theirs: Tensors, who: str, other: str) -> st
             f"{who} adds a direction to its parameters with other bits than {other} does; take the same NumPy"
             " and the same kind of device"
         )
+    if ours.stiff != theirs.stiff:
+        return f"{who} names other stiff directions than {other}; all clients must name the same in place"
     return ""

@@ -24,7 +24,7 @@ from zofedht.common.errors import ObjectiveError
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.random.streams import Address
 
-__all__ = ["PIECE", "WORTH_COMPILING", "Direction", "Numbers", "add_all", "add_piece"]
+__all__ = ["PIECE", "WORTH_COMPILING", "Bent", "Direction", "Numbers", "add_all", "add_piece"]
 
 PIECE = 2**18
 """Numbers of a piece: 1 MB, which stays in a core's cache. A constant, since a piece has a stream of its own."""
@@ -41,6 +41,10 @@ Numbers = NDArray[Any]
 
 class Bent(Protocol):
     """A law that is not isotropic, as ``laws`` has them."""
+
+    def covers(self, block: int) -> bool:
+        """Return whether v is not 0 in all of a block."""
+        return True
 
     def numbers(self, direction: Direction, block: int, piece: int, part: slice) -> Numbers:
         """Return v on a stretch of a block, as float32 numbers of the caller's own."""
@@ -68,8 +72,12 @@ class Direction:
     bent: Bent | None = None
 
     def pieces(self, block: int, size: int) -> Iterator[tuple[slice, Numbers]]:
-        """Yield the stretches of a block, the ``block``-th of so many numbers, and v there as float32."""
-        for piece, start in enumerate(range(0, size, PIECE)):
+        """Yield the stretches of a block, the ``block``-th of so many numbers, and v there as float32.
+
+        None where v is 0 in all of the block.
+        """
+        covered = size if self.bent is None or self.bent.covers(block) else 0
+        for piece, start in enumerate(range(0, covered, PIECE)):
             part = slice(start, min(start + PIECE, size))
             yield part, self.numbers(block, piece, part)
 
@@ -146,7 +154,7 @@ def add_piece(
                     signs(state["state"]["state"], stretch, length)
                 else:
                     normals(state["state"]["state"], stretch, _quantiles(stretch.dtype), length)
-            else:
+            elif direction.bent is None or direction.bent.covers(block):
                 numbers = direction.numbers(block, piece, part).astype(kind, copy=False)
                 numbers *= length
                 stretch += numbers

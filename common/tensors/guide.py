@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -23,17 +24,28 @@ from zofedht.common.directions.probes import LAWS
 from zofedht.common.random.source import Source
 from zofedht.common.random.streams import Address
 from zofedht.common.tensors.blocks import Block, total
-from zofedht.common.tensors.directions import PIECE, WORTH_COMPILING, Direction, Numbers, add_piece
+from zofedht.common.tensors.directions import PIECE, WORTH_COMPILING, Bent, Direction, Numbers, add_piece
 from zofedht.common.typing import Matrix, Vector
 
-__all__ = ["Guided", "Trajectory", "dot", "plain", "polar_coefficients", "product"]
+__all__ = [
+    "Along",
+    "Guide",
+    "Guided",
+    "Trajectory",
+    "columns_of",
+    "dot",
+    "pieces",
+    "plain",
+    "polar_coefficients",
+    "product",
+]
 
 _LANES = 64  # sums that a product of two pieces is made of
 _RELATIVE_ZERO = 1e-12  # a move this much shorter than the longest one is rounding
 _INDEPENDENT = 1e-10  # of a unit move's square that must lie across those before it: moves are float32
 _TURNS = 100  # of the iteration, which takes some 45 for moves that hardly differ
 
-_NOWHERE = Address(0, 0, 0)  # rows of M are not drawn
+_NOWHERE = Address(0, 0, 0)
 
 Along = Callable[[int], tuple[list[Direction], list[float]]]
 """The plain directions of a round of the trail, and how far it leads along each."""
@@ -68,7 +80,7 @@ def plain(
 
 
 @dataclass(frozen=True, eq=False)
-class _Row:
+class _Row(Bent):
     """A row of M as the numbers of a direction."""
 
     rows: Sequence[Numbers]  # M of each block, (tau, size)
@@ -80,45 +92,60 @@ class _Row:
         return found
 
 
+class Guide(Protocol):
+    """What bends directions, and what is kept for it."""
+
+    def bend(
+        self, drawn: Sequence[Direction], round_: int, trail: Vector, along: Along
+    ) -> Sequence[Direction | Guided]:
+        """Return the directions of a slot of a round from their isotropic parts, all of one address.
+
+        ``trail`` leads to this round, or farther. ``along`` is asked about earlier rounds one after the other, while
+        they are guided by this.
+        """
+
+
 class Trajectory:
     """The last moves of a trail, and Q, which they span: made anew every ``refresh`` rounds."""
 
-    def __init__(self, memory: int, refresh: int, blocks: Sequence[Block]) -> None:
-        self._memory, self._refresh, self._blocks = memory, refresh, blocks
+    def __init__(
+        self, memory: int, refresh: int, weight: float, covariance: str, lengths: int, blocks: Sequence[Block]
+    ) -> None:
+        """``lengths`` are those that a round adds to the trail; the others are keys of the config."""
+        self._memory, self._refresh, self._lengths, self._blocks = memory, refresh, lengths, blocks
+        self._weight, self._covariance = weight, covariance
         self._rows: list[Numbers] = []  # M of each block, whose first rows are moves, the oldest first
         self._trail = np.empty(0)  # to where the guide was made
         self._gram, self._sizes = np.empty((0, 0)), np.empty(0)
         self._coefficients, self._columns = np.empty((0, 0)), tuple[Direction, ...]()  # R, (moves, tau'), and M
 
-    def go_to(self, trail: Vector, lengths: int, round_: int, along: Along) -> None:
-        """Be what the directions of a round are guided by.
-
-        ``trail`` has so many ``lengths`` a round; it leads to this round, or farther. ``along`` is asked about rounds
-        one after the other, while this is their guide.
-        """
-        end = round_ - round_ % self._refresh
-        made = len(self._trail) // lengths
-        if made > end or not np.array_equal(self._trail, trail[: made * lengths]):
-            self._begin()
-            made = 0
-        for start in range(made, end, self._refresh):
-            self._advance([along(one) for one in range(start, start + self._refresh)[-self._memory :]])
-            self._trail = trail[: (start + self._refresh) * lengths].copy()
-
-    def stretched(self, drawn: Sequence[Direction], weight: float, covariance: str) -> Sequence[Direction | Guided]:
-        """Return the directions of a slot from their isotropic parts, all of one address.
+    def bend(
+        self, drawn: Sequence[Direction], round_: int, trail: Vector, along: Along
+    ) -> Sequence[Direction | Guided]:
+        """Return the directions of a slot, good until the guide is led on.
 
         The coefficients v2 are those of a run on a vector: ``law.slot_directions`` draws the same.
         """
+        self._go_to(trail, round_, along)
         rank = self._coefficients.shape[1]
         if not rank or not drawn:
             return drawn
         first = drawn[0]
-        gain = subspace_gain(covariance, total(self._blocks), rank)
+        gain = subspace_gain(self._covariance, total(self._blocks), rank)
         inside = LAWS[first.probe](Source(first.address.stream("subspace"), "numpy"), len(drawn), rank)
-        inside = math.sqrt(weight * gain) * product(inside, self._coefficients.T)
-        scale = math.sqrt(1.0 - weight)
+        inside = math.sqrt(self._weight * gain) * product(inside, self._coefficients.T)
+        scale = math.sqrt(1.0 - self._weight)
         return [Guided(v, scale, self._columns, tuple(own)) for v, own in zip(drawn, inside.tolist(), strict=True)]
+
+    def _go_to(self, trail: Vector, round_: int, along: Along) -> None:
+        end = round_ - round_ % self._refresh
+        made = len(self._trail) // self._lengths
+        if made > end or not np.array_equal(self._trail, trail[: made * self._lengths]):
+            self._begin()
+            made = 0
+        for start in range(made, end, self._refresh):
+            self._advance([along(one) for one in range(start, start + self._refresh)[-self._memory :]])
+            self._trail = trail[: (start + self._refresh) * self._lengths].copy()
 
     def _begin(self) -> None:
         self._trail = np.empty(0)
@@ -138,7 +165,7 @@ class Trajectory:
         if not self._rows:
             self._rows = [np.empty((self._memory, block.size), np.float32) for block in self._blocks]
         products: dict[tuple[int, int], list[float]] = {(i, j): [] for i in range(kept, count) for j in range(i + 1)}
-        for block, piece, part in _pieces(self._blocks):
+        for block, piece, part in pieces(self._blocks):
             rows, large = self._rows[block][:, part], self._blocks[block].size >= WORTH_COMPILING
             moves = np.zeros((len(fresh), part.stop - part.start), np.float32)
             for move, (directions, coefficients) in zip(moves, scaled, strict=True):
@@ -154,10 +181,15 @@ class Trajectory:
             gram[i, j] = gram[j, i] = math.fsum(found)
         self._gram, self._sizes = gram, np.concatenate([self._sizes[before - kept :], sizes])
         self._coefficients = polar_coefficients(gram, self._sizes)
-        self._columns = tuple(Direction(_NOWHERE, row, "", _Row(self._rows, row)) for row in range(count))
+        self._columns = columns_of([_Row(self._rows, row) for row in range(count)])
 
 
-def _pieces(blocks: Sequence[Block]) -> Iterator[tuple[int, int, slice]]:
+def columns_of(parts: Sequence[Bent]) -> tuple[Direction, ...]:
+    """Return numbers that are there, and not drawn, as directions."""
+    return tuple(Direction(_NOWHERE, place, "", part) for place, part in enumerate(parts))
+
+
+def pieces(blocks: Sequence[Block]) -> Iterator[tuple[int, int, slice]]:
     """Yield the number of each block, that of each of its pieces, and the stretch that this is."""
     for index, block in enumerate(blocks):
         for piece, start in enumerate(range(0, block.size, PIECE)):

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from zofedht.common.random.streams import stream
 from zofedht.common.tensors.blocks import Block, total
-from zofedht.common.tensors.directions import PIECE, Direction
+from zofedht.common.tensors.directions import PIECE, Bent, Direction
 
 __all__ = ["LowRankLaw", "Subset", "farthest"]
 
@@ -37,7 +37,7 @@ _BINS = 2**_HALF
 
 
 @dataclass(frozen=True)
-class LowRankLaw:
+class LowRankLaw(Bent):
     """Low rank in the matrices among ``blocks``; what sides have in common is that of round ``since``."""
 
     law: str  # lowrank or subspace-core
@@ -97,7 +97,7 @@ def _orthonormal(matrix: Numbers) -> Numbers:
 
 
 @dataclass(frozen=True)
-class Subset:
+class Subset(Bent):
     """Which parameters directions change: a bit for each number of each block."""
 
     bits: tuple[NDArray[np.uint8], ...]

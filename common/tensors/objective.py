@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,13 @@ class InPlaceObjective(ABC):
     ----------
     blocks : tuple of Block
         The tensors that are trained, in a fixed order.
+    stiff : sequence of dicts, optional
+        Directions along which F bends far more than along others, for ``algorithm = zofed-shrink``: numbers of some
+        blocks by their names, 0 in all others. They must be the same at all clients, and stay as they are.
     """
 
     blocks: tuple[Block, ...]
+    stiff: Sequence[Mapping[str, NDArray[Any]]] = ()
 
     @property
     def dim(self) -> int:

@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.pool import drawn_candidates
-from zofedht.common.errors import DataError
+from zofedht.common.errors import DataError, ObjectiveError
 from zofedht.common.machine.memory import lacking
 from zofedht.common.random.streams import Address
 from zofedht.common.tensors.blocks import Block
 from zofedht.common.tensors.directions import Bent, Direction, add_all
-from zofedht.common.tensors.guide import Guided, Trajectory, plain
+from zofedht.common.tensors.guide import Guide, Guided, Trajectory, plain
 from zofedht.common.tensors.laws import LowRankLaw, Subset, farthest
 from zofedht.common.tensors.objective import InPlaceObjective
+from zofedht.common.tensors.stiff import Shrunk, Stiff
 from zofedht.common.typing import Vector
 
 __all__ = ["TrailLaw", "begins"]
@@ -41,7 +42,7 @@ class TrailLaw:
     isotropic: numbers of the probe. pool: each direction is one of S fixed ones, drawn by chance. lowrank,
     subspace-core: ``laws.LowRankLaw``, whose sides stay for ``side_rounds``. subset: after ``side_rounds`` isotropic
     ones, ``laws.Subset`` of the parameters that moved farthest in these. trajectory: stretched along the last moves,
-    which the trail alone does not tell at once: they are kept by a ``guide``.
+    which a ``guide`` keeps. shrunk: along what objectives name, from round ``shrinks_from`` on.
     """
 
     seed: int
@@ -57,6 +58,8 @@ class TrailLaw:
     covariance: str = "trace"
     memory: int = 1  # tau
     refresh: int = 1
+    shrink: float = 1.0  # f
+    shrinks_from: int = 0
 
     @classmethod
     def of(cls, spec: StepSpec, config: RunConfig) -> TrailLaw:
@@ -67,6 +70,8 @@ class TrailLaw:
             found["law"] = "isotropic"
         elif spec.law == "trajectory":
             found |= {name: getattr(config, name) for name in ("weight", "covariance", "memory", "refresh")}
+        elif spec.law == "shrunk":
+            found |= {"shrink": config.shrink, "shrinks_from": config.warm_up_rounds}
         return cls(config.seed, **found)
 
     @classmethod
@@ -74,9 +79,21 @@ class TrailLaw:
         """Return the law of a run of this config, or of its task."""
         return cls.of(config.step_spec(step_size=0.0), config)
 
-    def guide(self, blocks: Sequence[Block]) -> Trajectory | None:
-        """Return what keeps the last moves of a trail, where directions follow them."""
-        return Trajectory(self.memory, self.refresh, blocks) if self.law == "trajectory" else None
+    def guide(self, blocks: Sequence[Block], stiff: Stiff) -> Guide | None:
+        """Return what bends the directions of a trail, where something does. ``stiff`` is of ``checked_stiff``.
+
+        Raises ObjectiveError where directions are to shrink, and no stiff ones are named.
+        """
+        if self.law == "trajectory":
+            return Trajectory(self.memory, self.refresh, self.weight, self.covariance, self.lengths, blocks)
+        if self.law != "shrunk" or self.shrink == 1.0:
+            return None
+        if not stiff:
+            raise ObjectiveError.public(
+                "zofed-shrink in place needs an objective whose stiff names directions; shrink = 1, or zofedavg-sgd"
+                " with slope = forward, needs none"
+            )
+        return Shrunk(stiff, self.shrink, self.shrinks_from, blocks)
 
     def guide_bytes(self, dimension: int) -> int:
         """Return how much memory the guide takes."""
@@ -88,7 +105,7 @@ class TrailLaw:
         return self.slots * self.slopes
 
     def directions(
-        self, round_: int, slot: int, blocks: Sequence[Block], trail: Vector, guide: Trajectory | None = None
+        self, round_: int, slot: int, blocks: Sequence[Block], trail: Vector, guide: Guide | None = None
     ) -> Sequence[Direction | Guided]:
         """Return the directions of a slot of a round; ``trail`` leads to this round, or farther.
 
@@ -110,11 +127,10 @@ class TrailLaw:
         drawn = [Direction(address, number, self.probe, bent) for number in range(self.slopes)]
         if guide is None:
             return drawn
-        guide.go_to(trail, self.lengths, round_, lambda earlier: self.along(trail, earlier, blocks, guide))
-        return guide.stretched(drawn, self.weight, self.covariance)
+        return guide.bend(drawn, round_, trail, lambda earlier: self.along(trail, earlier, blocks, guide))
 
     def along(
-        self, trail: Vector, round_: int, blocks: Sequence[Block], guide: Trajectory | None = None
+        self, trail: Vector, round_: int, blocks: Sequence[Block], guide: Guide | None = None
     ) -> tuple[list[Direction], list[float]]:
         """Return plain directions of a round and how far it leads along each; a length of 0 moves nothing."""
         own = trail[round_ * self.lengths : (round_ + 1) * self.lengths]
@@ -123,7 +139,7 @@ class TrailLaw:
         pairs = [(v, -float(length)) for v, length in zip(found, own, strict=False) if length != 0.0]
         return plain([v for v, _ in pairs], [coefficient for _, coefficient in pairs])
 
-    def follow(self, objective: InPlaceObjective, trail: Vector, first: int, guide: Trajectory | None = None) -> None:
+    def follow(self, objective: InPlaceObjective, trail: Vector, first: int, guide: Guide | None = None) -> None:
         """Lead the parameters from where the first so many lengths led to where all of them lead.
 
         The order of the sums is fixed, so that all who follow agree bit for bit. ``guide`` is what ``self.guide`` made.

@@ -81,7 +81,7 @@ def asks_stiff(state: ServerState, config: RunConfig) -> bool:
     What is shrunk is hardly travelled, so the way along stiff directions is made before. A run that would learn a
     direction asks in its first round as well.
     """
-    unknown = config.row.shrinks and state.basis is None
+    unknown = config.row.shrinks and state.basis is None and not config.in_place  # there all clients know the same
     return unknown and (state.round + 1 >= config.warm_up_rounds or (state.round == 0 and state.learning is not None))
 
 

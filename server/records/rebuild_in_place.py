@@ -12,6 +12,7 @@ from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.tensors.blocks import blocks_as_text
 from zofedht.common.tensors.loading import checked_in_place, load_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
+from zofedht.common.tensors.stiff import checked_stiff, stiff_digest
 from zofedht.common.tensors.trail import TrailLaw
 from zofedht.server.records.finished_run import FinishedRun
 
@@ -46,11 +47,13 @@ def rebuild(run: FinishedRun, objective: InPlaceObjective, *, last: bool = False
             f"the objective must hold the parameters that {run.path} began with, of digest {tensors.start}; it holds"
             f" others, {start}"
         )
+    if stiff_digest(stiff := checked_stiff(objective.stiff, objective.blocks)) != tensors.stiff:
+        raise DataError(f"the objective must name the stiff directions of the clients of {run.path}, it names others")
     trail = run.last if last else run.x
     law = TrailLaw.of_config(run.config)
     if text := lacking(law.guide_bytes(objective.dim), f"the guide that the trail of {run.path} needs"):
         raise DataError(f"{text}; export on a machine with more memory")
-    law.follow(objective, trail, 0, law.guide(objective.blocks))
+    law.follow(objective, trail, 0, law.guide(objective.blocks, stiff))
     _check_bits(run, objective, tensors, len(trail) // law.lengths)
 
 

@@ -145,7 +145,7 @@ def test_a_guided_direction_is_its_parts_together():
         Block("large", (PIECE + 999,)),
         Block("small", (70,)),
     )  # fmt: skip
-    trail, kept = np.random.default_rng(0).standard_normal(16), law.guide(blocks)
+    trail, kept = np.random.default_rng(0).standard_normal(16), law.guide(blocks, ())
     directions = law.directions(3, 0, blocks, trail, kept)
     assert kept is not None
     moves = []
