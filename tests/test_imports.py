@@ -112,18 +112,19 @@ ARROWS = {
         "inprocess": "overdue conduct core evaluation records",
         "flower": "aggregation conduct core delivery evaluation records terminal",
         "certificates": "",
-        "grpc": "conduct core delivery evaluation flower records",
+        "admission": "delivery",
+        "grpc": "admission conduct core delivery evaluation flower records",
         "results": "",
         "minimise": "conduct results core evaluation inprocess records",
         "optimizer": "aggregation core records",
         "estimators": "core inprocess",
         "cma": "",
         "minimizers": "cma results",
-        "fleet": "core evaluation grpc minimizers records",
+        "fleet": "admission core evaluation grpc minimizers records",
         "page": "records",
         "callbacks": "",
         "cli": "",
-        "commands": "certificates cli conduct core fleet flower grpc inprocess page plan records report terminal",
+        "commands": "admission certificates cli conduct core fleet flower grpc inprocess page plan records report terminal",
         "__main__": "cli commands",
     },
     "experiments": {
@@ -259,7 +260,7 @@ def test_only_certificates_and_masks_import_cryptography():
         "client/privacy/masks.py",
         "client/privacy/identity.py",
         "server/certificates.py",
-        "server/grpc/revoked.py",
+        "server/admission/revoked.py",
     }
 
 

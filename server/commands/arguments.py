@@ -18,7 +18,7 @@ from zofedht.common.shards import with_standard_columns
 from zofedht.common.terminal.command_line import NOT_BETTER
 
 if TYPE_CHECKING:
-    from zofedht.server.grpc.revoked import Revoked
+    from zofedht.server.admission.revoked import Revoked
     from zofedht.server.page.access import PageOptions
     from zofedht.server.page.careful_http import Refuses
 
@@ -117,7 +117,7 @@ def page_refuses(args: argparse.Namespace, options: PageOptions) -> Refuses:
 
 def revoked(args: argparse.Namespace) -> Revoked:
     """Return whom --refuse and --refuse-file name."""
-    from zofedht.server.grpc.revoked import Revoked
+    from zofedht.server.admission.revoked import Revoked
 
     return Revoked(args.refuse, args.refuse_file.expanduser() if args.refuse_file else None)
 

@@ -12,7 +12,7 @@ from zofedht.common.errors import FleetError
 from zofedht.common.rules import check_whole
 from zofedht.common.terminal.command_line import check_address
 from zofedht.common.tls import is_loopback
-from zofedht.server.grpc.revoked import Revoked
+from zofedht.server.admission.revoked import Revoked
 
 __all__ = ["Listening"]
 

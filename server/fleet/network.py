@@ -34,16 +34,16 @@ from zofedht.common.wire.points import (
     encode_points,
     parameters_question,
 )
+from zofedht.server.admission.refusal import Expected, RefusalsTold
+from zofedht.server.admission.votes import Votes
 from zofedht.server.fleet.folder import About
 from zofedht.server.fleet.listening import Listening
 from zofedht.server.fleet.local import agreed_parameters
 from zofedht.server.fleet.sites import Heard
-from zofedht.server.grpc.admission import Expected, RefusalsTold
 from zofedht.server.grpc.conversation import LostClient
 from zofedht.server.grpc.health import serve_health
 from zofedht.server.grpc.roster import ResidentProxy, Roster
 from zofedht.server.grpc.transport import JoinService, start_grpc_server
-from zofedht.server.grpc.votes import Votes
 
 __all__ = ["NetworkSites"]
 

@@ -1,10 +1,8 @@
 """The server of resident clients, with mutual TLS.
 
 Others use ``serve`` (serve, ServeOptions), ``transport`` (the gRPC service, which demands a client's certificate and
-reads its name), ``admission`` (who may join, by introduction and certified name), ``revoked`` (who may no longer),
-``votes`` (whose word counts), ``roster`` (who is there), ``places`` (for those who introduce themselves),
-``descriptors`` (how many connections there may be), ``event_loop`` (the thread of all clients), ``conversation``
-(messages to a client) and ``health``.
+reads its name), ``roster`` (who is there), ``descriptors`` (how many connections there may be), ``event_loop`` (the
+thread of all clients), ``conversation`` (messages to a client) and ``health``. Who may join is said by ``admission``.
 """
 
 import os

@@ -34,10 +34,10 @@ from flwr.server.client_proxy import ClientProxy
 from zofedht.common.errors import DataError, MessageError
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Member
 from zofedht.common.wire.start import decode_start, decode_tensors
+from zofedht.server.admission.refusal import other_draws
 from zofedht.server.core.selection import as_people_sort
 from zofedht.server.delivery.traffic import Meter, Traffic
 from zofedht.server.flower.proxies import PromptProxy
-from zofedht.server.grpc.admission import other_draws
 from zofedht.server.grpc.conversation import Conversation
 from zofedht.server.grpc.fit_encoder import FitEncoder
 

@@ -26,19 +26,19 @@ from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import encode
 from zofedht.common.wire.messages import OWN_ROWS, Hello, Question
 from zofedht.common.wire.snapshots import PART_BYTES
+from zofedht.server.admission.refusal import Expected, RefusalsTold
+from zofedht.server.admission.revoked import Revoked
+from zofedht.server.admission.settled_rules import labels_of, settle_rules
+from zofedht.server.admission.votes import Votes
 from zofedht.server.conduct import Result
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.evaluate import central_evaluator
 from zofedht.server.flower.round_loop import FlowerRounds
-from zofedht.server.grpc.admission import Expected, RefusalsTold
 from zofedht.server.grpc.descriptors import check_threads
 from zofedht.server.grpc.health import serve_health
-from zofedht.server.grpc.revoked import Revoked
 from zofedht.server.grpc.roster import Roster
-from zofedht.server.grpc.settled_rules import labels_of, settle_rules
 from zofedht.server.grpc.transport import JoinService, start_grpc_server
-from zofedht.server.grpc.votes import Votes
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["ServeOptions", "serve"]

@@ -20,13 +20,13 @@ from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import decode
 from zofedht.common.wire.messages import Hello
 from zofedht.common.wire.pieces import MOST_OF_A_PIECE
-from zofedht.server.grpc.admission import Expected, refusal
+from zofedht.server.admission.places import Place, Places
+from zofedht.server.admission.refusal import Expected, refusal
+from zofedht.server.admission.revoked import serial_of
 from zofedht.server.grpc.conversation import Conversation, LostClient
 from zofedht.server.grpc.descriptors import most_connections, raise_descriptor_limit
 from zofedht.server.grpc.event_loop import event_loop, interrupt, wait_for
 from zofedht.server.grpc.fit_encoder import FitEncoder
-from zofedht.server.grpc.places import Place, Places
-from zofedht.server.grpc.revoked import serial_of
 from zofedht.server.grpc.roster import ResidentProxy, Roster
 
 __all__ = ["GrpcServer", "JoinService", "start_grpc_server"]

@@ -18,7 +18,7 @@ from tests.server.grpc.test_hostile_messages import JOIN, goes_on
 from tests.waiting import PATIENCE, until
 from zofedht.client.join.connection import Connection
 from zofedht.common.tls import read_tls
-from zofedht.server.grpc.admission import Expected
+from zofedht.server.admission.refusal import Expected
 from zofedht.server.grpc.descriptors import THREADS
 from zofedht.server.grpc.event_loop import wait_for
 from zofedht.server.grpc.roster import Roster

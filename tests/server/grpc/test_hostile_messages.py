@@ -223,7 +223,7 @@ def test_a_running_server_survives_fuzzed_introductions(running: tuple[Site, Pro
 def test_a_silent_peer_is_dismissed():
     from flwr.common import GetPropertiesIns
 
-    from zofedht.server.grpc.admission import Expected
+    from zofedht.server.admission.refusal import Expected
     from zofedht.server.grpc.roster import Roster
     from zofedht.server.grpc.transport import JoinService, start_grpc_server
 

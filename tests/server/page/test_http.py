@@ -17,8 +17,8 @@ import pytest
 from tests.server.page.runs import begin, record, write
 from tests.waiting import PATIENCE, free_port, until
 from zofedht.common.errors import ConfigError, DataError
+from zofedht.server.admission.revoked import serial_of
 from zofedht.server.certificates import make_certificates
-from zofedht.server.grpc.revoked import serial_of
 from zofedht.server.page.access import PageOptions
 from zofedht.server.page.serving import show_page, watch
 from zofedht.server.records.run_folder import RunFolder

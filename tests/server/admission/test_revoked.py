@@ -13,7 +13,7 @@ from tests.server.grpc.processes import Site
 from tests.waiting import until
 from zofedht.common.errors import DataError
 from zofedht.common.tls import read_tls
-from zofedht.server.grpc.revoked import Revoked, serial_of
+from zofedht.server.admission.revoked import Revoked, serial_of
 
 RULE = "the server's operator refuses this client's name or certificate"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.server.grpc.processes import Process, Site
-from zofedht.server.grpc.admission import RefusalsTold
+from zofedht.server.admission.refusal import RefusalsTold
 
 
 def refusals(server: Process) -> list[dict[str, Any]]:

@@ -15,8 +15,8 @@ from zofedht.common.replay import draw_digest
 from zofedht.common.rules import MOST
 from zofedht.common.tensors.agreement import Tensors, tensors_mismatch
 from zofedht.common.wire.messages import PROTOCOL, Hello
+from zofedht.server.admission.settled_rules import columns_mismatch, unknown_labels
 from zofedht.server.delivery.fallbacks import OTHER_NUMBERS
-from zofedht.server.grpc.settled_rules import columns_mismatch, unknown_labels
 
 __all__ = ["Expected", "Refusal", "RefusalsTold", "other_draws", "refusal"]
 

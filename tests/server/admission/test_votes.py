@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.server.grpc.test_admission import HELLO
+from tests.server.admission.test_refusal import HELLO
 from zofedht.common.wire.messages import OWN_ROWS, Hello
-from zofedht.server.grpc.votes import Votes, contradict
+from zofedht.server.admission.votes import Votes, contradict
 
 BOX = replace(HELLO, source="objective", shard_index=OWN_ROWS, shard_count=0)
 ROWS = replace(BOX, source="data", names="heat\nflow")

@@ -20,8 +20,8 @@ from zofedht.common.replay import draw_digest
 from zofedht.common.shards import own_objective, own_rows
 from zofedht.common.wire.codec import decode, encode
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
-from zofedht.server.grpc.admission import Expected, refusal
-from zofedht.server.grpc.settled_rules import settle_rules
+from zofedht.server.admission.refusal import Expected, refusal
+from zofedht.server.admission.settled_rules import settle_rules
 
 CONFIG = RunConfig(dataset="clients", num_clients=2, clients_per_round=2)
 HELLO = Hello("a", "f0", "data", OWN_ROWS, 0, 20, 3, PROTOCOL, "0.1.0", draw_digest())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from zofedht.server.admission.places import Place, Places
 from zofedht.server.grpc.descriptors import most_connections, raise_descriptor_limit
-from zofedht.server.grpc.places import Place, Places
 
 MOST = 6
 

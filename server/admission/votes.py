@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 
 from zofedht.common.wire.messages import Hello
+from zofedht.server.admission.settled_rules import columns_mismatch
 from zofedht.server.grpc.roster import ResidentProxy
-from zofedht.server.grpc.settled_rules import columns_mismatch
 
 __all__ = ["Votes", "contradict"]
 

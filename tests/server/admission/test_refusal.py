@@ -14,8 +14,8 @@ from zofedht.common.objective.units import Units
 from zofedht.common.replay import draw_digest
 from zofedht.common.terminal.command_line import NOT_BETTER
 from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
+from zofedht.server.admission.refusal import Expected, other_draws, refusal
 from zofedht.server.delivery.fallbacks import OTHER_NUMBERS
-from zofedht.server.grpc.admission import Expected, other_draws, refusal
 
 HELLO = Hello("c0", "f00", "partition", 0, 3, 480, 65, PROTOCOL, "0.1.0", draw_digest())
 EXPECTED = Expected(dimension=65, shard_count=3, clients_hold_data=False, black_box=False, count_given=True)
