@@ -25,9 +25,10 @@ FLOWER_FACING = {
     "server/flower/proxies.py",
     "server/flower/snapshots.py",
     "server/grpc/transport.py",
+    "server/grpc/resident_proxy.py",
     "server/grpc/roster.py",
     "server/grpc/conversation.py",
-    "server/grpc/serve.py",
+    "server/grpc/service.py",
     "server/grpc/fit_encoder.py",
     "server/fleet/network.py",
     "client/flower/numpy_client.py",
@@ -44,6 +45,7 @@ FLOWER_FACING = {
     "client/join/ledger.py",
 }
 ON_THE_NETWORK = {
+    "server/grpc/listener.py",
     "server/grpc/transport.py",
     "server/grpc/health.py",
     "client/join/connection.py",
@@ -124,7 +126,8 @@ ARROWS = {
         "page": "records",
         "callbacks": "",
         "cli": "",
-        "commands": "admission certificates cli conduct core fleet flower grpc inprocess page plan records report terminal",
+        "commands": "admission certificates cli conduct core fleet flower grpc inprocess page plan records report"
+        " terminal",
         "__main__": "cli commands",
     },
     "experiments": {

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 
 from zofedht.common.wire.messages import Hello
 from zofedht.server.admission.settled_rules import columns_mismatch
-from zofedht.server.grpc.roster import ResidentProxy
 
 __all__ = ["Votes", "contradict"]
 
@@ -40,14 +39,14 @@ class Votes:
         self._clock = clock
         self._told: dict[str, tuple[float, Hello]] = {}
 
-    def outvoted(self, hello: Hello, joined: Mapping[str, ResidentProxy]) -> list[ResidentProxy]:
-        """Return the joined clients that must leave, since more say what this one says; none where they are as many."""
+    def outvoted(self, hello: Hello, joined: Mapping[str, Hello]) -> list[str]:
+        """Return who of the joined must leave, since more say what this one says; nobody where they are as many."""
         now = self._clock()
         self._told.pop(hello.name, None)
         self._told[hello.name] = now, hello
         while len(self._told) > _MOST or now - next(iter(self._told.values()))[0] > _KEPT_SECONDS:
             del self._told[next(iter(self._told))]
-        against = [proxy for proxy in joined.values() if contradict(proxy.hello, hello)]
+        against = [name for name, said in joined.items() if contradict(said, hello)]
         voices = [name for name, (_, said) in self._told.items() if name not in joined and not contradict(said, hello)]
         if len(voices) <= len(against):
             return []

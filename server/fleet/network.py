@@ -26,7 +26,7 @@ from zofedht.common.tls import read_tls
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.checked import Checked, CheckQuestion, decode_checked
 from zofedht.common.wire.codec import check_metrics, encode
-from zofedht.common.wire.messages import OWN_ROWS, Hello, Question
+from zofedht.common.wire.messages import OWN_ROWS, Question
 from zofedht.common.wire.points import (
     MOST_POINTS,
     decode_answers,
@@ -35,15 +35,16 @@ from zofedht.common.wire.points import (
     parameters_question,
 )
 from zofedht.server.admission.refusal import Expected, RefusalsTold
-from zofedht.server.admission.votes import Votes
 from zofedht.server.fleet.folder import About
 from zofedht.server.fleet.listening import Listening
 from zofedht.server.fleet.local import agreed_parameters
 from zofedht.server.fleet.sites import Heard
 from zofedht.server.grpc.conversation import LostClient
 from zofedht.server.grpc.health import serve_health
-from zofedht.server.grpc.roster import ResidentProxy, Roster
-from zofedht.server.grpc.transport import JoinService, start_grpc_server
+from zofedht.server.grpc.listener import start_grpc_server
+from zofedht.server.grpc.resident_proxy import ResidentProxy
+from zofedht.server.grpc.roster import Roster
+from zofedht.server.grpc.transport import JoinService
 
 __all__ = ["NetworkSites"]
 
@@ -105,14 +106,14 @@ class NetworkSites:
         self._about, self._met, self._closing = about, False, threading.Event()
         self._gone: dict[str, float] = {}  # since when a site has been known not to be there
         self._roster = Roster(self._report)
-        self._votes, self._revoked = Votes(), listening.revoked()
+        self._revoked = listening.revoked()
         door = JoinService(
             self._roster,
             self._hello,
             self._expected,
             lambda: _MOST_BYTES,
             refused=RefusalsTold(self._report),
-            outvotes=self._outvotes,
+            begun=lambda: self._about is not None,
         )
         self._health = serve_health(listening.health_address) if listening.health_address else None
         self._server, self.port = start_grpc_server(listening.address, door, tls=tls)
@@ -268,11 +269,6 @@ class NetworkSites:
             hello = proxy.hello
             return Expected(hello.dimension, units=hello.units, names=hello.names, first=name, **rule)  # type: ignore[arg-type]
         return Expected(0, **rule)  # type: ignore[arg-type]
-
-    def _outvotes(self, hello: Hello) -> bool:
-        if self._about is not None:
-            return False
-        return self._roster.outvoted(self._votes.outvoted(hello, self._roster.connected()))
 
     def refuse(self, entries: Sequence[str]) -> None:
         """Refuse more names or certificates, read the file again, and end the streams of those that are named."""

@@ -14,29 +14,24 @@ import grpc
 from flwr.common import Code, GetPropertiesIns, GetPropertiesRes, serde
 from flwr.proto.transport_pb2 import ServerMessage
 
-from zofedht.common.errors import CAUSES, Cause, DataError, MessageError, ZofedhtError
+from zofedht.common.errors import CAUSES, Cause, MessageError, ZofedhtError
 from zofedht.common.plain_text import printable
-from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.codec import decode
 from zofedht.common.wire.messages import Hello
-from zofedht.common.wire.pieces import MOST_OF_A_PIECE
 from zofedht.server.admission.places import Place, Places
 from zofedht.server.admission.refusal import Expected, refusal
 from zofedht.server.admission.revoked import serial_of
 from zofedht.server.grpc.conversation import Conversation, LostClient
-from zofedht.server.grpc.descriptors import most_connections, raise_descriptor_limit
-from zofedht.server.grpc.event_loop import event_loop, interrupt, wait_for
+from zofedht.server.grpc.event_loop import event_loop
 from zofedht.server.grpc.fit_encoder import FitEncoder
-from zofedht.server.grpc.roster import ResidentProxy, Roster
+from zofedht.server.grpc.resident_proxy import ResidentProxy
+from zofedht.server.grpc.roster import Roster
 
-__all__ = ["GrpcServer", "JoinService", "start_grpc_server"]
+__all__ = ["JoinService"]
 
-_METHOD = "flwr.proto.FlowerService"
 _HELLO_SECONDS = 120.0  # a small device may read its data before it answers
 _HELLO_BYTES = 64 * 1024
 _MOST_STRANGERS = 512  # streams before their introduction
-_HANDSHAKE_SECONDS = 10.0  # of a connection that shows no certificate
-_IDLE_SECONDS = 20.0  # of a connection without a stream; a joined client has one
 _MOST_REASON = 1000  # characters; a reason travels as a header
 
 
@@ -52,7 +47,7 @@ class JoinService:
         most_strangers: int = _MOST_STRANGERS,
         hello_seconds: float = _HELLO_SECONDS,
         refused: Callable[[str, str, Cause | None], None] = lambda name, reason, cause: None,
-        outvotes: Callable[[Hello], bool] = lambda hello: False,
+        begun: Callable[[], bool] = lambda: True,
     ) -> None:
         """Take what the service depends on.
 
@@ -70,8 +65,8 @@ class JoinService:
             How many clients may introduce themselves at once, and how long one may take.
         refused : callable
             Gets name and reason of each refused client; and the cause where the client itself does not join.
-        outvotes : callable
-            Gets a client that says otherwise than those that have joined, and returns whether these are gone now.
+        begun : callable
+            Returns whether the run has begun. Until then a first client that more clients contradict has to leave.
         """
         self._roster = roster
         self._hello = hello
@@ -79,7 +74,7 @@ class JoinService:
         self._most_bytes = most_bytes
         self._hello_seconds = hello_seconds
         self._refused = refused
-        self._outvotes = outvotes
+        self._begun = begun
         self._places = Places(most_strangers)
         self._encoder = FitEncoder()
 
@@ -115,7 +110,7 @@ class JoinService:
         conversation.accept(self._most_bytes)
         # One client at a time, since all this is one thread: the first may decide what is expected of the next.
         refused = refusal(hello, self._expected(), certified, proxy.serial)
-        if refused is not None and not refused.final and self._outvotes(hello):
+        if refused is not None and not (refused.final or self._begun()) and self._roster.outvotes(hello):
             refused = refusal(hello, self._expected(), certified, proxy.serial)
         taken = None if refused else self._roster.admit(proxy)
         if refused is not None:
@@ -203,72 +198,3 @@ def _common_name(context: grpc.aio.ServicerContext[bytes, bytes]) -> str | None:
 def _address(context: grpc.aio.ServicerContext[bytes, bytes]) -> str:
     """Return the peer's address without the port, such as ipv4:10.0.0.7."""
     return str(context.peer()).rpartition(":")[0]
-
-
-class GrpcServer:
-    """A server that listens."""
-
-    def __init__(self, server: grpc.aio.Server) -> None:
-        self._server = server
-        self._stopped = False
-        self._watch = asyncio.run_coroutine_threadsafe(self._end_with_the_listener(), event_loop())
-
-    async def _end_with_the_listener(self) -> None:
-        await self._server.wait_for_termination()
-        if not self._stopped:
-            interrupt()
-
-    def stop(self, grace: float) -> None:
-        """End all streams, within ``grace`` seconds, and listen no more."""
-        self._stopped = True
-        if not event_loop().is_closed():
-            wait_for(self._server.stop(grace))
-
-
-def start_grpc_server(address: str, service: JoinService, *, tls: TlsFiles | None) -> tuple[GrpcServer, int]:
-    """Start serving and return the server and its port.
-
-    With ``tls`` every client must have a certificate of the same authority. Raises DataError when the address cannot be
-    bound.
-    """
-    options = [
-        ("grpc.max_receive_message_length", MOST_OF_A_PIECE),
-        ("grpc.max_send_message_length", -1),
-        ("grpc.max_metadata_size", 16 * 1024),
-        ("grpc.max_concurrent_streams", 8),  # of one connection; a client needs one
-        # A connection is a descriptor: beyond so many they are closed at once, and what is left is the run's.
-        ("grpc.max_allowed_incoming_connections", most_connections(raise_descriptor_limit())),
-        ("grpc.server_handshake_timeout_ms", int(1e3 * _HANDSHAKE_SECONDS)),
-        ("grpc.max_connection_idle_ms", int(1e3 * _IDLE_SECONDS)),
-        ("grpc.so_reuseport", 0),  # a second server on one port is an error, not a coin toss
-        # A broken line is noticed within 20 seconds, in a round or between rounds.
-        ("grpc.keepalive_time_ms", 10_000),
-        ("grpc.keepalive_timeout_ms", 10_000),
-        ("grpc.http2.ping_timeout_ms", 10_000),  # without it gRPC 1.60 and later wait for a minute
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.max_pings_without_data", 0),
-        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-    ]
-    # Bytes on both sides: ``Conversation`` puts a client's message together, and bounds it before it has come.
-    handler = grpc.stream_stream_rpc_method_handler(service.join)
-    methods = grpc.method_handlers_generic_handler(_METHOD, {"Join": handler})
-
-    async def start() -> tuple[grpc.aio.Server, int]:
-        server = grpc.aio.server(options=options)
-        server.add_generic_rpc_handlers((methods,))
-        if tls is None:
-            port = server.add_insecure_port(address)
-        else:
-            # Without a certificate of the authority the handshake fails.
-            shown = [(tls.key, tls.certificate)]
-            credentials = grpc.ssl_server_credentials(shown, tls.authority, require_client_auth=True)
-            port = server.add_secure_port(address, credentials)
-        await server.start()
-        return server, port
-
-    try:
-        server, port = wait_for(start())
-    except RuntimeError as error:
-        raise DataError(f"--address {address} cannot be bound; is another server running there? ({error})") from error
-    return GrpcServer(server), port

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -16,8 +14,8 @@ BOX = replace(HELLO, source="objective", shard_index=OWN_ROWS, shard_count=0)
 ROWS = replace(BOX, source="data", names="heat\nflow")
 
 
-def proxies(*hellos: Hello) -> Any:
-    return {hello.name: SimpleNamespace(hello=hello) for hello in hellos}
+def saying(*hellos: Hello) -> dict[str, Hello]:
+    return {hello.name: hello for hello in hellos}
 
 
 def named(hello: Hello, *names: str) -> list[Hello]:
@@ -42,29 +40,29 @@ def test_what_is_said_otherwise_contradicts(one: Hello, other: Hello, differ: bo
 
 
 def test_more_voices_outvote_a_first_claim():
-    votes, joined = Votes(), proxies(*named(replace(BOX, dimension=7), "liar"))
+    votes, joined = Votes(), saying(*named(replace(BOX, dimension=7), "liar"))
     first, second = named(BOX, "a", "b")
     assert votes.outvoted(first, joined) == []
     assert votes.outvoted(first, joined) == [], "one client is one voice, however often it tries"
-    assert votes.outvoted(second, joined) == list(joined.values())
+    assert votes.outvoted(second, joined) == list(joined)
 
 
 def test_one_false_client_outvotes_nobody():
-    votes, joined = Votes(), proxies(*named(BOX, "a", "b"))
+    votes, joined = Votes(), saying(*named(BOX, "a", "b"))
     for name in ("liar", "liar", "liar"):
         assert votes.outvoted(replace(BOX, name=name, dimension=7), joined) == []
 
 
 def test_only_who_contradicts_must_leave():
     liar, silent = replace(HELLO, name="liar", shard_count=7), replace(HELLO, name="s", shard_index=-1, shard_count=0)
-    votes, joined = Votes(), proxies(liar, silent)
+    votes, joined = Votes(), saying(liar, silent)
     votes.outvoted(replace(HELLO, name="a"), joined)
-    assert votes.outvoted(replace(HELLO, name="b"), joined) == [joined["liar"]]
+    assert votes.outvoted(replace(HELLO, name="b"), joined) == ["liar"]
 
 
 def test_old_voices_are_forgotten():
     now = [0.0]
-    votes, joined = Votes(lambda: now[0]), proxies(*named(replace(BOX, dimension=7), "liar"))
+    votes, joined = Votes(lambda: now[0]), saying(*named(replace(BOX, dimension=7), "liar"))
     votes.outvoted(replace(BOX, name="a"), joined)
     now[0] = 1000.0
     assert votes.outvoted(replace(BOX, name="b"), joined) == []

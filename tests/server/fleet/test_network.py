@@ -18,7 +18,7 @@ from tests.server.fleet.pump import ByName, Pump
 from tests.server.grpc.processes import Process, Site
 from tests.waiting import PATIENCE, until
 from zofedht import BudgetError, Fleet, FleetError, ObjectiveError, Shard
-from zofedht.server.grpc.roster import ResidentProxy
+from zofedht.server.grpc.resident_proxy import ResidentProxy
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULE = "tests.server.fleet.pump"

@@ -21,8 +21,9 @@ from zofedht.common.tls import read_tls
 from zofedht.server.admission.refusal import Expected
 from zofedht.server.grpc.descriptors import THREADS
 from zofedht.server.grpc.event_loop import wait_for
+from zofedht.server.grpc.listener import start_grpc_server
 from zofedht.server.grpc.roster import Roster
-from zofedht.server.grpc.transport import JoinService, start_grpc_server
+from zofedht.server.grpc.transport import JoinService
 
 
 class Silent:

@@ -224,8 +224,9 @@ def test_a_silent_peer_is_dismissed():
     from flwr.common import GetPropertiesIns
 
     from zofedht.server.admission.refusal import Expected
+    from zofedht.server.grpc.listener import start_grpc_server
     from zofedht.server.grpc.roster import Roster
-    from zofedht.server.grpc.transport import JoinService, start_grpc_server
+    from zofedht.server.grpc.transport import JoinService
 
     roster = Roster(lambda text: None)
     service = JoinService(

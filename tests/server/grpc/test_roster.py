@@ -14,7 +14,8 @@ from zofedht.server.delivery.traffic import Traffic
 from zofedht.server.grpc.conversation import Conversation, LostClient
 from zofedht.server.grpc.event_loop import event_loop
 from zofedht.server.grpc.fit_encoder import FitEncoder
-from zofedht.server.grpc.roster import ResidentProxy, Roster
+from zofedht.server.grpc.resident_proxy import ResidentProxy
+from zofedht.server.grpc.roster import Roster
 
 
 def proxy(name: str, instance: str = "", shard_index: int = OWN_ROWS) -> ResidentProxy:

@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.grpc.conftest import certificates, secure_site
 from tests.server.grpc.processes import Site
 from zofedht.server.__main__ import main
-
-__all__ = ["certificates", "secure_site"]
 
 _MODULE = """
     import numpy as np
