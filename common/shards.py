@@ -24,7 +24,7 @@ from zofedht.common.source_digest import digest_of
 from zofedht.common.tensors.loading import load_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.typing import Indices, Vector
-from zofedht.common.wire.messages import Member
+from zofedht.common.wire.clients import Member
 
 __all__ = [
     "about_data",

@@ -25,7 +25,8 @@ from zofedht.common.shards import about_data, in_place_maker, members_of, object
 from zofedht.common.tensors.loading import checked_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.typing import Vector
-from zofedht.common.wire.messages import Broadcast, Member, Question, Update
+from zofedht.common.wire.clients import Member, Question
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import Observer

@@ -21,7 +21,8 @@ from zofedht.common.objective.units import given_start
 from zofedht.common.space.kinds import Parameter, Settings, repeated
 from zofedht.common.tasks import Reply, Task
 from zofedht.common.typing import Vector
-from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.common.wire.clients import Member
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import ServerState, check_room, initial_state

@@ -19,7 +19,8 @@ from zofedht.common.objective.base import Objective
 from zofedht.common.random.streams import Address
 from zofedht.common.replay import draw_digest
 from zofedht.common.typing import Indices, Vector
-from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.common.wire.clients import Member
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.conduct import Result
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import RoundRecord

@@ -65,7 +65,7 @@ ARROWS = {
         "config": "algorithms choices errors keys rules space",
         "random": "machine errors rules typing",
         "space": "errors typing",
-        "objective": "machine errors plain_text random space typing",
+        "objective": "machine errors plain_text random source_digest space typing",
         "files": "choices errors machine plain_text source_digest typing",
         "data": "choices errors files machine random source_digest typing",
         "models": "data errors machine objective typing",

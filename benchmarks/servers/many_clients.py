@@ -29,8 +29,8 @@ from zofedht.client.join.connection import Connection
 from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import METHOD
 from zofedht.common.tls import read_tls
-from zofedht.common.wire.messages import OWN_ROWS
-from zofedht.common.wire.npy import decode_vector, encode_vector
+from zofedht.common.wire.arrays import decode_vector, encode_vector
+from zofedht.common.wire.clients import OWN_ROWS
 from zofedht.common.wire.pieces import pieces_of
 
 _JOINING = 16  # at once

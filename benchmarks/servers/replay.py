@@ -26,8 +26,8 @@ from zofedht.common.directions.trajectory import basis_of
 from zofedht.common.machine.blas import one_thread
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix
+from zofedht.common.wire.arrays import decode_vector
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.common.wire.npy import decode_vector
 from zofedht.server.aggregation import replays
 from zofedht.server.aggregation.replays import Replays
 

@@ -21,7 +21,8 @@ from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import factory_of
 from zofedht.common.privacy.private_draws import simulated_secret
 from zofedht.common.shards import config_of_task, in_place_maker, objective_of
-from zofedht.common.wire.messages import Broadcast, Question
+from zofedht.common.wire.clients import Question
+from zofedht.common.wire.messages import Broadcast
 
 __all__ = ["app", "client_fn", "get_ready"]
 

@@ -28,11 +28,12 @@ from zofedht.common.objective.parameters import parameters_of
 from zofedht.common.objective.points import check_points, evaluate_points, full_evaluation
 from zofedht.common.objective.scaling import units_of
 from zofedht.common.typing import Matrix
+from zofedht.common.wire.arrays import decode_vectors, encode_vector
 from zofedht.common.wire.bundle import bundled, encode_updates, unbundled
 from zofedht.common.wire.checked import CheckQuestion, asks_for_check
+from zofedht.common.wire.clients import Question
 from zofedht.common.wire.codec import STATE_DIGEST, Config, Encoded, decode, encode, encode_no_metrics
-from zofedht.common.wire.messages import Broadcast, Question, Update
-from zofedht.common.wire.npy import decode_vectors, encode_vector
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.common.wire.points import (
     asks_for_parameters,
     asks_for_points,

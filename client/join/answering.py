@@ -12,7 +12,7 @@ from flwr.common.typing import EvaluateRes, FitRes, GetParametersRes, GetPropert
 from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 
 from zofedht.common.errors import JoinError, ZofedhtError
-from zofedht.common.wire.npy import decode_vectors
+from zofedht.common.wire.arrays import decode_vectors
 
 __all__ = ["answer_to", "refusal_of"]
 

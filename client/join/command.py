@@ -24,7 +24,7 @@ from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import ConfigError
 from zofedht.common.terminal.command_line import INTERRUPTED, check_address
 from zofedht.common.tls import check_plain_text, read_tls
-from zofedht.common.wire.messages import OWN_ROWS
+from zofedht.common.wire.clients import OWN_ROWS
 
 __all__ = ["join"]
 

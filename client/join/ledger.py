@@ -19,7 +19,7 @@ from zofedht.client.join.lifetime import Spent, lifetime_file
 from zofedht.common.errors import DataError
 from zofedht.common.plain_text import printable
 from zofedht.common.terminal.whole_lines import length_of_whole_lines
-from zofedht.common.wire.npy import decode_vector
+from zofedht.common.wire.arrays import decode_vector
 from zofedht.common.wire.snapshots import PART
 
 __all__ = ["Ledger", "Totals", "ledger_text", "total"]

@@ -13,7 +13,7 @@ from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import DataError, ObjectiveError
 from zofedht.common.objective.base import Shard
 from zofedht.common.space.space import Space, space_mismatch
-from zofedht.common.wire.messages import OWN_ROWS
+from zofedht.common.wire.clients import OWN_ROWS
 
 __all__ = ["JoinOptions", "on_this_machine", "own_parameters", "with_own_columns"]
 

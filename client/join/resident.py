@@ -33,8 +33,9 @@ from zofedht.common.shards import config_of_task, lone_objective, own_objective,
 from zofedht.common.source_digest import digest_of
 from zofedht.common.tensors.loading import load_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
+from zofedht.common.wire.clients import OWN_ROWS, PROTOCOL, Hello, Question
 from zofedht.common.wire.codec import decode, encode
-from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Broadcast, Hello, Question, Update
+from zofedht.common.wire.messages import Broadcast, Update
 
 __all__ = ["JoinOptions", "ResidentClient"]
 

@@ -11,7 +11,8 @@ from zofedht.common.machine.blas import one_thread
 from zofedht.common.objective.units import Units
 from zofedht.common.replay import landed, past_round, pool_move, replay
 from zofedht.common.typing import Matrix, Vector
-from zofedht.common.wire.messages import NO_BASIS, Broadcast, vector_digest
+from zofedht.common.wire.arrays import vector_digest
+from zofedht.common.wire.messages import NO_BASIS, Broadcast
 
 __all__ = ["Replica"]
 

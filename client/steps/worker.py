@@ -32,7 +32,8 @@ from zofedht.common.privacy.private_draws import PrivateDraws
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.replay import draw_digest, sketch
 from zofedht.common.typing import Matrix, Vector
-from zofedht.common.wire.messages import Broadcast, Update, basis_digest, rounded
+from zofedht.common.wire.arrays import basis_digest, rounded
+from zofedht.common.wire.messages import Broadcast, Update
 
 __all__ = ["BasisStore", "Worker", "no_secret"]
 

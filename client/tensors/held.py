@@ -20,7 +20,7 @@ from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.tensors.stiff import checked_stiff, stiff_digest
 from zofedht.common.tensors.trail import TrailLaw, begins
 from zofedht.common.typing import Vector
-from zofedht.common.wire.messages import vector_digest
+from zofedht.common.wire.arrays import vector_digest
 
 __all__ = ["Held", "Households"]
 

@@ -22,8 +22,10 @@ from zofedht.common.tensors.loading import metrics_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
 from zofedht.common.tensors.trail import TrailLaw
 from zofedht.common.typing import Vector
+from zofedht.common.wire.arrays import vector_digest
+from zofedht.common.wire.clients import Question
 from zofedht.common.wire.codec import STATE_DIGEST, Config
-from zofedht.common.wire.messages import Broadcast, Question, Update, vector_digest
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.common.wire.snapshots import PART_BYTES, encode_held, encode_part, part_of, trail_of
 
 __all__ = ["Looked", "PlaceWorker"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib
 import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,20 +22,13 @@ from zofedht.common.objective.named import of_coordinates
 from zofedht.common.objective.names import checked_names
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised, raised_by_objective
 from zofedht.common.random.streams import stream
+from zofedht.common.source_digest import with_imports
 from zofedht.common.space.space import Space
 from zofedht.common.typing import Vector, is_whole
 
-__all__ = [
-    "checked_objective",
-    "code_of",
-    "factory_of",
-    "load_objective",
-    "made_by",
-    "starting_point",
-]
+__all__ = ["checked_objective", "code_of", "factory_of", "load_objective", "made_by", "starting_point"]
 
 _MOST_THREADS = 256
-_MOST_FILES = 200  # whose text tells whether an objective is the same
 _FACTORY = (
     "a factory takes a Shard or nothing and returns an Objective; a function of named parameters stands in its place"
     " with the config's `parameters`"
@@ -128,45 +120,8 @@ def code_of(path: str) -> bytes:
     with suppress(ImportError, ValueError, OSError, AttributeError, IndexError):
         spec = importlib.util.find_spec(module)
         if spec is not None and spec.origin is not None:
-            return b"\0".join(file.read_bytes() for file in sorted(_with_imports(Path(spec.origin), module.split("."))))
+            return b"\0".join(file.read_bytes() for file in sorted(with_imports(Path(spec.origin), module.split("."))))
     return b""
-
-
-def _with_imports(file: Path, module: list[str]) -> set[Path]:
-    """Return a module's file and those of the same root that it imports; of an installed package its own alone."""
-    package = module if file.name == "__init__.py" else module[:-1]
-    root, found, waiting = file.parents[len(package)], set[Path](), [(file, package)]
-    installed = "site-packages" in root.parts
-    while waiting and len(found) < _MOST_FILES:
-        here, package = waiting.pop()
-        if here in found:
-            continue
-        found.add(here)
-        for name in _imported(here, package):
-            if name[0] == "zofedht" or (installed and name[0] != module[0]):
-                continue
-            inits = [(root.joinpath(*name[:size], "__init__.py"), name[:size]) for size in range(1, len(name) + 1)]
-            waiting += [
-                one for one in ((root.joinpath(*name).with_suffix(".py"), name[:-1]), *inits) if one[0].is_file()
-            ]
-    return found
-
-
-def _imported(file: Path, package: list[str]) -> Iterator[list[str]]:
-    """Yield the names of modules in the import statements of a file; some are names within a module."""
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.split(".") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) + 1 - node.level] if node.level else []
-            base = base + (node.module.split(".") if node.module else [])
-            yield from ([*base, alias.name] for alias in node.names if alias.name != "*")
-            if base:
-                yield base
 
 
 def _refuse_path(module_name: str, name: str, path: str) -> None:

@@ -9,32 +9,30 @@ allocated, and no pickle is ever read.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from zofedht.common.errors import CAUSES, Cause, MessageError, ObjectiveError
 from zofedht.common.plain_text import MOST_TEXT, printable
-from zofedht.common.typing import Matrix, Vector
+from zofedht.common.typing import Vector
+from zofedht.common.wire.arrays import numbers_of, packed
+from zofedht.common.wire.clients import Hello
 from zofedht.common.wire.fields import Field, constants_of, fields_of, made
-from zofedht.common.wire.message_size import Length, fit_ins_size, fit_res_size, npy_size
-from zofedht.common.wire.messages import Broadcast, Hello, Update
+from zofedht.common.wire.messages import Broadcast, Update
 
 __all__ = [
     "MOST_METRICS",
     "STATE_DIGEST",
     "Config",
     "Encoded",
-    "broadcast_bytes",
     "check_metrics",
     "decode",
     "decode_metrics",
     "decode_state_digest",
     "encode",
     "encode_no_metrics",
-    "packed",
-    "update_bytes",
 ]
 
 Config = dict[str, bool | bytes | float | int | str]
@@ -87,77 +85,17 @@ def _encode(message: Any, encoded: Encoded) -> None:
                 if len(scalars) > _FEW:
                     _LATEST[0] = value, scalars
             encoded.scalars.update(scalars)
-        else:
-            _add_array(field, value, field.dtype or values.get("dtype", "float64"), encoded)
-
-
-def _add_array(field: Field, value: Any, dtype: str, encoded: Encoded) -> None:
-    if field.layout == "array" and value is not None and value.size:
-        encoded.arrays.append(value.astype(dtype, copy=False))
-    elif field.layout == "packed" and value is not None:
-        encoded.scalars[field.key] = packed(value if isinstance(value, np.ndarray) else _rows(value), dtype)
+        elif value is not None and field.layout != "apart":
+            dtype = field.dtype or values.get("dtype", "float64")
+            if field.layout == "packed":
+                encoded.scalars[field.key] = packed(numbers_of(value), dtype)
+            elif value.size:
+                encoded.arrays.append(value.astype(dtype, copy=False))
 
 
 _FEW = 4  # scalars of an address
 _LATEST: list[tuple[Any, Config]] = [(None, {})]
 """The latest spec that was encoded, and its scalars; one assignment, so that threads see both or neither."""
-
-
-def packed(array: Matrix | Vector, dtype: str = "float64") -> bytes:
-    """Return numbers as little-endian bytes, row by row."""
-    return np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("<")).tobytes()
-
-
-def broadcast_bytes(message: Broadcast) -> int:
-    """Return the size of a Broadcast as Flower's FitIns, without making it."""
-    return fit_ins_size(*_counted(message))
-
-
-def update_bytes(message: Update) -> int:
-    """Return the size of an Update as Flower's FitRes, without making it."""
-    tensors, scalars = _counted(message)
-    return fit_res_size(tensors, message.examples, scalars)
-
-
-def _counted(message: Any) -> tuple[list[int], dict[str, object]]:
-    """Return the lengths of the arrays, and the scalars with a Length in the place of packed arrays."""
-    tensors: list[int] = []
-    scalars: dict[str, object] = {}
-    for field, value, dtype in _sent(message):
-        if field.layout == "scalar":
-            scalars[field.key] = value
-            continue
-        size = value.size * np.dtype(dtype).itemsize
-        if field.layout == "array":
-            tensors.append(npy_size(size))
-        else:
-            scalars[field.key] = Length(size)
-    return tensors, scalars
-
-
-def _sent(message: Any) -> Iterator[tuple[Field, Any, str]]:
-    """Yield the fields that are sent, their values, and the type in which the numbers of arrays go."""
-    kind: Any = type(message)
-    for field in fields_of(kind):
-        value, dtype = getattr(message, field.name), field.dtype or getattr(message, "dtype", "float64")
-        match field.layout:
-            case "nested":
-                yield from _sent(value)
-            case "array":
-                if value is not None and value.size:
-                    yield field, value, dtype
-            case "packed":
-                if value is not None:
-                    yield field, value if isinstance(value, np.ndarray) else _rows(value), dtype
-            case "scalar":
-                if field.required or value != field.default():
-                    yield field, value, dtype
-
-
-def _rows(items: Sequence[Any]) -> Matrix:
-    """Return a row of numbers for each item: its numbers, then those of its vector."""
-    rows = [np.concatenate([np.atleast_1d(part) for part in vars(item).values()]) for item in items]
-    return np.stack(rows) if rows else np.empty((0, 0))
 
 
 def decode(kind: type[_Message], scalars: Mapping[str, Any], arrays: Sequence[Any] = (), **apart: Any) -> _Message:

@@ -6,20 +6,58 @@ The fields are those of Flower's FitIns and FitRes; a test compares the sizes wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-__all__ = ["Length", "fit_ins_size", "fit_res_size", "npy_size"]
+import numpy as np
+
+from zofedht.common.wire.arrays import numbers_of
+from zofedht.common.wire.fields import fields_of
+from zofedht.common.wire.messages import Broadcast, Update
+
+__all__ = ["broadcast_bytes", "fit_ins_size", "fit_res_size", "update_bytes"]
 
 _TENSOR_TYPE = "numpy.ndarray"
 _NPY_HEADER = 128  # a vector's header up to 10^40 numbers
 
 
-class Length(int):
+class _Length(int):
     """The number of bytes of a scalar that was not made."""
 
 
-def npy_size(size: int) -> int:
-    """Return the bytes of a vector as a tensor, whose numbers take so many bytes."""
-    return size + _NPY_HEADER
+def broadcast_bytes(message: Broadcast) -> int:
+    """Return the size of a Broadcast as Flower's FitIns, without making it."""
+    return fit_ins_size(*_counted(message))
+
+
+def update_bytes(message: Update) -> int:
+    """Return the size of an Update as Flower's FitRes, without making it."""
+    tensors, scalars = _counted(message)
+    return fit_res_size(tensors, message.examples, scalars)
+
+
+def _counted(message: Any) -> tuple[list[int], dict[str, object]]:
+    """Return the lengths of the arrays, and the scalars, with a length in the place of packed numbers."""
+    tensors: list[int] = []
+    scalars: dict[str, object] = {}
+    _count(message, tensors, scalars)
+    return tensors, scalars
+
+
+def _count(message: Any, tensors: list[int], scalars: dict[str, object]) -> None:
+    kind: Any = type(message)
+    for field in fields_of(kind):
+        value = getattr(message, field.name)
+        if field.layout == "nested":
+            _count(value, tensors, scalars)
+        elif field.layout == "scalar":
+            if field.required or value != field.default():
+                scalars[field.key] = value
+        elif value is not None and field.layout != "apart":
+            size = numbers_of(value).size * np.dtype(field.dtype or getattr(message, "dtype", "float64")).itemsize
+            if field.layout == "packed":
+                scalars[field.key] = _Length(size)
+            elif size:
+                tensors.append(size + _NPY_HEADER)
 
 
 def fit_ins_size(tensors: Iterable[int], config: Mapping[str, object]) -> int:
@@ -48,7 +86,7 @@ def _parameters_size(tensors: Iterable[int]) -> int:
 def _scalar_size(value: object) -> int:
     """Return the bytes of Flower's Scalar; a member of a oneof is there even if it is zero."""
     match value:
-        case Length():
+        case _Length():
             return _field(int(value))
         case bool():
             return 2

@@ -17,7 +17,7 @@ from zofedht.common.objective.units import Units
 from zofedht.common.space.space import MOST_SPACE_TEXT, Space
 from zofedht.common.tensors.agreement import MOST_BLOCKS_TEXT, Tensors
 from zofedht.common.typing import Vector
-from zofedht.common.wire.npy import decode_vector, decode_vectors
+from zofedht.common.wire.arrays import decode_vector, decode_vectors
 
 __all__ = ["Beginning", "decode_start", "decode_tensors", "encode_start", "encode_tensors"]
 

@@ -19,7 +19,7 @@ from zofedht.common.directions.law import DirectionLaw, slot_directions
 from zofedht.common.models.table import build_model
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix, Vector
-from zofedht.common.wire.messages import Member
+from zofedht.common.wire.clients import Member
 from zofedht.experiments.report.markdown import table
 from zofedht.server.core.rounds import ask
 from zofedht.server.core.state import initial_state

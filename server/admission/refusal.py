@@ -14,7 +14,7 @@ from zofedht.common.plain_text import printable
 from zofedht.common.replay import draw_digest
 from zofedht.common.rules import MOST
 from zofedht.common.tensors.agreement import Tensors, tensors_mismatch
-from zofedht.common.wire.messages import PROTOCOL, Hello
+from zofedht.common.wire.clients import PROTOCOL, Hello
 from zofedht.server.admission.settled_rules import columns_mismatch, unknown_labels
 from zofedht.server.delivery.fallbacks import OTHER_NUMBERS
 

@@ -19,7 +19,7 @@ from zofedht.common.data.standard import ColumnSums, columns_text, merged
 from zofedht.common.errors import DataError
 from zofedht.common.files.columns import folded, listed
 from zofedht.common.plain_text import printable
-from zofedht.common.wire.messages import Hello
+from zofedht.common.wire.clients import Hello
 
 __all__ = ["Settled", "columns_mismatch", "labels_of", "settle_rules", "unknown_labels"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from zofedht.common.wire.messages import Hello
+from zofedht.common.wire.clients import Hello
 from zofedht.server.admission.settled_rules import columns_mismatch
 
 __all__ = ["Votes", "contradict"]

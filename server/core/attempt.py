@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zofedht.common.wire.messages import MISSING, Broadcast, Member, Update
+from zofedht.common.wire.clients import Member
+from zofedht.common.wire.messages import MISSING, Broadcast, Update
 from zofedht.server.aggregation.masked_sum import MaskedSum
 from zofedht.server.aggregation.replays import Replays
 

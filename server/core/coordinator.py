@@ -18,8 +18,9 @@ from dataclasses import replace
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.typing import Vector
-from zofedht.common.wire.codec import broadcast_bytes, update_bytes
-from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.common.wire.clients import Member
+from zofedht.common.wire.message_size import broadcast_bytes, update_bytes
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.masked_sum import MaskedSum
 from zofedht.server.aggregation.screening import Failure, screen
 from zofedht.server.auto import Intervention

@@ -24,7 +24,8 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.objective.stiff import stiff_guide
 from zofedht.common.typing import Matrix, Vector
-from zofedht.common.wire.messages import Broadcast, Update, rounded
+from zofedht.common.wire.arrays import rounded
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.replays import draws_alike
 from zofedht.server.core.state import ServerState
 from zofedht.server.rows.learnt_shrink import learns_in, learnt_direction, told_changes

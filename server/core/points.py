@@ -16,7 +16,8 @@ import numpy as np
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import RoundError
 from zofedht.common.random.streams import Address
-from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.common.wire.clients import Member
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.combine import Outlier
 from zofedht.server.aggregation.robust_rules import OUTLIER, usual_length
 from zofedht.server.aggregation.robust_values import robust_table, spreads_of

@@ -16,17 +16,10 @@ from zofedht.common.errors import ZofedhtError
 from zofedht.common.random.streams import Address
 from zofedht.common.replay import landed
 from zofedht.common.typing import Vector
+from zofedht.common.wire.arrays import basis_digest, rounded, vector_digest
+from zofedht.common.wire.clients import OWN_ROWS, Member
 from zofedht.common.wire.fields import changed
-from zofedht.common.wire.messages import (
-    NO_BASIS,
-    OWN_ROWS,
-    Broadcast,
-    Member,
-    Update,
-    basis_digest,
-    rounded,
-    vector_digest,
-)
+from zofedht.common.wire.messages import NO_BASIS, Broadcast, Update
 from zofedht.server import auto
 from zofedht.server.aggregation.combine import combine
 from zofedht.server.aggregation.means import mean_move

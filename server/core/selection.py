@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from zofedht.common.errors import RoundError
 from zofedht.common.random.streams import stream
-from zofedht.common.wire.messages import Member
+from zofedht.common.wire.clients import Member
 
 __all__ = ["as_people_sort", "in_order", "in_turn", "redraw", "select"]
 

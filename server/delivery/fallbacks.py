@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from zofedht.common.replay import draw_digest
-from zofedht.common.wire.messages import Member, Update
+from zofedht.common.wire.clients import Member
+from zofedht.common.wire.messages import Update
 from zofedht.server.aggregation.screening import Failure
 
 __all__ = ["OTHER_NUMBERS", "Fallbacks", "count_fallbacks"]

@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from zofedht.common.typing import Matrix, Vector
+from zofedht.common.wire.arrays import vector_digest
+from zofedht.common.wire.clients import Member
 from zofedht.common.wire.fields import changed
-from zofedht.common.wire.messages import MISSING, Broadcast, Member, Update, vector_digest
+from zofedht.common.wire.messages import MISSING, Broadcast, Update
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.delivery.fallbacks import Fallbacks
 from zofedht.server.delivery.trail import Trail

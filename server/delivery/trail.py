@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zofedht.common.typing import Vector
-from zofedht.common.wire.messages import NO_BASIS, Broadcast, TrailStep, vector_digest
+from zofedht.common.wire.arrays import vector_digest
+from zofedht.common.wire.messages import NO_BASIS, Broadcast, TrailStep
 
 __all__ = ["Trail"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from zofedht.common.errors import CheckpointError
 from zofedht.common.objective.points import Answer
 from zofedht.common.typing import Vector
-from zofedht.common.wire.messages import vector_digest
+from zofedht.common.wire.arrays import vector_digest
 from zofedht.server.fleet.ledger import Ledger, RowFile
 from zofedht.server.fleet.questions import Table, mean_of
 

@@ -25,8 +25,8 @@ from zofedht.common.terminal.logs import shown
 from zofedht.common.tls import read_tls
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.checked import Checked, CheckQuestion, decode_checked
+from zofedht.common.wire.clients import OWN_ROWS, Question
 from zofedht.common.wire.codec import check_metrics, encode
-from zofedht.common.wire.messages import OWN_ROWS, Question
 from zofedht.common.wire.points import (
     MOST_POINTS,
     decode_answers,

@@ -11,7 +11,7 @@ import numpy as np
 from zofedht.common.errors import BudgetError, ObjectiveError
 from zofedht.common.objective.points import Answer
 from zofedht.common.typing import Matrix, Vector
-from zofedht.common.wire.messages import vector_digest
+from zofedht.common.wire.arrays import vector_digest
 from zofedht.server.fleet.ledger import Ledger
 from zofedht.server.fleet.sites import Sites
 

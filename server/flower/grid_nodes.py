@@ -30,8 +30,8 @@ from zofedht.common.errors import MessageError, RoundError
 from zofedht.common.objective.units import Units
 from zofedht.common.plain_text import printable
 from zofedht.common.typing import Vector
-from zofedht.common.wire.messages import OWN_ROWS, Member
-from zofedht.common.wire.npy import decode_vectors
+from zofedht.common.wire.arrays import decode_vectors
+from zofedht.common.wire.clients import OWN_ROWS, Member
 from zofedht.common.wire.records import ARRAYS, CONFIG, METRICS, OURS, PARTITION, STARTS, shaped
 
 __all__ = ["GridNode", "GridNodes", "Layout"]

@@ -9,7 +9,7 @@ from flwr.server.client_manager import SimpleClientManager
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.objective.units import given_start
 from zofedht.common.typing import Vector
-from zofedht.common.wire.messages import Member
+from zofedht.common.wire.clients import Member
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import Observer
 from zofedht.server.evaluation.start import Start

@@ -20,7 +20,8 @@ from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.errors import ConfigError, MessageError, RoundError
 from zofedht.common.machine.files import is_path
 from zofedht.common.typing import Vector
-from zofedht.common.wire.messages import Member, Update
+from zofedht.common.wire.clients import Member
+from zofedht.common.wire.messages import Update
 from zofedht.common.wire.records import METRICS, flattened
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator

@@ -29,9 +29,10 @@ from zofedht.common.plain_text import printable
 from zofedht.common.shards import about_data, members_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.bundle import bundled
+from zofedht.common.wire.clients import Member
 from zofedht.common.wire.codec import Encoded
 from zofedht.common.wire.message_size import fit_ins_size, fit_res_size
-from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.coordinator import Coordinator

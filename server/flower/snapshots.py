@@ -29,8 +29,9 @@ from zofedht.common.tensors.agreement import Tensors
 from zofedht.common.tensors.blocks import bytes_of_text
 from zofedht.common.tensors.trail import begins
 from zofedht.common.typing import Vector
+from zofedht.common.wire.arrays import vector_digest
+from zofedht.common.wire.clients import Member, Question
 from zofedht.common.wire.codec import Config, check_metrics, decode_state_digest, encode
-from zofedht.common.wire.messages import Member, Question, vector_digest
 from zofedht.common.wire.snapshots import PART_BYTES, decode_held, decode_part
 from zofedht.server.flower.answers import check_status
 from zofedht.server.flower.proxies import evaluate_later, plainly

@@ -22,11 +22,12 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import MessageError, cause_of
 from zofedht.common.plain_text import printable
 from zofedht.common.typing import Vector
+from zofedht.common.wire.arrays import decode_vectors, packed
 from zofedht.common.wire.bundle import bundled, decode_updates
-from zofedht.common.wire.codec import Encoded, encode, packed
+from zofedht.common.wire.clients import Member, Question
+from zofedht.common.wire.codec import Encoded, encode
 from zofedht.common.wire.fields import changed
-from zofedht.common.wire.messages import Broadcast, Member, Question, Update
-from zofedht.common.wire.npy import decode_vectors
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.selection import in_order, in_turn

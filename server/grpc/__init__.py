@@ -1,8 +1,9 @@
 """The server of resident clients, with mutual TLS.
 
 Others use ``serve`` (serve, ServeOptions), ``transport`` (the gRPC service, which demands a client's certificate and
-reads its name), ``roster`` (who is there), ``descriptors`` (how many connections there may be), ``event_loop`` (the
-thread of all clients), ``conversation`` (messages to a client) and ``health``. Who may join is said by ``admission``.
+reads its name), ``listener`` (its port), ``roster`` (who is there), ``resident_proxy`` (a joined client),
+``descriptors`` (how many connections there may be), ``event_loop`` (the thread of all clients), ``conversation``
+(messages to a client) and ``health``. Who may join is said by ``admission``.
 """
 
 import os

@@ -23,7 +23,7 @@ from flwr.common import (
 from flwr.proto.transport_pb2 import ClientMessage, ServerMessage
 
 from zofedht.common.errors import MessageError
-from zofedht.common.wire.messages import Hello, Member
+from zofedht.common.wire.clients import Hello, Member
 from zofedht.common.wire.start import decode_start, decode_tensors
 from zofedht.server.delivery.traffic import Meter
 from zofedht.server.flower.proxies import PromptProxy

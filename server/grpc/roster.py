@@ -16,7 +16,7 @@ from flwr.server.client_manager import SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 
 from zofedht.common.errors import DataError
-from zofedht.common.wire.messages import OWN_ROWS, Hello, Member
+from zofedht.common.wire.clients import OWN_ROWS, Hello, Member
 from zofedht.server.admission.refusal import other_draws
 from zofedht.server.admission.votes import Votes
 from zofedht.server.core.selection import as_people_sort

@@ -17,8 +17,8 @@ from zofedht.common.objective.names import names_as_text
 from zofedht.common.rules import MOST
 from zofedht.common.shards import check_count, shard_sizes
 from zofedht.common.tensors.agreement import Tensors
+from zofedht.common.wire.clients import OWN_ROWS, Hello, Question
 from zofedht.common.wire.codec import encode
-from zofedht.common.wire.messages import OWN_ROWS, Hello, Question
 from zofedht.common.wire.snapshots import PART_BYTES
 from zofedht.server.admission.refusal import Expected
 from zofedht.server.admission.revoked import Revoked

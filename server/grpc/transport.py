@@ -16,8 +16,8 @@ from flwr.proto.transport_pb2 import ServerMessage
 
 from zofedht.common.errors import CAUSES, Cause, MessageError, ZofedhtError
 from zofedht.common.plain_text import printable
+from zofedht.common.wire.clients import Hello
 from zofedht.common.wire.codec import decode
-from zofedht.common.wire.messages import Hello
 from zofedht.server.admission.places import Place, Places
 from zofedht.server.admission.refusal import Expected, refusal
 from zofedht.server.admission.revoked import serial_of

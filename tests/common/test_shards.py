@@ -28,7 +28,7 @@ from zofedht.common.shards import (
     own_rows,
     train_objective,
 )
-from zofedht.common.wire.messages import Member
+from zofedht.common.wire.clients import Member
 
 _CONFIG = RunConfig(num_clients=6, train_rows=600, partition="thirds", seed=4, l2=0.1)
 _X = np.linspace(-1.0, 1.0, 65)  # digits: 64 pixels and the bias

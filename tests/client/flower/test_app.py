@@ -10,8 +10,8 @@ import pytest
 from tests.helpers import black_box, small
 from zofedht.client.flower.app import client_fn
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.wire.clients import Member
 from zofedht.common.wire.codec import encode
-from zofedht.common.wire.messages import Member
 from zofedht.server.core.rounds import ask
 from zofedht.server.core.state import initial_state
 

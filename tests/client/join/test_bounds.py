@@ -15,8 +15,9 @@ from zofedht.common.errors import ConfigError, DataError, MessageError
 from zofedht.common.random.streams import Address
 from zofedht.common.wire.bundle import bundled
 from zofedht.common.wire.checked import CheckQuestion
+from zofedht.common.wire.clients import Member, Question
 from zofedht.common.wire.codec import Encoded, encode
-from zofedht.common.wire.messages import Broadcast, Member, Question
+from zofedht.common.wire.messages import Broadcast
 from zofedht.common.wire.points import encode_points
 from zofedht.server.core.rounds import ask
 from zofedht.server.core.state import initial_state

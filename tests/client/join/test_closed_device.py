@@ -34,8 +34,9 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.named_sets import NAMED_SETS
 from zofedht.common.errors import DataError, ZofedhtError
 from zofedht.common.random.streams import Address
+from zofedht.common.wire.clients import Question
 from zofedht.common.wire.codec import encode
-from zofedht.common.wire.messages import Broadcast, Question
+from zofedht.common.wire.messages import Broadcast
 from zofedht.common.wire.pieces import Assembly
 
 _SECRET = "11,9731"

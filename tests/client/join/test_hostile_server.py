@@ -21,8 +21,9 @@ from zofedht.client.join.answering import answer_to
 from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.random.streams import Address
+from zofedht.common.wire.clients import Question
 from zofedht.common.wire.codec import encode
-from zofedht.common.wire.messages import Broadcast, Question
+from zofedht.common.wire.messages import Broadcast
 
 _MOST_BYTES = 100e6
 CONFIG = RunConfig.from_mapping({"num-clients": 3, "kernel": "numpy", "local-steps": 3, "batch-size": 4})

@@ -20,8 +20,9 @@ from zofedht.common.errors import ConfigError
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.kernels import runs_compiled
 from zofedht.common.random.streams import Address
+from zofedht.common.wire.clients import OWN_ROWS, Hello, Question
 from zofedht.common.wire.codec import decode, encode
-from zofedht.common.wire.messages import OWN_ROWS, Broadcast, Hello, Question
+from zofedht.common.wire.messages import Broadcast
 
 CONFIG = RunConfig.from_mapping({"local-steps": 30, "num-clients": 20, "batch-size": 16})
 

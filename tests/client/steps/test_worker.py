@@ -21,7 +21,8 @@ from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import in_search_units, units_of
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Vector
-from zofedht.common.wire.messages import Broadcast, Update, basis_digest
+from zofedht.common.wire.arrays import basis_digest
+from zofedht.common.wire.messages import Broadcast, Update
 
 _N = 7
 _Q = orthonormal(_N, 2)

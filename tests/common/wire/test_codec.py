@@ -22,21 +22,12 @@ from zofedht.common.errors import MessageError, ObjectiveError
 from zofedht.common.keys.keys import Keys
 from zofedht.common.random.streams import Address
 from zofedht.common.rules import MOST_DRAWN, at_least, one_of
+from zofedht.common.wire.arrays import basis_digest, packed, rounded
 from zofedht.common.wire.checked import Checked, CheckQuestion
-from zofedht.common.wire.codec import check_metrics, decode, decode_metrics, encode, encode_no_metrics, packed
+from zofedht.common.wire.clients import OWN_ROWS, Hello, Question
+from zofedht.common.wire.codec import check_metrics, decode, decode_metrics, encode, encode_no_metrics
 from zofedht.common.wire.fields import fields_of, wired
-from zofedht.common.wire.messages import (
-    MOST_POINTS,
-    NO_BASIS,
-    OWN_ROWS,
-    Broadcast,
-    Hello,
-    Question,
-    TrailStep,
-    Update,
-    basis_digest,
-    rounded,
-)
+from zofedht.common.wire.messages import MOST_POINTS, NO_BASIS, Broadcast, TrailStep, Update
 
 # Numbers whose bits are easily lost: signed zero, the smallest, the largest, and no short decimal form.
 _X = np.array([-0.0, 5e-324, 1.7976931348623157e308, 0.1, -1.0 / 3.0, 2.0**-1022, np.pi])

@@ -16,8 +16,8 @@ from zofedht.common.objective.agreement import digest_of
 from zofedht.common.objective.parameters import Parameters, parameters_of
 from zofedht.common.objective.points import Answer
 from zofedht.common.objective.scaling import in_search_units
+from zofedht.common.wire.clients import OWN_ROWS, Question
 from zofedht.common.wire.codec import encode
-from zofedht.common.wire.messages import OWN_ROWS, Question
 from zofedht.common.wire.points import (
     MOST_POINTS,
     decode_answers,

@@ -13,7 +13,7 @@ from zofedht.common.objective.agreement import units_as_bytes
 from zofedht.common.objective.units import Units
 from zofedht.common.replay import draw_digest
 from zofedht.common.terminal.command_line import NOT_BETTER
-from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
+from zofedht.common.wire.clients import OWN_ROWS, PROTOCOL, Hello
 from zofedht.server.admission.refusal import Expected, other_draws, refusal
 from zofedht.server.delivery.fallbacks import OTHER_NUMBERS
 

@@ -18,8 +18,8 @@ from zofedht.common.errors import DataError
 from zofedht.common.files.columns import listed
 from zofedht.common.replay import draw_digest
 from zofedht.common.shards import own_objective, own_rows
+from zofedht.common.wire.clients import OWN_ROWS, PROTOCOL, Hello
 from zofedht.common.wire.codec import decode, encode
-from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
 from zofedht.server.admission.refusal import Expected, refusal
 from zofedht.server.admission.settled_rules import settle_rules
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.server.admission.test_refusal import HELLO
-from zofedht.common.wire.messages import OWN_ROWS, Hello
+from zofedht.common.wire.clients import OWN_ROWS, Hello
 from zofedht.server.admission.votes import Votes, contradict
 
 BOX = replace(HELLO, source="objective", shard_index=OWN_ROWS, shard_count=0)

@@ -12,8 +12,9 @@ from tests.helpers import Fleet, quadratics, small
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ObjectiveError, RoundError
 from zofedht.common.typing import Vector
-from zofedht.common.wire.codec import broadcast_bytes, update_bytes
-from zofedht.common.wire.messages import Broadcast, Member, Update
+from zofedht.common.wire.clients import Member
+from zofedht.common.wire.message_size import broadcast_bytes, update_bytes
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import RoundRecord

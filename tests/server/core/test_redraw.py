@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers import Fleet, quadratics, small
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.wire.messages import Member
+from zofedht.common.wire.clients import Member
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.selection import redraw
 from zofedht.server.core.state import initial_state

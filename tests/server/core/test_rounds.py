@@ -13,7 +13,8 @@ from tests.helpers import reply, small
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
 from zofedht.common.shards import members_of
-from zofedht.common.wire.messages import NO_BASIS, basis_digest
+from zofedht.common.wire.arrays import basis_digest
+from zofedht.common.wire.messages import NO_BASIS
 from zofedht.server.core.rounds import ask, tell
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
 

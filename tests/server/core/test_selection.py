@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from zofedht.common.errors import RoundError
-from zofedht.common.wire.messages import Member
+from zofedht.common.wire.clients import Member
 from zofedht.server.core.selection import in_order, in_turn, select
 
 MEMBERS = [Member(str(index), index) for index in range(20)]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.helpers import Fleet, quadratics, small
-from zofedht.common.wire.messages import Member, Update
+from zofedht.common.wire.clients import Member
+from zofedht.common.wire.messages import Update
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import initial_state
 

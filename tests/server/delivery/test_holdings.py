@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tests.helpers import broadcast, changed, reply
-from zofedht.common.wire.messages import Broadcast, Member, basis_digest
+from zofedht.common.wire.arrays import basis_digest
+from zofedht.common.wire.clients import Member
+from zofedht.common.wire.messages import Broadcast
 from zofedht.server.delivery.holdings import Holdings
 
 Q = np.eye(3)[:, :2]

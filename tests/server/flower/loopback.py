@@ -28,7 +28,7 @@ from zofedht.client.steps.worker import BasisStore
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.objective.base import Objective
 from zofedht.common.shards import objective_of
-from zofedht.common.wire.messages import Question
+from zofedht.common.wire.clients import Question
 from zofedht.server.conduct import Result
 from zofedht.server.flower.round_loop import FlowerRounds
 

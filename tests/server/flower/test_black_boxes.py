@@ -12,7 +12,7 @@ from tests.helpers import NOT_ALIKE, black_box, small
 from tests.server.flower.loopback import Loopback, fit, nodes
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.shards import members_of
-from zofedht.common.wire.messages import Member
+from zofedht.common.wire.clients import Member
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder

@@ -12,8 +12,10 @@ from flwr.common import ndarrays_to_parameters as pack
 
 from tests.common.samples import orthonormal
 from tests.helpers import broadcast, changed, reply
-from zofedht.common.wire.codec import broadcast_bytes, encode, update_bytes
-from zofedht.common.wire.messages import Broadcast, TrailStep, Update, basis_digest
+from zofedht.common.wire.arrays import basis_digest
+from zofedht.common.wire.codec import encode
+from zofedht.common.wire.message_size import broadcast_bytes, update_bytes
+from zofedht.common.wire.messages import Broadcast, TrailStep, Update
 
 TRAIL = {
     "x": np.empty(0), "size": 3000, "x_digest": "ab" * 16, "memory": 5,

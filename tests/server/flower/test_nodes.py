@@ -12,8 +12,8 @@ from tests.server.flower.loopback import Loopback, fit, nodes
 from zofedht.common.errors import RoundError
 from zofedht.common.shards import members_of
 from zofedht.common.wire.bundle import unbundled
+from zofedht.common.wire.clients import Member, Question
 from zofedht.common.wire.codec import decode
-from zofedht.common.wire.messages import Member, Question
 from zofedht.server.flower.strategy import over_nodes
 from zofedht.server.records.history import read_history
 from zofedht.server.records.run_folder import RunFolder

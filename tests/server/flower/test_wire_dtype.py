@@ -10,7 +10,7 @@ import pytest
 from tests.helpers import Fleet, quadratics, small
 from tests.server.flower.loopback import fit, nodes
 from zofedht.common.errors import ConfigError
-from zofedht.common.wire.messages import rounded
+from zofedht.common.wire.arrays import rounded
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import initial_state
 from zofedht.server.inprocess import run_in_process

@@ -24,8 +24,9 @@ from tests.server.grpc.processes import Process, Site
 from tests.waiting import PATIENCE, until
 from zofedht.client.join.connection import Connection
 from zofedht.common.errors import MessageError, ObjectiveError, RoundError
+from zofedht.common.wire.clients import Hello
 from zofedht.common.wire.codec import decode, decode_metrics, encode
-from zofedht.common.wire.messages import Hello, Update
+from zofedht.common.wire.messages import Update
 from zofedht.common.wire.pieces import pieces_of
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import initial_state

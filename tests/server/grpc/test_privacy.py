@@ -14,7 +14,8 @@ from zofedht.client.join.lifetime import Spent, lifetime_file
 from zofedht.client.privacy.secret_file import secret_of_file
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import DataError
-from zofedht.common.wire.messages import Broadcast, Member
+from zofedht.common.wire.clients import Member
+from zofedht.common.wire.messages import Broadcast
 from zofedht.server import inprocess
 from zofedht.server.records.run_folder import sha256_of_x
 

@@ -9,7 +9,7 @@ import pytest
 
 from zofedht.common.errors import DataError
 from zofedht.common.replay import draw_digest
-from zofedht.common.wire.messages import OWN_ROWS, PROTOCOL, Hello
+from zofedht.common.wire.clients import OWN_ROWS, PROTOCOL, Hello
 from zofedht.server.delivery.traffic import Traffic
 from zofedht.server.grpc.conversation import Conversation, LostClient
 from zofedht.server.grpc.event_loop import event_loop

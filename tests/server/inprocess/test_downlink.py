@@ -15,8 +15,9 @@ from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.scaling import in_search_units
 from zofedht.common.objective.units import Units
+from zofedht.common.wire.arrays import vector_digest
 from zofedht.common.wire.codec import decode, encode
-from zofedht.common.wire.messages import Broadcast, Update, vector_digest
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import initial_state
 from zofedht.server.inprocess import run_in_process

@@ -17,7 +17,7 @@ from zofedht.common.errors import ConfigError, RoundError
 from zofedht.common.objective.base import Objective
 from zofedht.common.privacy.private_draws import simulated_secret
 from zofedht.common.shards import objective_of
-from zofedht.common.wire.messages import Member, Question
+from zofedht.common.wire.clients import Member, Question
 from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState, initial_state

@@ -1,4 +1,4 @@
-"""Vectors to .npy bytes, and out of those that a peer sent: checked before anything is allocated, never a pickle.
+"""Numbers as bytes and back, rounded and digested; what a peer sent is checked first, and never a pickle.
 
 NumPy's own reader evaluates the header as Python text and allocates the shape that it claims. Here the
 header must be the very text that ``numpy.save`` writes for a little-endian vector of floats, and the shape must
@@ -8,6 +8,7 @@ agree with the bytes that are there; the numbers are then looked at in place.
 from __future__ import annotations
 
 import functools
+import hashlib
 import io
 import re
 from collections.abc import Sequence
@@ -17,8 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zofedht.common.errors import MessageError
+from zofedht.common.typing import Matrix, Vector
 
-__all__ = ["decode_vector", "decode_vectors", "encode_vector"]
+__all__ = [
+    "basis_digest",
+    "decode_vector",
+    "decode_vectors",
+    "encode_vector",
+    "numbers_of",
+    "packed",
+    "rounded",
+    "vector_digest",
+]
 
 _MAGIC = b"\x93NUMPY"
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}  # of the header's length, by major version
@@ -81,3 +92,39 @@ def decode_vectors(
         count = "one array" if most == 1 else f"{most} arrays"
         raise MessageError(f"the message must hold at most {count}, {what}, got {len(tensors)}")
     return [decode_vector(data, what, dtypes) for data in tensors]
+
+
+def packed(array: Matrix | Vector, dtype: str = "float64") -> bytes:
+    """Return numbers as little-endian bytes, row by row."""
+    return np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("<")).tobytes()
+
+
+def numbers_of(value: Matrix | Vector | Sequence[Any]) -> Matrix | Vector:
+    """Return what is packed: an array, or a row for each item: its numbers, then those of its vector."""
+    if isinstance(value, np.ndarray):
+        return value
+    rows = [np.concatenate([np.atleast_1d(part) for part in vars(item).values()]) for item in value]
+    return np.stack(rows) if rows else np.empty((0, 0))
+
+
+def basis_digest(basis: Matrix | None) -> str:
+    """Return the sha256 of Q's little-endian float64 bytes, row by row; empty without a basis."""
+    if basis is None:
+        return ""
+    return hashlib.sha256(np.ascontiguousarray(basis, dtype="<f8").tobytes()).hexdigest()
+
+
+def rounded(array: Matrix, dtype: str) -> Matrix:
+    """Return the numbers as they arrive when they are sent as this type; float64 all the same.
+
+    What is too large for the type becomes infinite.
+    """
+    if dtype == "float64":
+        return array
+    with np.errstate(over="ignore"):
+        return array.astype(dtype).astype(np.float64)
+
+
+def vector_digest(x: Vector) -> str:
+    """Return a short digest of x's little-endian float64 bytes, quick enough for every round."""
+    return hashlib.blake2b(np.ascontiguousarray(x, dtype="<f8").tobytes(), digest_size=16).hexdigest()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from zofedht.common.errors import MessageError
-from zofedht.common.wire.npy import decode_vector, decode_vectors, encode_vector
+from zofedht.common.wire.arrays import decode_vector, decode_vectors, encode_vector
 
 GOOD = ndarrays_to_parameters([np.arange(8.0)]).tensors[0]
 
