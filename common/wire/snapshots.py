@@ -60,12 +60,15 @@ def encode_part(data: bytes) -> dict[str, Any]:
     return {PART: data}
 
 
-def decode_part(told: Mapping[str, Any], most: int) -> bytes:
-    """Read it back. Raises MessageError unless it is 1 to ``most`` bytes."""
-    data = told.get(PART)
-    if not isinstance(data, bytes) or not 1 <= len(data) <= most:
+def decode_part(told: Mapping[str, Any], left: int) -> bytes:
+    """Read it back, where so many bytes are left. Raises MessageError for a part that is shorter or longer than asked.
+
+    A client that sent a byte at a time would hold a round up for hours.
+    """
+    data, size = told.get(PART), min(left, PART_BYTES)
+    if not isinstance(data, bytes) or len(data) != size:
         got = len(data) if isinstance(data, bytes) else type(data).__name__
-        raise MessageError(f"{PART} must be 1 to {most} bytes of the parameters, got {got}")
+        raise MessageError(f"{PART} must be {size} bytes of the parameters, got {got}")
     return data
 
 

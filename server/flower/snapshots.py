@@ -11,6 +11,7 @@ import hashlib
 import logging
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
@@ -52,6 +53,7 @@ class _Snapshot:
     def __init__(self, trail: Vector, digest: str, size: int) -> None:
         self.trail, self.digest, self.size = trail, digest, size
         self.file: IO[bytes] = tempfile.TemporaryFile(prefix="zofedht-")  # noqa: SIM115  it lives as long as we do
+        weakref.finalize(self, self.file.close)
 
 
 class Snapshots:
@@ -111,7 +113,7 @@ def _fetched(asking: _Asking, member: Member, digest: str, tensors: Tensors, tra
     made = _Snapshot(trail, digest, bytes_of_text(tensors.blocks))
     state = hashlib.blake2b(tensors.blocks.encode(), digest_size=16)  # as InPlaceObjective.state_digest
     while (done := made.file.tell()) < made.size:
-        read = partial(decode_part, most=made.size - done)
+        read = partial(decode_part, left=made.size - done)
         part = asking.one(member, "take", [], read, start=done, digest=vector_digest(trail))
         if part is None:
             return None
