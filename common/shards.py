@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,7 +13,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.data.loading import DataSpec, load_described, load_rows, standard_columns
 from zofedht.common.data.own_rows import load_own_rows, own_dataset
 from zofedht.common.data.partition import split
-from zofedht.common.errors import DataError, MessageError
+from zofedht.common.errors import DataError
 from zofedht.common.files.reading import FileRules, RawRows
 from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.objective.base import Objective, Shard
@@ -29,7 +28,6 @@ from zofedht.common.wire.clients import Member
 __all__ = [
     "about_data",
     "check_count",
-    "config_of_task",
     "held_out_objective",
     "in_place_maker",
     "lone_objective",
@@ -180,21 +178,8 @@ def source_digest(config: RunConfig) -> str:
         return digest_of(code) if (code := code_of(config.objective)) else ""
     if config.dataset == CLIENTS_HOLD_DATA:
         return ""
-    kept = _latest(config.task)
-    return digest_of(
-        *(array for part in (kept.train, kept.test) for array in (part.features, part.target, part.labels))
-    )
-
-
-def config_of_task(task: str) -> RunConfig:
-    """Return the config of a task.
-
-    Raises MessageError for a text that is no config, and ConfigError for a wrong key.
-    """
-    try:
-        return RunConfig.of_part(json.loads(task))
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise MessageError(f"the task that came with a question is not a config: {error}") from error
+    parts = _latest(config.task).train, _latest(config.task).test
+    return digest_of(*(array for part in parts for array in (part.features, part.target, part.labels)))
 
 
 class _Task:
@@ -261,4 +246,4 @@ def _options(config: RunConfig) -> ModelOptions:
 
 @functools.lru_cache(maxsize=1)
 def _latest(task: str) -> _Task:
-    return _Task(config_of_task(task))
+    return _Task(RunConfig.of_task(task))

@@ -16,11 +16,12 @@ from zofedht.client.flower.numpy_client import ZofedhtClient
 from zofedht.client.privacy.secret_file import secret_of_environment
 from zofedht.client.steps.worker import BasisStore, no_secret
 from zofedht.client.tensors.worker import PlaceWorker
+from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ObjectiveError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import factory_of
 from zofedht.common.privacy.private_draws import simulated_secret
-from zofedht.common.shards import config_of_task, in_place_maker, objective_of
+from zofedht.common.shards import in_place_maker, objective_of
 from zofedht.common.wire.clients import Question
 from zofedht.common.wire.messages import Broadcast
 
@@ -48,7 +49,7 @@ def get_ready(worker: object, objective: str) -> None:
 @functools.lru_cache(maxsize=1)
 def _place_of(task: str) -> PlaceWorker | None:
     """Return what works on parameters in place, which this process keeps; None where the run has none."""
-    config = config_of_task(task)
+    config = RunConfig.of_task(task)
     if not config.in_place:
         return None
     make = in_place_maker(config)
@@ -63,7 +64,7 @@ def _secret_of(broadcast: Broadcast) -> bytes:
     secret = secret_of_environment(broadcast.client)
     if secret is not None:
         return secret
-    if config_of_task(broadcast.task).server_has_rows:
+    if RunConfig.of_task(broadcast.task).server_has_rows:
         return simulated_secret(broadcast.address.seed, broadcast.client)
     return no_secret(broadcast)
 

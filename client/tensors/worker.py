@@ -13,10 +13,10 @@ from zofedht.client.not_done import NotDoneError, failed_steps, not_held, unusab
 from zofedht.client.plan import Plan
 from zofedht.client.tensors.held import Held, Households
 from zofedht.client.tensors.place_steps import place_steps
+from zofedht.common.config.run_config import RunConfig
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.directions.law import law_of
 from zofedht.common.errors import DataError, ZofedhtError
-from zofedht.common.shards import config_of_task
 from zofedht.common.tensors.blocks import total_bytes
 from zofedht.common.tensors.loading import metrics_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
@@ -62,7 +62,7 @@ class PlaceWorker:
         """
         objective = self._objective_of(question)
         held = self._homes.of(objective)
-        self._homes.prepare(held, TrailLaw.of_config(config_of_task(question.task)), objective.dim)
+        self._homes.prepare(held, TrailLaw.of_config(RunConfig.of_task(question.task)), objective.dim)
         return held
 
     def work(self, broadcast: Broadcast) -> Update:
@@ -86,7 +86,7 @@ class PlaceWorker:
         trail = _trail(broadcast, held.known)
         if trail is None:
             raise not_held(broadcast)
-        law = TrailLaw.of(broadcast.spec, config_of_task(broadcast.task))
+        law = TrailLaw.of(broadcast.spec, RunConfig.of_task(broadcast.task))
         plan = Plan(broadcast.spec, law_of(broadcast.spec, 0), broadcast.address)
         # Slopes that are not finite are reported by name.
         with failed_steps(broadcast, self._error_text), np.errstate(over="ignore", invalid="ignore"):
@@ -123,7 +123,7 @@ class PlaceWorker:
     def lead(self, question: Question, trail: Vector) -> InPlaceObjective:
         """Lead a client's parameters to where a trail ends, and return its objective. Raises ZofedhtError."""
         objective = self._objective_of(question)
-        law = TrailLaw.of_config(config_of_task(question.task))
+        law = TrailLaw.of_config(RunConfig.of_task(question.task))
         with np.errstate(over="ignore", invalid="ignore"):  # a diverged x gives inf or NaN
             self._homes.of(objective).go_to(trail, law)
         return objective
@@ -137,7 +137,7 @@ class PlaceWorker:
     def snapshot(self, question: Question, arrays: Sequence[NDArray[Any]]) -> Config:
         """Tell, give or take parameters at the end of a trail, as ``snapshots`` says. Raises ZofedhtError."""
         objective = self._objective_of(question)
-        held, law = self._homes.of(objective), TrailLaw.of_config(config_of_task(question.task))
+        held, law = self._homes.of(objective), TrailLaw.of_config(RunConfig.of_task(question.task))
         if question.snapshot != "held":
             self._permit_snapshot(total_bytes(objective.blocks))
         with np.errstate(over="ignore", invalid="ignore"):

@@ -18,7 +18,7 @@ from zofedht.common.choices import AUTO, UNSAID, parse_shapes
 from zofedht.common.config.checking import checked
 from zofedht.common.config.contradictions import KEYS_OF_STEPS, RULES_OF_VALUES, contradictions
 from zofedht.common.config.derived_keys import DerivedKeys
-from zofedht.common.errors import ConfigError
+from zofedht.common.errors import ConfigError, MessageError
 from zofedht.common.keys.keys import Keys, Scalar, dashed
 from zofedht.common.space.space import Space
 
@@ -118,6 +118,14 @@ class RunConfig(DerivedKeys):
         if problems:
             raise ConfigError([problem.sentence for problem in problems])
         return cls(**values)  # type: ignore[arg-type]
+
+    @classmethod
+    def of_task(cls, task: str) -> RunConfig:
+        """Return the config of a ``task``. Raises MessageError for another text, and ConfigError as ``of_part``."""
+        try:
+            return cls.of_part(json.loads(task))
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise MessageError(f"the task that came with a question is not a config: {error}") from error
 
     def replace(self, **changes: Any) -> RunConfig:
         """Return a checked copy with some fields (underscored names) changed."""

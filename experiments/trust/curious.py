@@ -21,7 +21,7 @@ from zofedht.common.random.streams import Address
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.clients import Member
 from zofedht.experiments.report.markdown import table
-from zofedht.server.core.rounds import ask
+from zofedht.server.core.ask import ask
 from zofedht.server.core.state import initial_state
 
 __all__ = ["Spied", "curious_table", "made_up_rows", "rebuilt_rows", "spy"]

@@ -24,13 +24,14 @@ from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.masked_sum import MaskedSum
 from zofedht.server.aggregation.screening import Failure, screen
 from zofedht.server.auto import Intervention
+from zofedht.server.core.ask import ask, given_to
 from zofedht.server.core.attempt import Attempt
 from zofedht.server.core.mean_of_rows import sent_to_each
 from zofedht.server.core.outcome import Outcome
 from zofedht.server.core.round_record import Observer, RoundRecord, record_round
-from zofedht.server.core.rounds import ask, given_to, tell
 from zofedht.server.core.selection import redraw
 from zofedht.server.core.state import ServerState, Totals
+from zofedht.server.core.tell import tell
 from zofedht.server.delivery.holdings import Holdings
 from zofedht.server.delivery.traffic import Traffic
 from zofedht.server.evaluation.full_evaluation import FullEvaluation

@@ -36,7 +36,7 @@ def tell_lengths(
     failures: Sequence[Failure],
     asked: Mapping[int, Broadcast],
 ) -> tuple[ServerState | None, Outcome]:
-    """Add the round's step lengths, (K q,) or (M K q,), to the trail, as ``rounds.tell`` adds mean moves to x."""
+    """Add the round's step lengths, (K q,) or (M K q,), to the trail, as ``tell`` adds mean moves to x."""
     if not usable or len(usable) < config.min_replies:
         return None, Outcome(len(usable), tuple(failures))
     combined = combine(usable, asked, config, _NoMoves(), None, state.lengths, secret=state.secret)

@@ -62,7 +62,7 @@ def ask_points(state: ServerState, config: RunConfig, members: Sequence[Member])
 def tell_points(
     state: ServerState, updates: Sequence[Update], asked: Mapping[int, Broadcast], config: RunConfig
 ) -> tuple[ServerState | None, Outcome]:
-    """Tell the search the answers of a round, as ``rounds.tell`` does for local steps."""
+    """Tell the search the answers of a round, as ``tell`` does for local steps."""
     usable, failures = screen(updates, asked)
     assert state.search is not None
     if state.search.empty >= config.max_retries:  # no answer for so many rounds: then there must be one

@@ -15,31 +15,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from zofedht.common.choices import UNSAID
 from zofedht.common.data.dataset import Dataset
 from zofedht.common.errors import ConfigError
-from zofedht.common.models.linear import LinearObjective
-from zofedht.common.models.losses import HINGE, LOGISTIC, SQUARED_HINGE
 from zofedht.common.models.mlp import MlpObjective
-from zofedht.common.models.table import ModelOptions, build_model
-from zofedht.common.models.weighted_losses import WeightedLoss, weighted_target
-from zofedht.common.objective.base import Objective
-from zofedht.common.typing import Features, Indices, Vector
+from zofedht.common.models.table import ModelOptions
+from zofedht.common.typing import Features, Vector
 from zofedht.server.estimators.shared import Estimator, length_of
+from zofedht.server.estimators.weighted import loss_of_rows
 
 __all__ = ["ZOFedClassifier"]
 
 # Safe first step sizes for rows of mean square length 1. A step along v multiplies the error by 1 - eta v'Hv. Its mean
 # square is below 1 for eta < 2 / (trace H + 2 max H); both are at most the largest curvature of the loss.
 _STEP_SIZES = {"logistic": 1.0, "svm-hinge": 0.3, "svm-squared-hinge": 0.1, "mlp": 1.0}
-
-_PROBABILISTIC = ("logistic", "mlp")
-_LINEAR = {"logistic": LOGISTIC, "svm-hinge": HINGE, "svm-squared-hinge": SQUARED_HINGE}
-
-
-class _WeightedMlp(MlpObjective):
-    """A network of weighted rows; a subclass has no loops of its own."""
-
-    def __init__(self, data: Dataset, hidden_units: int, bias: bool, l2: float) -> None:
-        super().__init__(data, hidden_units, bias, l2)
-        self.loss = WeightedLoss(LOGISTIC)
 
 
 class ZOFedClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
@@ -174,8 +160,7 @@ class ZOFedClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         classes = np.unique(y)
         if len(classes) < 2:
             raise ValueError(f"y must hold at least 2 classes, got {len(classes)} class: {classes[0]!r}")
-        further = not anew and np.array_equal(classes, self.classes_)
-        if not further:
+        if anew or not np.array_equal(classes, self.classes_):
             self._forget()
             self.classes_ = classes
         return self._fit(X, y, sample_weight, groups, further=False)
@@ -219,7 +204,9 @@ class ZOFedClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         for run in range(1 if len(self.classes_) == 2 else len(self.classes_)):
             target = (labels == (1 if len(self.classes_) == 2 else run)).astype(np.float64)
             dealt = self._deal(config, sites, labels, target)
-            clients = [self._objective(rows, target, labels, weights, own) for own in dealt]
+            data = Dataset(rows, target, labels)
+            options = ModelOptions(self.hidden_units, mlp_bias=self.fit_intercept, l2=self.l2)  # rows have norm 1
+            clients = [loss_of_rows(self.model, data, own, weights, options) for own in dealt]
             trained.append(self._train(config, clients, self._x[run] if self._begun() else None))
         self._x = np.stack([one.x for one in trained])
         self._fits += 1
@@ -230,28 +217,14 @@ class ZOFedClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             self.intercept_ = self._x[:, -1] if self.fit_intercept else np.zeros(len(trained))
         return self
 
-    def _objective(
-        self, rows: Features, target: Vector, labels: Indices, weights: Vector | None, own: Indices
-    ) -> Objective:
-        """Return the loss of one client's rows."""
-        if weights is None:
-            options = ModelOptions(self.hidden_units, mlp_bias=self.fit_intercept, l2=self.l2)  # rows have norm 1
-            return build_model(self.model, Dataset(rows, target, labels).take(own), options)
-        data = Dataset(rows, weighted_target(target, weights), labels).take(own)
-        if self.model == "mlp":
-            return _WeightedMlp(data, self.hidden_units, self.fit_intercept, self.l2)
-        return LinearObjective(data, WeightedLoss(_LINEAR[self.model]), self.l2)
-
     def decision_function(self, X: Any) -> Vector:
         """Return scores: (rows,) for two classes, positive for the second class, else (rows, classes)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         rows = self._scaled(X, ones=self.fit_intercept and self.model != "mlp")
         if self.model == "mlp":
-            nothing = np.zeros(X.shape[0])
-            network = MlpObjective(
-                Dataset(rows, nothing, nothing.astype(np.intp)), self.hidden_units, self.fit_intercept
-            )
+            unlabelled = Dataset(rows, np.zeros(X.shape[0]), np.zeros(X.shape[0], dtype=np.intp))
+            network = MlpObjective(unlabelled, self.hidden_units, self.fit_intercept)
             scores = np.stack([network.scores(weights, rows) for weights in self._x], axis=1)
         else:
             scores = np.asarray(rows @ self._x.T)
@@ -262,7 +235,7 @@ class ZOFedClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         scores = self.decision_function(X)
         return self.classes_[(scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
-    @available_if(lambda self: self.model in _PROBABILISTIC)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.model in ("logistic", "mlp"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         """Return probabilities, (rows, classes), with sum 1 in each row; of models with the logistic loss only."""
         chances = expit(self.decision_function(X))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -38,6 +39,7 @@ __all__ = ["GridNode", "GridNodes", "Layout"]
 
 _OK = Status(Code.OK, "")
 _ROWS = "examples"
+_POLL = 0.2  # seconds between looks for nodes
 _PATIENCE = 120.0  # seconds for a new node to say who it is: Flower starts a process for it
 
 
@@ -173,6 +175,15 @@ class GridNodes:
         if ids and not latest:
             raise RoundError(f"no node could say who it is: {self._complaint}")
         return dict(latest.values())
+
+    def wait(self, least: int, seconds: float) -> dict[Member, GridNode]:
+        """Return ``homes`` as soon as so many are there. Raises RoundError where that takes longer."""
+        deadline = time.monotonic() + seconds
+        while len(homes := self.homes()) < least:
+            if time.monotonic() > deadline:
+                raise RoundError(f"{len(homes)} of {least} nodes were there within {seconds:g} seconds")
+            time.sleep(_POLL)
+        return homes
 
     def _meet(self, ids: Iterable[int]) -> None:
         nodes = {node: self._make(node) for node in ids}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,7 +37,6 @@ __all__ = ["ZOFedHT"]
 
 _OBJECTIVE = "client-app:train"  # what the run config names; the server never imports it
 _ANYBODY = Member("")
-_POLL = 0.2  # seconds between looks for nodes
 _log = logging.getLogger("zofedht.flower")
 
 
@@ -143,7 +142,7 @@ class ZOFedHT(Strategy):
             raise ConfigError([f"initial_arrays must be an ArrayRecord with at least one array, got {what}"])
         self._configs = {"train": train_config or ConfigRecord(), "evaluate": evaluate_config or ConfigRecord()}
         nodes, layout, x = self._nodes(grid, initial_arrays)
-        config = self._config(len(self._wait(nodes, timeout)), rounds=num_rounds, round_timeout=float(timeout))
+        config = self._config(len(nodes.wait(self._least, timeout)), rounds=num_rounds, round_timeout=float(timeout))
         result = Result(arrays=initial_arrays)
 
         def watch(state: ServerState, record: RoundRecord) -> None:
@@ -158,14 +157,10 @@ class ZOFedHT(Strategy):
         if evaluate_fn and (metrics := evaluate_fn(0, initial_arrays)) is not None:
             result.evaluate_metrics_serverapp[0] = metrics
         self._number(1)
-        folder = None if self._out is None else RunFolder(Path(self._out).expanduser())
-        if folder:
-            folder.begin(config, "flower-app")
-        try:
+        with nullcontext() if self._out is None else RunFolder(Path(self._out).expanduser()) as folder:
+            if folder is not None:
+                folder.begin(config, "flower-app")
             GridRounds(config, nodes, layout, x, watch, folder).fit(num_rounds, timeout)
-        finally:
-            if folder:
-                folder.give_back()
         return result
 
     def configure_train(
@@ -183,12 +178,10 @@ class ZOFedHT(Strategy):
             raise RoundError(f"rounds = {self._strategy.coordinator.config.rounds} are done; give rounds=N to ZOFedHT")
         self._number(server_round)
         self._asked = self._strategy.ask()
-        messages = []
-        for bundle in by_node(self._asked, lambda asked: asked.proxy):
-            node = bundle[0].proxy
-            assert isinstance(node, GridNode)
-            messages.append(node.train_message(self._strategy.fit_ins([asked.broadcast for asked in bundle])))
-        return messages
+        return [
+            cast(GridNode, bundle[0].proxy).train_message(self._strategy.fit_ins([asked.broadcast for asked in bundle]))
+            for bundle in by_node(self._asked, lambda asked: asked.proxy)
+        ]
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -232,7 +225,7 @@ class ZOFedHT(Strategy):
 
     def _begin(self, grid: Grid, arrays: ArrayRecord) -> tuple[ZofedhtStrategy, Layout]:
         nodes, layout, x = self._nodes(grid, arrays)
-        config = self._config(len(self._wait(nodes, math.inf)))
+        config = self._config(len(nodes.wait(self._least, math.inf)))
         rounds = GridRounds(config, nodes, layout, x, lambda state, record: None)
         start = rounds.start()
         fitted = config.fitted(start.dimension, start.space)
@@ -243,14 +236,6 @@ class ZOFedHT(Strategy):
         layout, x = Layout(arrays), flattened(arrays.to_numpy_ndarrays())
         asked = GetParametersIns(question(RunConfig.from_mapping(self.settings), _ANYBODY, len(x)))
         return GridNodes(grid, lambda node_id: GridNode(grid, node_id, layout, self._configs), asked, x), layout, x
-
-    def _wait(self, nodes: GridNodes, seconds: float) -> dict[Member, GridNode]:
-        deadline = time.monotonic() + seconds
-        while len(homes := nodes.homes()) < self._least:
-            if time.monotonic() > deadline:
-                raise RoundError(f"{len(homes)} of {self._least} nodes were there within {seconds:g} seconds")
-            time.sleep(_POLL)
-        return homes
 
     def _config(self, nodes: int, **told: float) -> RunConfig:
         own = {"num-clients": nodes, "clients-per-round": nodes, "sampling": "without-replacement"}

@@ -1,6 +1,6 @@
 """The Flower Strategy: keeps the trajectory buffer, computes Q every tau rounds, ships it in the fit config.
 
-The numbers are the coordinator's (and so ``rounds.tell``'s); here is only translation to and from
+The numbers are the coordinator's (and so ``tell``'s); here is only translation to and from
 Flower. The strategy also works under a stock ``flwr.server.Server``; our own (``round_loop``) adds the
 re-send of a lost basis within the round and the retries.
 """

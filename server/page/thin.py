@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 __all__ = ["Point", "thinned"]
 
@@ -22,6 +22,26 @@ class Point(NamedTuple):
     weight: float
     replies: int
     lost: int  # slots
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Point:
+        """Return the point of a line of history.jsonl. Raises KeyError, TypeError or ValueError for anything else."""
+        return cls(
+            round=int(row["round"]),
+            evaluations=int(row["evaluations"]),
+            seconds=round(float(row["seconds"]), 3),
+            bytes=int(row["bytes_up"]) + int(row["bytes_down"]),
+            loss=_short(row["train_loss"]),
+            full=row["train_loss_source"] == "full",
+            step_size=_short(row["step_size"]),
+            weight=_short(row["subspace_weight"]) or 0.0,
+            replies=int(row["replies"]),
+            lost=len(row["failures"]),
+        )
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.7g}")
 
 
 def thinned(points: Sequence[Point], most: int) -> list[Point]:

@@ -8,7 +8,6 @@ import time
 import zlib
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -163,7 +162,7 @@ class RunView:
 
     def _add_round(self, line: bytes) -> None:
         row = json.loads(line)
-        point = _point(row)
+        point = Point.of_row(row)
         changes, failures = row["interventions"], row["failures"]
         self.clients.add_round(row, self.looks)
         self.points.append(point)
@@ -217,25 +216,6 @@ class RunView:
     def _written(self) -> float | None:
         stamps = [_changed(path) for path in (self.folder.history_file, self.folder.clients.path)]
         return max(stamps) / 1e9 if any(stamps) else None
-
-
-def _point(row: Mapping[str, Any]) -> Point:
-    return Point(
-        round=int(row["round"]),
-        evaluations=int(row["evaluations"]),
-        seconds=round(float(row["seconds"]), 3),
-        bytes=int(row["bytes_up"]) + int(row["bytes_down"]),
-        loss=_short(row["train_loss"]),
-        full=row["train_loss_source"] == "full",
-        step_size=_short(row["step_size"]),
-        weight=_short(row["subspace_weight"]) or 0.0,
-        replies=int(row["replies"]),
-        lost=len(row["failures"]),
-    )
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.7g}")
 
 
 def _changed(path: Path) -> int:

@@ -19,7 +19,6 @@ from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.models.table import ModelOptions, build_model
 from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import (
-    config_of_task,
     held_out_objective,
     lone_objective,
     members_of,
@@ -122,7 +121,7 @@ def test_a_missing_shard_is_refused(index: int) -> None:
 
 
 def test_a_task_gives_its_config_back() -> None:
-    config = config_of_task(_CONFIG.task)
+    config = RunConfig.of_task(_CONFIG.task)
     assert config.task == _CONFIG.task
     assert (config.partition, config.num_clients, config.l2) == ("thirds", 6, 0.1)
 

@@ -12,7 +12,7 @@ from zofedht.client.flower.app import client_fn
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.wire.clients import Member
 from zofedht.common.wire.codec import encode
-from zofedht.server.core.rounds import ask
+from zofedht.server.core.ask import ask
 from zofedht.server.core.state import initial_state
 
 PRIVATE = {"privacy": "local", "uplink": "slopes", "sampling": "without-replacement"}

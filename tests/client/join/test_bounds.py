@@ -19,7 +19,7 @@ from zofedht.common.wire.clients import Member, Question
 from zofedht.common.wire.codec import Encoded, encode
 from zofedht.common.wire.messages import Broadcast
 from zofedht.common.wire.points import encode_points
-from zofedht.server.core.rounds import ask
+from zofedht.server.core.ask import ask
 from zofedht.server.core.state import initial_state
 
 _PRIVATE: dict[str, Any] = {"privacy": "local", "uplink": "slopes"}

@@ -15,8 +15,9 @@ from zofedht.common.errors import ConfigError
 from zofedht.common.shards import members_of
 from zofedht.common.wire.arrays import basis_digest
 from zofedht.common.wire.messages import NO_BASIS
-from zofedht.server.core.rounds import ask, tell
+from zofedht.server.core.ask import ask
 from zofedht.server.core.state import ServerState, initial_state, initial_vector
+from zofedht.server.core.tell import tell
 
 DIMENSION = 6
 MEMBERS = members_of(small())

@@ -12,7 +12,7 @@ from zofedht.client.flower.numpy_client import ZofedhtClient
 from zofedht.client.steps.worker import BasisStore
 from zofedht.client.tensors.worker import PlaceWorker
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.shards import config_of_task, in_place_maker, objective_of
+from zofedht.common.shards import in_place_maker, objective_of
 from zofedht.server.inprocess import run_in_process
 
 OTHER_LAWS: list[dict[str, Any]] = [
@@ -30,7 +30,7 @@ class Keeping(Loopback):
 
     def _place_of(self, task: str) -> PlaceWorker:
         if self.place is None:
-            make = in_place_maker(config_of_task(task))
+            make = in_place_maker(RunConfig.of_task(task))
             self.place = PlaceWorker(lambda question: make(question.shard_index))
         return self.place
 

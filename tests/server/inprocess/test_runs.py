@@ -15,8 +15,8 @@ from zofedht.common.errors import DataError, ObjectiveError, RoundError
 from zofedht.common.objective.base import Objective
 from zofedht.common.objective.loading import starting_point
 from zofedht.common.shards import members_of, objective_of
+from zofedht.server.core.ask import ask
 from zofedht.server.core.round_record import RoundRecord
-from zofedht.server.core.rounds import ask
 from zofedht.server.core.selection import select
 from zofedht.server.core.state import ServerState, initial_state
 from zofedht.server.inprocess import run_in_process

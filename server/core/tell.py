@@ -1,113 +1,37 @@
-"""The server's two verbs: ask (Algorithm 1, lines 2-9) and tell (lines 19-22). Pure functions."""
+"""The server's second verb: tell (Algorithm 1, lines 19-22). A pure function."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.directions.law import subspace_gain
 from zofedht.common.directions.trajectory import basis_of
 from zofedht.common.errors import ZofedhtError
-from zofedht.common.random.streams import Address
 from zofedht.common.replay import landed
 from zofedht.common.typing import Vector
-from zofedht.common.wire.arrays import basis_digest, rounded, vector_digest
-from zofedht.common.wire.clients import OWN_ROWS, Member
-from zofedht.common.wire.fields import changed
-from zofedht.common.wire.messages import NO_BASIS, Broadcast, Update
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server import auto
 from zofedht.server.aggregation.combine import combine
 from zofedht.server.aggregation.means import mean_move
 from zofedht.server.aggregation.replays import Replays
 from zofedht.server.aggregation.screening import Failure, diverged, screen
 from zofedht.server.auto import Intervention
-from zofedht.server.core.guide import asks_stiff, with_guide, with_next_guide
+from zofedht.server.core.ask import now
+from zofedht.server.core.guide import with_guide, with_next_guide
 from zofedht.server.core.in_place import tell_lengths
-from zofedht.server.core.mean_of_rows import mean_of_row, sent_to_each
+from zofedht.server.core.mean_of_rows import mean_of_row
 from zofedht.server.core.outcome import Outcome
-from zofedht.server.core.points import ask_points, tell_points
-from zofedht.server.core.selection import select
+from zofedht.server.core.points import tell_points
 from zofedht.server.core.state import ServerState
-from zofedht.server.privacy import drawing_seed
-from zofedht.server.rows.learnt_shrink import learns_in, shift_of
 from zofedht.server.rows.pool import Pool, advanced, x_of
-from zofedht.server.rows.second_order import shift_back
 from zofedht.server.rows.server_step import Moments, server_step
 
-__all__ = ["ask", "given_to", "tell"]
-
-
-def ask(state: ServerState, config: RunConfig, members: Sequence[Member], attempt: int = 0) -> list[Broadcast]:
-    """Return the round's broadcasts, one a slot, without the basis itself (Algorithm 1, lines 2-9).
-
-    Q_r, which lines 5 and 6 make at the beginning of a round, was made by ``tell`` at the end of the round before.
-    """
-    if config.asks_points:
-        return ask_points(state, config, members)
-    now = _now(state, config)
-    chosen = select(  # line 3: W_r
-        members,
-        config.clients_per_round,
-        config.sampling,
-        seed=drawing_seed(config, state.secret),
-        round_=state.round,
-        attempt=attempt,
-    )
-    weight = auto.weight(state.auto, now)  # alpha of C_r, line 10
-    shrinks = config.row.shrinks and state.basis is not None
-    follows = weight > 0.0 or shrinks or (config.row.learns_guide and state.basis is not None)
-    gain = subspace_gain(config.covariance, state.x.shape[0], state.rank) if weight > 0.0 else 1.0  # s
-    anchor = None if state.auto.step is None else state.auto.step.anchor
-    shift = shift_back(state.curvature, state.x, config)
-    if state.learning is not None and learns_in(state.learning, state.round, config):
-        shift = shift_of(state.learning, config)
-    common = Broadcast(  # lines 4 and 7
-        address=Address(config.seed, state.round, 0, direction_slot=0 if config.directions == "shared" else None),
-        spec=config.step_spec(
-            **auto.spec(state.auto, now),  # with eta_r
-            batch_size=state.batch or config.batch,
-            blocks=config.blocks_of(state.x.shape[0]) if config.row.low_rank and not config.in_place else "",
-            subspace_weight=weight,
-            subspace_gain=gain,
-            shrink=config.shrink if shrinks else 1.0,
-            tells_stiff=asks_stiff(state, config),
-            shifted=shift is not None,
-        ),
-        client="",
-        shard_index=OWN_ROWS,
-        task=config.task,
-        units=state.units_digest,
-        dtype=config.wire_dtype,
-        x=rounded(state.x, config.wire_dtype),
-        basis_version=state.basis_version if follows else NO_BASIS,
-        basis_digest=basis_digest(state.basis) if follows else "",
-        basis_rank=state.rank if follows else 0,
-        sums=None if state.pool is None or config.downlink == "x" else state.pool.sums,
-        origin_digest="" if state.pool is None or config.downlink == "x" else vector_digest(state.pool.origin),
-        shift=shift,
-        anchor=None if anchor is None else rounded(anchor, config.wire_dtype),
-    )
-
-    def of(slot: int) -> Broadcast:
-        return changed(common, address=changed(common.address, slot=slot))
-
-    own = sent_to_each(state, config)
-    return [given_to(of(slot), member, own, config) for slot, member in enumerate(chosen)]  # line 9
-
-
-def given_to(
-    broadcast: Broadcast, member: Member, own: Callable[[str], dict[str, Any]], config: RunConfig
-) -> Broadcast:
-    """Return a slot's broadcast for this client, without the basis; ``own`` is that of ``sent_to_each``."""
-    spec, uplink = broadcast.spec, "move" if member.moves_only else config.uplink
-    spec = spec if spec.uplink == uplink else changed(spec, uplink=uplink)  # one for all slots: it is encoded once
-    given = {"client": member.name, "shard_index": member.shard_index, "basis": None, "spec": spec}
-    return changed(broadcast, **given | {"control": None, "queries": None, "surplus": None} | own(member.name))
+__all__ = ["tell"]
 
 
 def tell(
@@ -163,7 +87,7 @@ def _told(
     if state.auto.needs_moves:
         usable = replays.with_moves(usable, asked, state.basis)
     replies = auto.Replies(usable, asked, lost)
-    learnt = auto.learn(state.auto, _now(state, config), replies)
+    learnt = auto.learn(state.auto, now(state, config), replies)
     counted = [update for update in usable if asked[update.slot].spec.step_size > 0.0]
     combined = combine(counted, asked, config, replays, state.basis, state.lengths, secret=state.secret)  # line 20
     contributions = combined.contributions
@@ -199,11 +123,11 @@ def _told(
 
 def _check_next(following: ServerState, config: RunConfig) -> None:
     """Raise an error now where the rules could not say how the next round steps: then it is this round's."""
-    now = _now(following, config)
-    if config.is_over(following.round, now.evaluations):
+    known = now(following, config)
+    if config.is_over(following.round, known.evaluations):
         return
-    weight = auto.weight(following.auto, now)
-    step_size = auto.spec(following.auto, now)["step_size"]
+    weight = auto.weight(following.auto, known)
+    step_size = auto.spec(following.auto, known)["step_size"]
     if not (math.isfinite(step_size) and 0.0 <= weight <= 1.0):
         raise ArithmeticError(f"the next step size would be {step_size}, and the weight {weight}")
 
@@ -213,10 +137,6 @@ def _largest(update: Update) -> float:
     arrays = [array for array in (update.move, update.slopes) if array is not None and array.size]
     sizes = [abs(update.loss), abs(update.start_loss), *(float(np.max(np.abs(array))) for array in arrays)]
     return max(math.inf if math.isnan(size) else size for size in sizes)
-
-
-def _now(state: ServerState, config: RunConfig) -> auto.Now:
-    return auto.Now(config, state.round, state.totals.evaluations, state.x, state.basis)
 
 
 def _screened(
