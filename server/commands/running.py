@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     out = out_of(args, named_after(config))
     with page_of(args, out), RunFolder(out) as folder, naming_the_way_on(folder):
         folder.begin(config, args.engine)
-        folder.check_source(source_digest(config), changed=False)
+        folder.about.check_source(source_digest(config), changed=False)
         return _conduct(config, folder, args.engine, None)
 
 
@@ -97,7 +97,7 @@ def resume(args: argparse.Namespace) -> int:
                 ]
             )
         _log.info("continuing %s after round %d", folder.path, state.round)
-        folder.check_source(source_digest(config), changed=args.data_changed)
+        folder.about.check_source(source_digest(config), changed=args.data_changed)
         return _conduct(config, folder, args.engine or engine, state)
 
 

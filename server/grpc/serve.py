@@ -83,7 +83,9 @@ def serve(
         if options.resume and folder.exists():
             config, state, _ = folder.reopen(_changes(folder, config, keys))
             report(f"continuing {folder.path} after round {state.round}")
-            folder.check_source(source_digest(config) if config.server_has_rows else "", changed=options.data_changed)
+            folder.about.check_source(
+                source_digest(config) if config.server_has_rows else "", changed=options.data_changed
+            )
         else:
             if options.resume and not keys:
                 raise ConfigError(
@@ -105,7 +107,7 @@ def serve(
         service.revoke(options.revoked)
         service.keep_visits(folder)
         if state is not None and not options.data_changed:
-            service.know_sources(folder.sources())
+            service.know_sources(folder.about.sources())
         join = JoinService(
             service.roster,
             service.hello,
@@ -123,7 +125,7 @@ def serve(
                 if state is None:
                     config = service.begin(folder)
                 if config.server_has_rows:
-                    folder.remember_source(source_digest(config))
+                    folder.about.remember_source(source_digest(config))
                 service.keep_sources(folder)
                 service.deal(folder)
                 summary = _run(config, service, folder, state).summary

@@ -206,7 +206,7 @@ class Service:
         def keep(*hellos: Hello) -> None:
             known = {hello.name: hello.source_digest for hello in hellos if hello.source_digest}
             self._sources |= known
-            folder.remember_sources(known)
+            folder.about.remember_sources(known)
 
         self.roster.on_admit = keep
         keep(*(proxy.hello for proxy in self.roster.connected().values()))
@@ -224,4 +224,4 @@ class Service:
     def deal(self, folder: RunFolder) -> None:
         """Deal shards to clients without one, now and when they join; names keep their shard."""
         if not self._clients_hold_data:
-            self.roster.deal(shard_sizes(self._config), folder.dealt_shards(), folder.remember_shards)
+            self.roster.deal(shard_sizes(self._config), folder.about.dealt_shards(), folder.about.remember_shards)

@@ -12,7 +12,7 @@ from zofedht.common.config.run_config import RunConfig
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised_by_objective
 from zofedht.server.conduct import Result
 from zofedht.server.core.state import ServerState
-from zofedht.server.records.lost import count_lost, worth_skipping
+from zofedht.server.records.run_summary import count_lost, worth_skipping
 
 __all__ = ["ended_by", "lost_notes", "outcome_of", "with_advice"]
 

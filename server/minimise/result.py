@@ -11,7 +11,7 @@ from zofedht.server.core.round_record import signed
 from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.compare import Comparison
 from zofedht.server.evaluation.verdict import Verdict
-from zofedht.server.records.lost import count_lost
+from zofedht.server.records.run_summary import count_lost
 from zofedht.server.results import ShortResult, plain_rows
 
 if TYPE_CHECKING:

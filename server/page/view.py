@@ -183,7 +183,7 @@ class RunView:
             self.marks = [marks[kept] for kept in self.points]
 
     def _read_the_rest(self) -> None:
-        files = (self.folder.config_file, self.folder.about_file, self.folder.summary_file)
+        files = (self.folder.config_file, self.folder.about.file, self.folder.summary_file)
         stamp = tuple(_changed(path) for path in files)
         if stamp == self._stamp:
             return

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
-import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,12 +16,12 @@ from zofedht.common.config.run_config import FREE_KEYS, RunConfig
 from zofedht.common.config.texts import dump_toml, load_toml
 from zofedht.common.errors import CheckpointError, ConfigError, DataError, MissingExtraError
 from zofedht.common.machine.files import read_json, remove_parts, replace_file
-from zofedht.common.machine.versions import version_of
 from zofedht.common.typing import Vector
 from zofedht.server.core.round_record import Observer, signed
 from zofedht.server.core.state import ServerState
 from zofedht.server.evaluation.full_evaluation import FullEvaluation
 from zofedht.server.evaluation.verdict import Verdict
+from zofedht.server.records.about import AboutRun, as_json
 from zofedht.server.records.checkpoint import CheckpointWriter, load_newest, write_checkpoint
 from zofedht.server.records.clients import ClientLog
 from zofedht.server.records.history import HistoryWriter, read_history, truncate_history
@@ -50,7 +48,7 @@ class RunFolder:
         self.path = path  # as people have typed it
         self._home = path = _from_here(path)
         self.config_file = path / "config.toml"
-        self.about_file = path / "run.json"
+        self.about = AboutRun(path / "run.json", self.path)
         self.checkpoints = path / "checkpoints"
         self.history_file = path / "history.jsonl"
         self.summary_file = path / "summary.json"
@@ -62,7 +60,6 @@ class RunFolder:
         self.clients = ClientLog(path / "clients.jsonl")
         self._lock = FolderLock(path / "run.lock")
         self._made = False  # whether this object made the folder
-        self._writing = threading.Lock()  # shards are dealt during the run
 
     def shown(self, file: Path) -> Path:
         """Return a file of the folder as people have typed its place."""
@@ -105,18 +102,13 @@ class RunFolder:
     @property
     def way_on(self) -> str:
         """What goes on with the run, which depends on its engine: a part of a sentence."""
-        match self._engine():
+        match self.about.engine:
             case "grpc":
                 return f"`zofedht-server serve --resume --out {self.path}` and the options of before"
             case "python":
                 return "run(objective, x0=load_run(DIR).x) in Python"
             case _:
                 return f"`zofedht-server resume {self.path}`"
-
-    @property
-    def sign(self) -> float:
-        """What turns a minimised loss into the user's value: -1 where the run maximises."""
-        return -1.0 if self._about().get("maximize") else 1.0
 
     def begin(self, config: RunConfig, engine: str, *, maximize: bool = False, objective: str = "") -> None:
         """Claim the folder and write the config. Raises DataError as ``claim`` does.
@@ -125,15 +117,7 @@ class RunFolder:
         """
         self.claim()
         replace_file(self.config_file, dump_toml(config).encode())
-        about = {
-            "engine": engine,
-            "maximize": maximize,
-            "objective": objective,
-            "zofedht": version_of("zofedht"),
-            "flwr": version_of("flwr"),
-            "numpy": np.__version__,
-        }
-        replace_file(self.about_file, _pretty(about))
+        self.about.begin(engine, maximize=maximize, objective=objective)
 
     def _other_keys(self, fixed: Sequence[str], changes: Mapping[str, Any]) -> str:
         """Return one sentence about all keys that the run in this folder has otherwise, and the ways out."""
@@ -181,72 +165,24 @@ class RunFolder:
         if parts := remove_parts(self._home):
             warnings.warn(f"{self.path} held {parts} half-written files; they are deleted", stacklevel=2)
         try:
-            read_json(self.about_file)
+            read_json(self.about.file)
         except DataError as error:
             text = f"{error}; the loss of the start, and the digests of data and objectives, are lost"
             warnings.warn(text, stacklevel=2)
         replace_file(self.config_file, dump_toml(config).encode())
-        return config, state, self._engine()
-
-    def dealt_shards(self) -> dict[str, int]:
-        """Return the dealt shard of each client, as remembered."""
-        kept = self._about().get("shards", {})
-        return {str(name): int(index) for name, index in kept.items()} if isinstance(kept, dict) else {}
-
-    def remember_shards(self, shards: Mapping[str, int]) -> None:
-        """Keep the dealt shard of each client: a resumed run deals the same."""
-        self._add_about(shards=dict(shards))
-
-    def sources(self) -> dict[str, str]:
-        """Return the digest of what each client's objective was made from; under "" that of the server's own."""
-        kept = self._about().get("sources", {})
-        return {str(name): str(found) for name, found in kept.items()} if isinstance(kept, dict) else {}
-
-    def remember_source(self, digest: str, name: str = "") -> None:
-        """Keep a digest of the data and the objective that the run goes on with."""
-        self.remember_sources({name: digest})
-
-    def remember_sources(self, digests: Mapping[str, str]) -> None:
-        """Keep such digests by the names of clients; empty ones are left out."""
-        kept = self.sources()
-        following = kept | {name: digest for name, digest in digests.items() if digest}
-        if following != kept:
-            self._add_about(sources=following)
-
-    def check_source(self, digest: str, *, changed: bool) -> None:
-        """Keep the digest of this process's data or objective.
-
-        Raises CheckpointError where the run was made from another one, unless that is known to have ``changed``.
-        """
-        kept = self.sources().get("", "")
-        if kept and digest and kept != digest and not changed:
-            raise CheckpointError(
-                f"the data or the objective is not what {self.path} was made from: its digest was {kept}, now it is"
-                f" {digest}; resume with what it was made from, or go on with --data-changed"
-            )
-        self.remember_source(digest)
-
-    def _engine(self) -> str:
-        # All engines give the same numbers; this one needs nothing else.
-        return str(self._about().get("engine", "in-process"))
-
-    def _about(self) -> dict[str, Any]:
-        try:
-            return read_json(self.about_file)
-        except DataError:
-            return {}  # a run can finish without it
-
-    def _add_about(self, **entries: Any) -> None:
-        with self._writing:
-            replace_file(self.about_file, _pretty(self._about() | entries))
+        return config, state, self.about.engine
 
     def start(self, config: RunConfig, state: ServerState, initial: FullEvaluation) -> list[Observer]:
         """Write the first checkpoint and the metrics of x_0; return the observers that record the rounds."""
         self._lock.take()
         if state.round == 0:
             write_checkpoint(self.checkpoints, state, config)
-            self._add_about(initial=signed(initial.metrics, self.sign), initial_evaluation=initial.about())
-        return [self.clients, HistoryWriter(self.history_file, self.sign), CheckpointWriter(self.checkpoints, config)]
+            self.about.add(initial=signed(initial.metrics, self.about.sign), initial_evaluation=initial.about())
+        return [
+            self.clients,
+            HistoryWriter(self.history_file, self.about.sign),
+            CheckpointWriter(self.checkpoints, config),
+        ]
 
     def save(self, config: RunConfig, state: ServerState) -> None:
         """Write a checkpoint now."""
@@ -261,16 +197,16 @@ class RunFolder:
             np.save(content, vector, allow_pickle=False)
             replace_file(path, content.getvalue())
         rows = read_history(self.history_file) if self.history_file.exists() else []
-        about = self._about()
+        about = self.about.read()
         initial = FullEvaluation.kept(about.get("initial", {}), about.get("initial_evaluation", {}))
         summary = {
-            **summary_of(config, state, verdict, initial, last, rows, self.sign),
+            **summary_of(config, state, verdict, initial, last, rows, self.about.sign),
             "x_sha256": sha256_of_x(x),
             "last_x_sha256": sha256_of_x(state.user_x),
-            "engine": self._engine(),
+            "engine": self.about.engine,
             "config": config.to_mapping(),
         }
-        replace_file(self.summary_file, _pretty(summary))
+        replace_file(self.summary_file, as_json(summary))
         return summary
 
     def summary(self) -> dict[str, Any]:
@@ -286,19 +222,6 @@ class RunFolder:
         except (DataError, MissingExtraError) as error:  # a run without finite losses has no curve
             return f"no picture: {error}"
         return f"picture: {self.shown(self.picture_file)}"
-
-
-def _pretty(value: Mapping[str, Any]) -> bytes:
-    return (json.dumps(_finite(value), indent=2, allow_nan=False) + "\n").encode()
-
-
-def _finite(value: Any) -> Any:
-    """Return a tree of mappings with None in place of NaN and inf, which JSON lacks."""
-    if isinstance(value, Mapping):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _from_here(path: Path) -> Path:

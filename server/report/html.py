@@ -12,7 +12,7 @@ from typing import Any
 
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.plain_text import printable
-from zofedht.server.records.lost import lost_counts
+from zofedht.server.records.run_summary import lost_counts
 from zofedht.server.report.curve import curve_svg
 from zofedht.server.terminal.words import loss_word, number, outlier_text, percent, verdict_text
 

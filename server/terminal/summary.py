@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.server.records.lost import lost_counts, worth_skipping
 from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.records.run_summary import lost_counts, worth_skipping
 from zofedht.server.terminal.words import number, outlier_text, verdict_text
 
 __all__ = ["comparison_text", "summary_text"]

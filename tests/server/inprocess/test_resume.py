@@ -188,7 +188,7 @@ def test_a_folder_without_a_run_cannot_be_resumed(folder: RunFolder):
 def test_without_run_json_a_run_can_be_finished(folder: RunFolder):
     with pytest.raises(KilledError):
         start(folder, small(), observers=[kill_after(3)])
-    folder.about_file.unlink()
+    folder.about.file.unlink()
     with pytest.warns(UserWarning, match="the loss of the start"):
         assert resume(folder).summary["initial_train_loss"] is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zofedht.server.records.lost import count_lost, lost_counts, worth_skipping
+from zofedht.server.records.run_summary import count_lost, lost_counts, worth_skipping
 
 STICKS = "the objective raised RuntimeError: the valve sticks (valve.py, line 3, in value)"
 
