@@ -22,6 +22,7 @@ FLOWER_FACING = {
     "server/flower/app.py",
     "server/flower/simulation.py",
     "server/flower/living_pool.py",
+    "server/flower/presence.py",
     "server/flower/proxies.py",
     "server/flower/snapshots.py",
     "server/grpc/transport.py",

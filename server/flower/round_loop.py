@@ -17,15 +17,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from operator import itemgetter
 
-from flwr.common import EvaluateIns, EvaluateRes, FitRes, GetParametersIns, Parameters, Scalar
+from flwr.common import EvaluateIns, EvaluateRes, FitRes, Parameters, Scalar
 from flwr.common import ndarrays_to_parameters as pack
 from flwr.server import History, Server
 from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 
 from zofedht.common.config.run_config import RunConfig
-from zofedht.common.errors import Cause, MessageError, RoundError, cause_of
-from zofedht.common.plain_text import printable
+from zofedht.common.errors import MessageError, RoundError
 from zofedht.common.shards import about_data, members_of
 from zofedht.common.typing import Vector
 from zofedht.common.wire.bundle import bundled
@@ -36,23 +35,16 @@ from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.screening import Failure
 from zofedht.server.conduct import Result, conduct
 from zofedht.server.core.coordinator import Coordinator
-from zofedht.server.core.selection import in_turn
 from zofedht.server.core.state import ServerState
 from zofedht.server.delivery.traffic import Traffic
 from zofedht.server.evaluation.evaluate import Answer, central_evaluator, evaluate_clients
 from zofedht.server.evaluation.full_evaluation import FullEvaluation, Metrics
-from zofedht.server.evaluation.start import Start, agreed
-from zofedht.server.flower.answers import answers_of, place_of, start_of, updates_of
-from zofedht.server.flower.proxies import FIRST_ANSWER, evaluate_later, fit_later, plainly
+from zofedht.server.evaluation.start import Start
+from zofedht.server.flower.answers import agreed_start, answers_of, updates_of
+from zofedht.server.flower.presence import Presence
+from zofedht.server.flower.proxies import FIRST_ANSWER, evaluate_later, fit_later
 from zofedht.server.flower.snapshots import Snapshots
-from zofedht.server.flower.strategy import (
-    Asked,
-    ZofedhtStrategy,
-    by_node,
-    lost,
-    over_nodes,
-    question,
-)
+from zofedht.server.flower.strategy import Asked, ZofedhtStrategy, by_node, lost, over_nodes
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["FlowerRounds"]
@@ -62,9 +54,6 @@ _log = logging.getLogger(__name__)
 _SPARE_THREADS = 16  # a slot that was drawn again may start while the lost one still blocks its thread
 _GRACE = 1.0  # seconds in which a proxy whose time is up tells so itself, and knows that its client is late
 _Question = tuple[ClientProxy, dict[str, Scalar]]  # a logical client's node, and what asks it for an evaluation
-_MOST_REASON = 1_000  # characters of why a run cannot begin, with the way out
-_WORTH_A_WORD = 2.0  # seconds without anybody to ask
-_POLL = 0.05  # seconds between looks for a node
 
 
 class FlowerRounds(Server):
@@ -97,23 +86,18 @@ class FlowerRounds(Server):
         ``interrupted`` is set by another thread that ends the run: the last finished round is kept.
         """
         super().__init__(client_manager=client_manager)
-        self._config = config
-        self._folder = folder
-        self._start = state
-        self._on_result, self._around = on_result, around
-        self._show_progress = show_progress
-        self._homes = homes or self._everybody_over_nodes
+        self._config, self._folder, self._start = config, folder, state
+        self._on_result, self._around, self._show_progress = on_result, around, show_progress
+        self._homes = homes or (lambda: over_nodes(members_of(config), client_manager.all()))
+        patience = config.round_timeout if patience is None else patience
+        self._present = Presence(self._homes, patience, interrupted or threading.Event())
         # A node may have to start, and to load the app and the user's code, before it answers for the first time.
         self._first_answer = config.round_timeout if homes else max(config.round_timeout, FIRST_ANSWER)
-        self._patience = config.round_timeout if patience is None else patience
         self._dimension = dimension
-        self._traffic = traffic or Traffic()
-        self._counts = traffic is None
+        self._traffic, self._counts = traffic or Traffic(), traffic is None
         self._central = central_evaluator(config)
-        self._seen: dict[str, None] = {}  # clients that were there at some time, in the order that they came in
         self._pool = ThreadPoolExecutor(config.most_slots + _SPARE_THREADS, thread_name_prefix="slot")
         self._snapshots = Snapshots(config, self._pool)
-        self._interrupted = interrupted or threading.Event()
 
     def fit(self, num_rounds: int, timeout: float | None) -> tuple[History, float]:
         """Run to the end of the config; Flower calls this. The history is in the result folder."""
@@ -131,32 +115,12 @@ class FlowerRounds(Server):
     def start(self) -> Start:
         """Return n, the starting point and the units: known for a built-in model, else asked of the clients.
 
-        One client tells for all where they have one model; objectives of their own may differ, so all are asked. Raises
-        RoundError when nobody says it, ObjectiveError where two differ in n or in their units.
+        Raises RoundError when nobody says it, ObjectiveError where two differ in n or in their units.
         """
-        homes = self._wait_for_homes()
+        homes = self._present.wait()
         if self._central:
             return Start(self._central.dim, self._central.starting_point(), about=about_data(self._config))
-        complaints: dict[tuple[Cause, str], list[str]] = {}
-        starts: dict[str, Start] = {}
-        waiting = in_turn(list(homes))
-        while waiting and not starts:
-            several = len(waiting) if self._config.objective else 1
-            now, waiting = waiting[:several], waiting[several:]
-            asked = {member.name: self._soon(homes[member], member) for member in now}
-            for name, future in asked.items():
-                if error := future.exception():  # whatever this one did, the others may do better
-                    why = cause_of(error), printable(plainly(error), _MOST_REASON)
-                    complaints.setdefault(why, []).append(name)
-                else:
-                    starts[name] = future.result()
-        told = [f"{_clients(who)} could not say the starting point: {why}" for (_, why), who in complaints.items()]
-        if not starts:
-            raise RoundError("; ".join(told))
-        for sentence, ((cause, reason), who) in zip(told, complaints.items(), strict=True):
-            facts = {"event": "refused", "clients": who, "cause": cause, "reason": reason, "by": "client"}
-            _log.warning("%s", sentence, extra={"facts": facts})
-        return agreed(starts)
+        return agreed_start(self._config, homes, self._pool, self._dimension, self._first_answer)
 
     def attach(self, coordinator: Coordinator) -> None:
         """Put the strategy around the coordinator of this run."""
@@ -169,7 +133,7 @@ class FlowerRounds(Server):
 
         When all have answered, those whose slopes are along other directions than ours are asked for their move.
         """
-        homes, state = self._wait_for_homes(), self.strategy.coordinator.state
+        homes, state = self._present.wait(), self.strategy.coordinator.state
         self._snapshots.bring(homes, state.tensors, state.x)
         round_ = state.round + 1  # Flower counts from 1
         deadline = time.monotonic() + self._config.round_timeout
@@ -179,7 +143,7 @@ class FlowerRounds(Server):
         proxies: dict[str, ClientProxy] = {}
 
         def send(slots: Sequence[Asked], *, together: bool = True) -> bool:
-            for bundle in by_node(slots, _proxy) if together else [[asked] for asked in slots]:
+            for bundle in by_node(slots, itemgetter(0)) if together else [[asked] for asked in slots]:
                 sent = time.monotonic()
                 future = self._fit(bundle, max(0.01, deadline - sent), round_)
                 pending[future], began[future] = bundle, sent
@@ -197,7 +161,7 @@ class FlowerRounds(Server):
                 late = TimeoutError(f"no answer within round-timeout = {self._config.round_timeout:g} seconds")
                 failures.extend(lost(asked.broadcast, late) for bundle in pending.values() for asked in bundle)
                 break
-            self._check_interrupt()
+            self._present.check_interrupt()
             bundle = pending.pop(future)
             now = time.monotonic()
             in_time = now < deadline
@@ -222,7 +186,7 @@ class FlowerRounds(Server):
                     "slot %d of %s: %s after %.3f s", update.slot, update.client, update.status, now - began[future]
                 )
             send([again for pair in zip(bundle, answers, strict=True) for again in self.strategy.resend(*pair)])
-        self._check_interrupt()  # what is lost by the end is no failure of the round
+        self._present.check_interrupt()  # what is lost by the end is no failure of the round
         self.strategy.coordinator.tell(updates, failures)
 
     def evaluate(self, x: Vector) -> FullEvaluation:
@@ -241,7 +205,7 @@ class FlowerRounds(Server):
             if done and time.monotonic() >= deadline:
                 return {}
             try:
-                homes = self._wait_for_homes()
+                homes = self._present.wait()
             except RoundError:
                 return {}  # what the rounds have reached is not lost because nobody is there to look at it
             self._snapshots.bring(homes, self.strategy.coordinator.state.tensors, x)
@@ -258,8 +222,8 @@ class FlowerRounds(Server):
             return {str(asked["client"]): answers[str(asked["client"])] for _, asked in questions}
 
         config = self._config
-        found = evaluate_clients(ask, self._seen, max_retries=config.max_retries, on_error=config.on_error)
-        self._check_interrupt()
+        found = evaluate_clients(ask, self._present.seen, max_retries=config.max_retries, on_error=config.on_error)
+        self._present.check_interrupt()
         return found
 
     def test(self, x: Vector) -> Metrics:
@@ -284,51 +248,3 @@ class FlowerRounds(Server):
             size = fit_res_size(tensors, result.num_examples, result.metrics, status.code.value, status.message)
             self._traffic.share([broadcast.client for broadcast in broadcasts], up=size)
         return updates_of(broadcasts, result)
-
-    def _soon(self, proxy: ClientProxy, member: Member) -> Future[Start]:
-        """Return a client's start to come; where no thread is left, ask at once."""
-        try:
-            return self._pool.submit(self._start_of, proxy, member)
-        except RuntimeError:  # no thread (pids); what is asked twice is answered twice
-            here: Future[Start] = Future()
-            try:
-                here.set_result(self._start_of(proxy, member))
-            except Exception as error:
-                here.set_exception(error)
-            return here
-
-    def _start_of(self, proxy: ClientProxy, member: Member) -> Start:
-        ins = GetParametersIns(config=question(self._config, member, self._dimension))
-        result = proxy.get_parameters(ins, timeout=self._first_answer, group_id=0)
-        return place_of(result) if self._config.in_place else start_of(result)
-
-    def _everybody_over_nodes(self) -> dict[Member, ClientProxy]:
-        return over_nodes(members_of(self._config), self._client_manager.all())
-
-    def _wait_for_homes(self) -> dict[Member, ClientProxy]:
-        self._check_interrupt()
-        # Flower's own wait lasts a day.
-        began, told = time.monotonic(), False
-        while not (homes := self._homes()):
-            waited = time.monotonic() - began
-            if waited > self._patience:
-                raise RoundError(f"no client connected within {self._patience:g} seconds")
-            if waited > _WORTH_A_WORD and not told:
-                told = True
-                _log.info("waiting for clients: none can be asked now")
-            time.sleep(_POLL)
-            self._check_interrupt()
-        self._seen |= dict.fromkeys(member.name for member in homes)
-        return homes
-
-    def _check_interrupt(self) -> None:
-        if self._interrupted.is_set():
-            raise RoundError("the run was interrupted")
-
-
-def _proxy(asked: Asked) -> ClientProxy:
-    return asked.proxy
-
-
-def _clients(names: Sequence[str]) -> str:
-    return f"client{'s' if len(names) > 1 else ''} {', '.join(names)}"

@@ -273,7 +273,7 @@ def test_an_interrupt_keeps_the_last_whole_round(tmp_path: Path, monkeypatch: py
 
 
 def test_waiting_for_somebody_to_ask_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("zofedht.server.flower.round_loop._WORTH_A_WORD", 0.0)
+    monkeypatch.setattr("zofedht.server.flower.presence._WORTH_A_WORD", 0.0)
     caplog.set_level("INFO", "zofedht")
     with pytest.raises(RoundError, match="no client connected"):
         fit(CONFIG.replace(round_timeout=0.3), [])
