@@ -2,7 +2,7 @@
 
 To add one, add a row here, and at most one function (a law of v in ``directions/law.py``, a slope in
 ``directions/slopes.py``, or a step of the server in ``server/rows/server_step.py``). docs/family.md has each row's
-recipe.
+recipe. The table stays in one module, however long: who adds a row compares it with all others.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from zofedht.common.typing import Vector
 from zofedht.server.auto import AutoState
 from zofedht.server.auto.step_size import PACE, StepState
 from zofedht.server.auto.subspace_weight import WeightState
+from zofedht.server.conduct import Result
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.core.state import ServerState, initial_state
 from zofedht.server.inprocess import run_in_process
@@ -102,29 +103,37 @@ def test_a_step_that_makes_the_run_diverge_is_cut_until_it_does_not() -> None:
     assert found < 0.3
 
 
-@pytest.mark.parametrize(
-    ("rounds", "killed", "power_cut"),
-    list(itertools.product([16], [1, 2, 4, 9, 14], [False, True])),
-)
+def to_resume() -> RunConfig:
+    return config(subspace_weight="auto", clients_per_round=8, rounds=16, checkpoint_every=3)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, list[Any]]:
+    """Return the run that the resumed ones must equal, and its interventions."""
+    folder = RunFolder(tmp_path_factory.mktemp("auto") / "whole")
+    folder.begin(to_resume(), "in-process")
+    done = run_in_process(to_resume(), clients(3.0), folder=folder)
+    return done, [row["interventions"] for row in read_history(folder.history_file)]
+
+
+@pytest.mark.parametrize(("killed", "power_cut"), list(itertools.product([1, 2, 4, 9, 14], [False, True])))
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int, killed: int, power_cut: bool
+    uninterrupted: tuple[Result, list[Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    killed: int,
+    power_cut: bool,
 ) -> None:
-    objectives, wanted = (
-        clients(3.0),
-        config(subspace_weight="auto", clients_per_round=8, rounds=rounds, checkpoint_every=3),
-    )
-    whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
-    whole.begin(wanted, "in-process")
-    expected = run_in_process(wanted, objectives, folder=whole)
-    broken.begin(wanted, "in-process")
+    expected, interventions = uninterrupted
+    objectives, broken = clients(3.0), RunFolder(tmp_path / "broken")
+    broken.begin(to_resume(), "in-process")
     way_out = without_last_words(monkeypatch) if power_cut else nullcontext()
     with pytest.raises(KilledError), way_out:
-        run_in_process(wanted, objectives, folder=broken, observers=[kill_after(killed)])
+        run_in_process(to_resume(), objectives, folder=broken, observers=[kill_after(killed)])
     again, state, _ = broken.reopen({})
     result = run_in_process(again, objectives, folder=broken, state=state)
     assert result.state.x.tobytes() == expected.state.x.tobytes()
-    one, other = ([row["interventions"] for row in read_history(folder.history_file)] for folder in (broken, whole))
-    assert one == other
+    assert [row["interventions"] for row in read_history(broken.history_file)] == interventions
     assert result.summary["interventions"] == expected.summary["interventions"]
 
 
