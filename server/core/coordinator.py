@@ -21,11 +21,11 @@ from zofedht.common.typing import Vector
 from zofedht.common.wire.clients import Member
 from zofedht.common.wire.message_size import broadcast_bytes, update_bytes
 from zofedht.common.wire.messages import Broadcast, Update
-from zofedht.server.aggregation.masked_sum import MaskedSum
 from zofedht.server.aggregation.screening import Failure, screen
 from zofedht.server.auto import Intervention
 from zofedht.server.core.ask import ask, given_to
 from zofedht.server.core.attempt import Attempt
+from zofedht.server.core.masking import first_calls, next_calls
 from zofedht.server.core.mean_of_rows import sent_to_each
 from zofedht.server.core.outcome import Outcome
 from zofedht.server.core.round_record import Observer, RoundRecord, record_round
@@ -99,7 +99,7 @@ class Coordinator:
         for broadcast in broadcasts:
             self._give(broadcast, by_name[broadcast.client])
         if self.config.secure_aggregation:
-            return self._begin_masking([by_name[broadcast.client] for broadcast in broadcasts])
+            broadcasts = first_calls(self._attempt, [by_name[one.client] for one in broadcasts], self.config)
         return [self._send(broadcast) for broadcast in broadcasts]
 
     def redraw(self, slot: int, members: Sequence[Member]) -> Broadcast | None:
@@ -156,7 +156,7 @@ class Coordinator:
         Under secure aggregation these are the broadcasts of the next stage.
         """
         if self._attempt.masking is not None:
-            return self._next_stage(self._attempt.masking, updates)
+            return [self._send(call) for call in next_calls(self._attempt, self._attempt.masking, updates)]
         if not self.rechecks:
             return []
         attempt = self._attempt
@@ -166,37 +166,6 @@ class Coordinator:
             self._holdings.fallbacks.add(attempt.hosts[wrong.slot], wrong)
             again.append(self._send(attempt.recheck(wrong.slot)))
         return again
-
-    def _begin_masking(self, members: Sequence[Member]) -> list[Broadcast]:
-        """Return the first calls of secure aggregation. Raises RoundError where a client could not keep its keys."""
-        forgetful = [member.name for member in members if not member.keeps_x]
-        if forgetful:
-            raise RoundError(
-                f"secure-aggregation needs clients that keep their keys between messages, and client {forgetful[0]} is"
-                " on a node of Flower, which keeps nothing; run in process or over gRPC (`serve` and `join`)"
-            )
-        attempt, config = self._attempt, self.config
-        spec = next(iter(attempt.asked.values())).spec
-        attempt.masking = MaskedSum(list(attempt.asked), spec.slopes, config.unmasking)
-        return [self._call(slot, "keys", b"") for slot in attempt.asked]
-
-    def _next_stage(self, masking: MaskedSum, updates: Sequence[Update]) -> list[Broadcast]:
-        payloads = masking.advance(updates)
-        if masking.stage != "masked":
-            return [self._call(slot, masking.stage, payload) for slot, payload in payloads.items()]
-        asked = self._attempt.asked
-        for slot, payload in payloads.items():
-            asked[slot] = replace(asked[slot], stage="masked", payload=payload)
-        return [self._send(asked[slot]) for slot in payloads]
-
-    def _call(self, slot: int, stage: str, payload: bytes) -> Broadcast:
-        """Return a message that asks for no steps, and so needs neither x nor Q."""
-        asked = self._attempt.asked[slot]
-        bare = Broadcast(address=asked.address, spec=asked.spec, client=asked.client, shard_index=asked.shard_index)
-        call = replace(bare, stage=stage, payload=payload)
-        if not self._metered:
-            self._traffic.of(call.client).sent(broadcast_bytes(call))
-        return call
 
     def count_by(self, traffic: Traffic) -> None:
         """Take the bytes of the history from an engine that sees its messages on the wire."""
@@ -266,11 +235,12 @@ class Coordinator:
     def _send(self, broadcast: Broadcast, *, with_basis: bool = False) -> Broadcast:
         host, basis = self._attempt.hosts[broadcast.slot], self.state.basis
         origin = None if self.state.pool is None else self.state.pool.origin
-        sent = self._holdings.complete(broadcast, host, basis, origin=origin, with_basis=with_basis)
-        self._attempt.sent[broadcast.slot] = sent
+        if broadcast.asks_steps:  # else it needs neither x nor Q
+            broadcast = self._holdings.complete(broadcast, host, basis, origin=origin, with_basis=with_basis)
+            self._attempt.sent[broadcast.slot] = broadcast
         if not self._metered:
-            self._traffic.of(sent.client).sent(broadcast_bytes(sent))
-        return sent
+            self._traffic.of(broadcast.client).sent(broadcast_bytes(broadcast))
+        return broadcast
 
     def _stop_on_error(self, updates: Sequence[Update]) -> None:
         stopped = [update for update in updates if update.status == "stopped"]
