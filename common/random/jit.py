@@ -14,7 +14,17 @@ import numpy as np
 from zofedht.common.errors import DataError
 from zofedht.common.machine.cache import data_folder
 
-__all__ = ["add_quantiles", "add_signs", "compiled", "compiled_products", "compiled_sums", "fill_signs", "horner"]
+__all__ = [
+    "add_quantiles",
+    "add_signs",
+    "add_two_quantiles",
+    "add_two_signs",
+    "compiled",
+    "compiled_products",
+    "compiled_sums",
+    "fill_signs",
+    "horner",
+]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -119,6 +129,44 @@ def add_quantiles(state: Any, numbers: Any, quantiles: Any, length: Any) -> None
     word, a, b, c, count = _next_word(a, b, c, count)
     for part in range(numbers.shape[0] - 4 * whole):
         numbers[4 * whole + part] += length * quantiles[word >> np.uint64(16 * part) & mask]
+
+
+@compiled
+def add_two_signs(first: Any, second: Any, numbers: Any, length: Any, other: Any) -> None:
+    """Do what ``add_signs`` does with one state and length after the other, in one pass over the numbers."""
+    a, b, c, count = first[0], first[1], first[2], first[3]
+    d, e, f, many = second[0], second[1], second[2], second[3]
+    size = numbers.shape[0]
+    for start in range(0, size, 64):
+        word, a, b, c, count = _next_word(a, b, c, count)
+        more, d, e, f, many = _next_word(d, e, f, many)
+        if start + 64 <= size:
+            for bit in range(64):  # a constant, so that it becomes vector code
+                one = numbers[start + bit] + (length if word >> np.uint64(bit) & np.uint64(1) else -length)
+                numbers[start + bit] = one + (other if more >> np.uint64(bit) & np.uint64(1) else -other)
+            continue
+        for bit in range(size - start):
+            one = numbers[start + bit] + (length if word >> np.uint64(bit) & np.uint64(1) else -length)
+            numbers[start + bit] = one + (other if more >> np.uint64(bit) & np.uint64(1) else -other)
+
+
+@compiled
+def add_two_quantiles(first: Any, second: Any, numbers: Any, quantiles: Any, length: Any, other: Any) -> None:
+    """Do what ``add_quantiles`` does with one state and length after the other, in one pass over the numbers."""
+    a, b, c, count = first[0], first[1], first[2], first[3]
+    d, e, f, many = second[0], second[1], second[2], second[3]
+    mask, size = np.uint64(0xFFFF), numbers.shape[0]
+    for start in range(0, size, 4):
+        word, a, b, c, count = _next_word(a, b, c, count)
+        more, d, e, f, many = _next_word(d, e, f, many)
+        if start + 4 <= size:
+            for part in range(4):
+                one = numbers[start + part] + length * quantiles[word >> np.uint64(16 * part) & mask]
+                numbers[start + part] = one + other * quantiles[more >> np.uint64(16 * part) & mask]
+            continue
+        for part in range(size - start):
+            one = numbers[start + part] + length * quantiles[word >> np.uint64(16 * part) & mask]
+            numbers[start + part] = one + other * quantiles[more >> np.uint64(16 * part) & mask]
 
 
 @compiled

@@ -145,19 +145,25 @@ def add_piece(
     kind = stretch.dtype.type
     compiled = _compiled() if worth and stretch.itemsize > 2 else None
     with np.errstate(over="ignore", invalid="ignore"):  # who evaluates sees what is not finite
-        for direction, coefficient in zip(directions, coefficients, strict=True):
-            length = kind(coefficient)
+        place = 0
+        while place < len(directions):
+            direction, length = directions[place], kind(coefficients[place])
             if direction.bent is None and compiled is not None:
-                signs, normals = compiled
-                state: Any = direction.words(block, piece).state
-                if direction.probe == "rademacher":
-                    signs(state["state"]["state"], stretch, length)
-                else:
-                    normals(state["state"]["state"], stretch, _quantiles(stretch.dtype), length)
-            elif direction.bent is None or direction.bent.covers(block):
+                together = directions[place : place + 2]
+                alike = all(one.bent is None and one.probe == direction.probe for one in together)
+                together = together if alike else together[:1]
+                states: Any = [one.words(block, piece).state for one in together]
+                table = () if direction.probe == "rademacher" else (_quantiles(stretch.dtype),)
+                lengths = map(kind, coefficients[place : place + len(together)])
+                loop = compiled[direction.probe, len(together)]
+                loop(*(state["state"]["state"] for state in states), stretch, *table, *lengths)
+                place += len(together)
+                continue
+            if direction.bent is None or direction.bent.covers(block):
                 numbers = direction.numbers(block, piece, part).astype(kind, copy=False)
                 numbers *= length
                 stretch += numbers
+            place += 1
 
 
 def _signs(words: NDArray[np.uint64]) -> Numbers:
@@ -171,13 +177,21 @@ def _sixteens(words: NDArray[np.uint64]) -> NDArray[np.uint16]:
 
 
 @functools.cache
-def _compiled() -> tuple[Callable[..., None], Callable[..., None]] | None:
-    """Return the loops of the extra ``fast`` that add signs and normal numbers; None without it. The bits are equal."""
+def _compiled() -> dict[tuple[str, int], Callable[..., None]] | None:
+    """Return the loops of the extra ``fast`` by the probe and how many directions they add; None without the extra.
+
+    The bits are equal. A loop of two directions keeps both generators busy, and loads and stores each number once.
+    """
     if not runs_compiled("auto"):
         return None
-    from zofedht.common.random.jit import add_quantiles, add_signs  # numba is there only with the extra ``fast``
+    from zofedht.common.random import jit  # numba is there only with the extra ``fast``
 
-    return add_signs, add_quantiles
+    return {
+        ("rademacher", 1): jit.add_signs,
+        ("rademacher", 2): jit.add_two_signs,
+        ("gaussian", 1): jit.add_quantiles,
+        ("gaussian", 2): jit.add_two_quantiles,
+    }
 
 
 @functools.cache

@@ -30,7 +30,7 @@ ENCODED = 6920 + 872
 """Sentences that the frozen encoder reads, once, for the head alone."""
 
 _HEAD = "runs/head"
-_FROM_HEAD = ("biases", "all", "mezo-all")
+_FROM_HEAD = ("biases", "all", "mezo-all", "biases-guided", "all-guided", "biases-shrunk")
 """Runs that begin with the trained head; all others begin with a head of zeros."""
 
 _LOCAL = "directions=per-slot local-steps=10 batch-size=8 warm-up=3"
@@ -61,6 +61,20 @@ RUNS: dict[str, tuple[str, str]] = {
     "decomfl": (
         "DeComFL's settings, biases and head",
         f"reviews:biases algorithm=decomfl {_RECIPE} rounds=115 batch-size=8 step-size=0.002 evaluate-every=23",
+    ),
+    "biases-guided": (
+        "ours: then the biases and the head, along the last moves",
+        f"reviews:biases algorithm=zofedht subspace-weight=0.01 slope=central slopes-per-step=1 {_LOCAL} rounds=35"
+        " step-size=0.003 evaluate-every=7",
+    ),
+    "all-guided": (
+        "ours: then all weights, along the last moves",
+        f"reviews:make algorithm=zofedht subspace-weight=0.00002 slope=central slopes-per-step=1 {_LOCAL} rounds=35"
+        " step-size=0.00006 evaluate-every=7",
+    ),
+    "biases-shrunk": (
+        "ours: then the biases and the head, shrunk along the head's bias",
+        f"reviews:biases algorithm=zofed-shrink {_LOCAL} slopes-per-step=2 rounds=35 step-size=0.003 evaluate-every=7",
     ),
     "mezo-all": (
         "MeZO's recipe after the head, all weights",

@@ -131,6 +131,7 @@ def _net(trainable: Any) -> Any:
     Where HEAD names a file of a trained head, as ``zofedht-server export`` writes it, the model begins with that.
     """
     net = session(model(), loss, ([[101, 102]], np.ones(1)), trainable=trainable, threads=1)
+    net.stiff = [{"head.bias": np.ones(1, np.float32)}]  # it moves all margins together
     if file := os.environ.get("HEAD"):
         trained = np.load(file)
         for place, block in enumerate(net.blocks):

@@ -17,6 +17,7 @@ from tests.common.adapters.small_nets import EXAMPLE, example_module, minilm, se
 from zofedht import RunConfig, Shard, load_run
 from zofedht.server.inprocess import run_in_process
 
+GUIDED = ["biases-guided", "all-guided", "biases-shrunk"]
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cafe", "good", "##ness", "!", "'", "t", "un", "##kind", "日"]
 
 
@@ -160,10 +161,11 @@ def test_runs_go_on_from_the_head_and_where_they_ended(comparison: Any, small: A
     assert "| MeZO's recipe, biases and head | | not run |" in page
 
 
-@pytest.mark.parametrize("name", ["mezo", "mezo-all", "decomfl", "biases-from-zero"])
+@pytest.mark.parametrize("name", ["mezo", "mezo-all", "decomfl", "biases-from-zero", *GUIDED])
 def test_the_other_recipes_are_configs(name: str, comparison: Any, tmp_path: Path) -> None:
     less = ["rounds=2", "evaluate-every=1", "batch-size=4", "warm-up=0"]
-    if name == "mezo-all":
+    less += ["refresh=1"] if name.endswith("-guided") else []  # so that the second round has a guide
+    if name in ("mezo-all", *GUIDED):
         assert comparison.main(["head", *less]) == 0
     assert comparison.main([name, *less, "--out", str(tmp_path / "try")]) == 0
     assert len((tmp_path / "try" / "curve.jsonl").read_text().splitlines()) == 2

@@ -87,16 +87,23 @@ def test_normal_numbers_have_the_law_of_normals():
     assert np.abs(steps).max() < 2.2 / np.sqrt(PIECE)  # Kolmogorov: passed once in 8,000 laws that are normal
 
 
+@pytest.mark.parametrize("size", [PIECE + 100, 2**16 + 64])
 @pytest.mark.parametrize("kind", ["float32", "float64"])
-@pytest.mark.parametrize("probe", PLACE_PROBES)
-def test_compiled_loops_give_the_same_bits(probe: str, kind: str, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "probes", [["gaussian"] * 3, ["rademacher"] * 3, ["gaussian", *["rademacher"] * 2, "gaussian"]]
+)
+def test_compiled_loops_give_the_same_bits(probes: list[str], kind: str, size: int, monkeypatch: pytest.MonkeyPatch):
+    """One direction at a time, or two in one pass."""
     pytest.importorskip("numba", reason="compiled loops need the extra fast")
-    start = np.random.default_rng(1).standard_normal(PIECE + 100).astype(kind)
+    start = np.random.default_rng(1).standard_normal(size).astype(kind)
     compiled, plain = start.copy(), start.copy()
     assert tensors_directions._compiled() is not None
-    Direction(HERE, 0, probe).add_to(compiled, 2, 1e-3)
-    monkeypatch.setattr(tensors_directions, "_WORTH_COMPILING", 2**30)
-    Direction(HERE, 0, probe).add_to(plain, 2, 1e-3)
+    directions = [Direction(HERE, number, probe) for number, probe in enumerate(probes)]
+    lengths = [1e-3 * (number - 1.5) for number in range(len(probes))]
+    add_all(compiled, 2, directions, lengths)
+    monkeypatch.setattr(tensors_directions, "WORTH_COMPILING", 2**30)
+    for direction, length in zip(directions, lengths, strict=True):
+        direction.add_to(plain, 2, length)
     assert np.array_equal(compiled, plain)
     assert not np.array_equal(plain, start)
 
