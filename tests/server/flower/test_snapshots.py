@@ -13,8 +13,8 @@ from flwr.common import Code, EvaluateIns, EvaluateRes, Status, parameters_to_nd
 from tests.place import Wide
 from zofedht.client.tensors.worker import PlaceWorker
 from zofedht.common.config.run_config import RunConfig
+from zofedht.common.wire.clients import Member, Question
 from zofedht.common.wire.codec import Config, decode
-from zofedht.common.wire.messages import Member, Question
 from zofedht.common.wire.snapshots import PART, encode_part
 from zofedht.server.flower.proxies import PromptProxy
 from zofedht.server.flower.snapshots import Snapshots
