@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,8 @@ from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.screening import Failure
 
 __all__ = ["MaskedSum"]
+
+_log = logging.getLogger(__name__)
 
 _LOSSES = 2  # numbers beside the slopes: the mean loss and the start loss
 
@@ -129,12 +132,26 @@ class MaskedSum:
         return "unmask", dict.fromkeys(self._masked, pack_parts(there=list(self._masked)))
 
     def _unmask(self, replies: Mapping[int, bytes]) -> tuple[str, dict[int, bytes]]:
+        told = {slot: self._read(slot, text, seeds=dict, keys=dict) for slot, text in replies.items()}
+        found = {slot: parts for slot, parts in told.items() if parts is not None}
+        for liar in (None, *found):  # whose shares do not fit is found by doing without them
+            self._total = self._sum([parts for slot, parts in found.items() if slot != liar])
+            if self._total is not None:
+                if liar is not None:
+                    _log.warning("slot %d of secure aggregation sent shares that do not fit; the others suffice", liar)
+                return "", {}
+        self.complaint = (
+            f"fewer than share-threshold = {self._threshold} clients sent shares that fit, so the sum of secure"
+            " aggregation keeps its masks"
+        )
+        return "", {}
+
+    def _sum(self, found: Sequence[Mapping[str, Mapping[int, bytes]]]) -> Words | None:
+        """Return the sum without its masks; None where these shares do not suffice, or do not fit."""
         from flwr.common.secure_aggregation.crypto.symmetric_encryption import generate_shared_key
         from flwr.supercore.primitives.asymmetric import bytes_to_private_key, bytes_to_public_key
 
         gone = [slot for slot in self._sharing if slot not in self._masked]
-        told = [self._read(slot, text, seeds=dict, keys=dict) for slot, text in replies.items()]
-        found = [parts for parts in told if parts is not None]
         try:
             seeds = {slot: self._secret(slot, [parts["seeds"] for parts in found]) for slot in self._masked}
             keys = {slot: self._secret(slot, [parts["keys"] for parts in found]) for slot in gone}
@@ -145,17 +162,11 @@ class MaskedSum:
                     agreed = generate_shared_key(bytes_to_private_key(key), bytes_to_public_key(self._masks[slot]))
                     mask = expanded(base64.urlsafe_b64decode(agreed), self._numbers)
                     total = total - mask if slot > other else total + mask
-            # A sum of numbers within the range is within it; masks that remain are beyond it, but for one time in 2^20.
-            if np.any(np.abs(mean_of(total, len(self._masked), 1.0)) > 1.0):
-                raise ValueError
         except Exception:  # whatever the primitives raise at shares and keys that do not fit
-            self.complaint = (
-                f"fewer than share-threshold = {self._threshold} clients sent shares that fit, so the sum of secure"
-                " aggregation keeps its masks"
-            )
-            return "", {}
-        self._total = total
-        return "", {}
+            return None
+        # A sum of numbers within the range is within it; masks that remain are beyond it, but for one time in 2^20.
+        beyond = np.any(np.abs(mean_of(total, len(self._masked), 1.0)) > 1.0)
+        return None if beyond else total
 
     def _secret(self, slot: int, held: Sequence[Mapping[int, bytes]]) -> bytes:
         from flwr.common.secure_aggregation.crypto.shamir import combine_shares

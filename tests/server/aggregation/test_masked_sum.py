@@ -174,17 +174,33 @@ def test_the_keys_of_another_client_cost_the_copier() -> None:
     np.testing.assert_allclose(_Round(bends=copy).mean, _expected(0, 1, 3, 4), atol=resolution(100.0))
 
 
-@pytest.mark.parametrize("share", [b"", b"x" * 52, b"\x02\x00\x00\x00" + bytes(48)])
-def test_false_shares_leave_the_round_without_a_sum(share: bytes) -> None:
-    """Masks that remain are seen: x does not follow noise."""
+def _with_shares(share: bytes, *liars: int) -> Callable[[Update], Update]:
+    """Let these slots send this in the place of all shares."""
 
     def bend(update: Update) -> Update:
-        if (update.slot, update.stage) != (0, "unmask"):
+        if update.slot not in liars or update.stage != "unmask":
             return update
         told = read_parts(update.payload, seeds=dict, keys=dict)
         return replace(update, payload=pack_parts(seeds=dict.fromkeys(told["seeds"], share), keys={}))
 
-    done = _Round(bends=bend)
+    return bend
+
+
+_FALSE = [b"", b"x" * 52, b"\x02\x00\x00\x00" + bytes(48)]
+
+
+@pytest.mark.parametrize("share", _FALSE)
+@pytest.mark.parametrize("gone", [(), (4,)])
+def test_the_false_shares_of_one_are_done_without(share: bytes, gone: tuple[int, ...]) -> None:
+    done = _Round(bends=_with_shares(share, 1), loses={"masked": gone})
+    there = [slot for slot in _OWN if slot not in gone]
+    np.testing.assert_allclose(done.mean, _expected(*there), atol=resolution(100.0))
+
+
+@pytest.mark.parametrize("share", _FALSE)
+def test_false_shares_leave_the_round_without_a_sum(share: bytes) -> None:
+    """Masks that remain are seen: x does not follow noise."""
+    done = _Round(bends=_with_shares(share, 0, 1))
     assert done.mean is None
     assert "sent shares that fit" in done.masking.complaint
 
