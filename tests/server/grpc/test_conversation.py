@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -95,6 +96,24 @@ def test_slots_of_a_client_share_the_timeout(line: Line):
     assert line.hears() == b"next"
     line.says(*pieces_of(ANSWER))
     assert second.result(PATIENCE).fit_res.num_examples == 7
+
+
+def test_an_answer_that_drips_is_late(line: Line):
+    """A byte at a time puts nothing off: the slot is lost in time, and the stream stays for the rest."""
+    long = bytes(1000)
+    answer = line.conversation.begin(b"slot", 0.05)
+    assert line.hears() == b"slot"
+    assert line.says(len(long).to_bytes(8, "little")) is None
+    sent = 0
+    while not answer.done():
+        assert sent < len(long), "the answer was waited for"
+        assert line.says(long[sent : sent + 1]) is None
+        sent += 1
+        time.sleep(0.005)
+    with pytest.raises(LostClient, match="no answer within"):
+        answer.result()
+    assert not line.conversation.ready
+    assert not line.conversation.closed
 
 
 def test_a_late_client_gets_no_other_slot(line: Line):
