@@ -20,6 +20,7 @@ def test_log_slope_finds_a_power():
 
 
 @pytest.mark.slow
+@pytest.mark.engine  # rates show after hundreds of rounds; bounds and tables have quick tests of their own
 def test_the_command_reports_bounds_slopes_and_lemmas(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
