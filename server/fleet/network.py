@@ -40,8 +40,7 @@ from zofedht.server.fleet.listening import Listening
 from zofedht.server.fleet.local import agreed_parameters
 from zofedht.server.fleet.sites import Heard
 from zofedht.server.grpc.conversation import LostClient
-from zofedht.server.grpc.health import serve_health
-from zofedht.server.grpc.listener import start_grpc_server
+from zofedht.server.grpc.listener import Door
 from zofedht.server.grpc.resident_proxy import ResidentProxy
 from zofedht.server.grpc.roster import Roster
 from zofedht.server.grpc.transport import JoinService
@@ -51,7 +50,6 @@ __all__ = ["NetworkSites"]
 _log = logging.getLogger(__name__)
 
 _MOST_BYTES = 4 * 2**20  # of an answer: reasons of MOST_POINTS points take 0.5 MB, parameters 24 bytes and a row each
-_FAREWELL_SECONDS = 2.0
 _REMINDER_SECONDS = 30.0
 _POLL = 0.05  # seconds between looks for sites that are not there
 _LOOK_UP = 0.5  # seconds between looks whether the fleet was closed
@@ -107,7 +105,7 @@ class NetworkSites:
         self._gone: dict[str, float] = {}  # since when a site has been known not to be there
         self._roster = Roster(self._report)
         self._revoked = listening.revoked()
-        door = JoinService(
+        service = JoinService(
             self._roster,
             self._hello,
             self._expected,
@@ -115,8 +113,9 @@ class NetworkSites:
             refused=RefusalsTold(self._report),
             begun=lambda: self._about is not None,
         )
-        self._health = serve_health(listening.health_address) if listening.health_address else None
-        self._server, self.port = start_grpc_server(listening.address, door, tls=tls)
+        address, health = listening.address, listening.health_address
+        self._door = Door(address, service, self._roster, tls=tls, health_address=health)
+        self.port = self._door.port
         self._report(f"listening on port {self.port}")
 
     @property
@@ -179,10 +178,7 @@ class NetworkSites:
             if over:
                 self._roster.dismiss()
         finally:
-            self._roster.hang_up()
-            self._server.stop(_FAREWELL_SECONDS)
-            if self._health is not None:
-                self._health.stop(grace=None)
+            self._door.close()
 
     def _fleet(self) -> About:
         """Return who the fleet is; wait for it to come together where it is a new one."""

@@ -1,4 +1,4 @@
-"""The port that clients join at: a gRPC server with our options and mutual TLS."""
+"""The port that clients join at: a gRPC server with our options and mutual TLS, and its health check."""
 
 from __future__ import annotations
 
@@ -11,13 +11,35 @@ from zofedht.common.tls import TlsFiles
 from zofedht.common.wire.pieces import MOST_OF_A_PIECE
 from zofedht.server.grpc.descriptors import most_connections, raise_descriptor_limit
 from zofedht.server.grpc.event_loop import event_loop, interrupt, wait_for
+from zofedht.server.grpc.health import serve_health
+from zofedht.server.grpc.roster import Roster
 from zofedht.server.grpc.transport import JoinService
 
-__all__ = ["GrpcServer", "start_grpc_server"]
+__all__ = ["Door", "start_grpc_server"]
 
 _METHOD = "flwr.proto.FlowerService"
+_FAREWELL_SECONDS = 2.0  # for the last message, which a stopped client never reads
 _HANDSHAKE_SECONDS = 10.0  # of a connection that shows no certificate
 _IDLE_SECONDS = 20.0  # of a connection without a stream; a joined client has one
+
+
+class Door:
+    """The port that the clients of a roster join at and, where it has an address, the health check."""
+
+    def __init__(
+        self, address: str, service: JoinService, roster: Roster, *, tls: TlsFiles | None, health_address: str
+    ) -> None:
+        """Raises DataError or ConfigError where an address cannot be bound."""
+        self._roster = roster
+        self._health = serve_health(health_address) if health_address else None
+        self._server, self.port = start_grpc_server(address, service, tls=tls)
+
+    def close(self) -> None:
+        """End all streams without a last message, and listen no more."""
+        self._roster.hang_up()
+        self._server.stop(_FAREWELL_SECONDS)
+        if self._health is not None:
+            self._health.stop(grace=None)
 
 
 class GrpcServer:

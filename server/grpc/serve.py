@@ -21,15 +21,13 @@ from zofedht.server.core.coordinator import Coordinator
 from zofedht.server.core.state import ServerState
 from zofedht.server.flower.round_loop import FlowerRounds
 from zofedht.server.grpc.descriptors import check_threads
-from zofedht.server.grpc.health import serve_health
-from zofedht.server.grpc.listener import start_grpc_server
+from zofedht.server.grpc.listener import Door
 from zofedht.server.grpc.service import Service
 from zofedht.server.grpc.transport import JoinService
 from zofedht.server.records.run_folder import RunFolder
 
 __all__ = ["ServeOptions", "serve"]
 
-_FAREWELL_SECONDS = 2.0  # for the last message, which a stopped client never reads
 _SETTLED_KEYS = ("positive-labels", "features", "svmlight-indices", "standardize-by")
 
 
@@ -102,7 +100,6 @@ def serve(
                 report(f"{folder.path} holds no run to continue; a new one begins there")
         count = config.num_clients if state is not None or "num-clients" in keys else 0
         check_threads()
-        health = serve_health(options.health_address) if options.health_address else None
         service = Service(config, state, count, report, options.max_message_bytes, count_given="num-clients" in keys)
         service.revoke(options.revoked)
         service.keep_visits(folder)
@@ -116,8 +113,8 @@ def serve(
             refused=RefusalsTold(),
             begun=service.begun,
         )
-        server, port = start_grpc_server(options.address, join, tls=options.tls)
-        listening(port)
+        door = Door(options.address, join, service.roster, tls=options.tls, health_address=options.health_address)
+        listening(door.port)
         try:
             summary = _finished(config, folder, state)
             if summary is None:
@@ -133,10 +130,7 @@ def serve(
             over(summary, folder)
             service.see_off(options.linger)
         finally:
-            service.roster.hang_up()
-            server.stop(_FAREWELL_SECONDS)
-            if health is not None:
-                health.stop(grace=None)
+            door.close()
     return summary
 
 
