@@ -11,6 +11,7 @@ import numpy as np
 
 from zofedht.common.checks.check import failed
 from zofedht.common.checks.finding import Finding, PlannedRun, clock_text
+from zofedht.common.errors import ObjectiveError
 from zofedht.common.machine.memory import lacking
 from zofedht.common.objective.base import checked_loss
 from zofedht.common.objective.user_traceback import USER_ERRORS
@@ -19,6 +20,8 @@ from zofedht.common.tensors.blocks import total_bytes
 from zofedht.common.tensors.directions import PIECE, Direction
 from zofedht.common.tensors.loading import checked_in_place, metrics_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
+from zofedht.common.tensors.stiff import checked_stiff
+from zofedht.common.tensors.trail import TrailLaw
 from zofedht.common.typing import Indices
 
 __all__ = ["check_in_place"]
@@ -28,13 +31,21 @@ _ULPS = 4.0  # that an add may differ by from what it should be: devices round o
 
 
 def check_in_place(
-    objective: InPlaceObjective, *, radius: float, probe: str, batch_size: int, seed: int, plan: PlannedRun
+    objective: InPlaceObjective,
+    *,
+    radius: float,
+    probe: str,
+    batch_size: int,
+    seed: int,
+    plan: PlannedRun,
+    law: TrailLaw,
 ) -> list[Finding]:
     """Evaluate the objective as a run would, and return the findings; the parameters are put back at the end.
 
     The checks find wrong blocks, an ``add`` that does something else, a ``put`` that does not put back, different
-    losses for the same parameters and samples, a shard that cannot be evaluated whole, and too little memory. The last
-    finding tells the time of an evaluation, of a direction and of the run.
+    losses for the same parameters and samples, a shard that cannot be evaluated whole, too little memory, also for the
+    guide of ``law``, and a lack of stiff directions where it needs some. The last finding tells the time of an
+    evaluation, of a direction and of the run.
     """
     try:
         checked_in_place(objective, type(objective).__name__)
@@ -45,10 +56,15 @@ def check_in_place(
     parts = f"{objective.dim:,} parameters in {len(objective.blocks)} blocks, {size / 1e6:,.1f} MB, {shard}"
     findings = [Finding("size", "ok", parts)]
     largest = max(block.bytes for block in objective.blocks)
-    if text := lacking(
-        largest + 16 * PIECE, f"beside {size / 1e6:,.1f} MB of parameters, the largest tensor and a piece"
-    ):
+    guide, what = law.guide_bytes(objective.dim), "the largest tensor and a piece"
+    if guide:
+        what = f"the largest tensor, a piece, and a guide of {law.memory} moves, {guide / 1e6:,.1f} MB,"
+    if text := lacking(largest + 16 * PIECE + guide, f"beside {size / 1e6:,.1f} MB of parameters, {what}"):
         return [*findings, Finding("memory", "error", text)]
+    try:
+        law.guide(objective.blocks, checked_stiff(objective.stiff, objective.blocks))
+    except ObjectiveError as error:
+        return [*findings, failed("stiff", error)]
     batch = _batch(samples, batch_size, seed)
     v = Direction(Address(seed, 0, 0), 0, probe)
     with tempfile.TemporaryDirectory() as folder:

@@ -24,6 +24,7 @@ from zofedht.common.shards import lone_objective, own_objective, own_rows
 from zofedht.common.space.kinds import Parameter
 from zofedht.common.tensors.loading import load_in_place
 from zofedht.common.tensors.objective import InPlaceObjective
+from zofedht.common.tensors.trail import TrailLaw
 
 __all__ = ["CheckReport", "check", "check_config"]
 
@@ -142,7 +143,7 @@ def check(
 def _in_place(objective: InPlaceObjective, config: RunConfig, name: str = "") -> CheckReport:
     plan = PlannedRun(config.local_steps, config.rounds, config.clients_per_round, config.round_timeout)
     keys: dict[str, Any] = {"radius": config.radius, "probe": config.probe, "batch_size": config.batch}
-    findings = check_in_place(objective, **keys, seed=config.seed, plan=plan)
+    findings = check_in_place(objective, **keys, seed=config.seed, plan=plan, law=TrailLaw.of_config(config))
     return CheckReport(name or type(objective).__name__, tuple(findings))
 
 

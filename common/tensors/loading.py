@@ -11,6 +11,7 @@ from zofedht.common.objective.points import told_metrics
 from zofedht.common.objective.user_traceback import USER_ERRORS, raised
 from zofedht.common.tensors.blocks import checked_blocks
 from zofedht.common.tensors.objective import InPlaceObjective
+from zofedht.common.tensors.stiff import checked_stiff
 
 __all__ = ["checked_in_place", "load_in_place", "metrics_in_place"]
 
@@ -23,7 +24,8 @@ def load_in_place(path: str, shard: Shard | None = None) -> InPlaceObjective:
 def checked_in_place(made: Any, path: str) -> InPlaceObjective:
     """Return what a factory made.
 
-    Raises ObjectiveError unless that is an InPlaceObjective with blocks, whose tensors are as they say, and samples.
+    Raises ObjectiveError unless that is an InPlaceObjective with blocks, whose tensors are as they say, with samples,
+    and with stiff directions of these blocks, if any.
     """
     if not isinstance(made, InPlaceObjective):
         way_out = "leave out in-place for an Objective" if isinstance(made, Objective) else "return an InPlaceObjective"
@@ -39,6 +41,7 @@ def checked_in_place(made: Any, path: str) -> InPlaceObjective:
                     f"{path}: the tensor of block {block.name} must be {block.numpy_dtype} of shape {block.shape}, got"
                     f" {numbers.dtype} of shape {tuple(numbers.shape)}"
                 )
+        checked_stiff(made.stiff, blocks)
     except ObjectiveError:
         raise
     except USER_ERRORS as error:

@@ -8,6 +8,8 @@ import pytest
 from tests.place import Rows
 from zofedht import check
 from zofedht.client.__main__ import main
+from zofedht.common.machine import memory
+from zofedht.common.tensors.directions import PIECE
 
 
 def findings(objective: Rows) -> dict[str, tuple[str, str]]:
@@ -84,3 +86,22 @@ def test_the_command_checks_a_factory(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out.endswith("tests.place:make can run\n")
     assert main(["check", "--objective", "tests.place:vector", *keys]) == 2
     assert "must be an InPlaceObjective" in capsys.readouterr().err
+
+
+def test_the_memory_of_a_guide_is_looked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(memory, "_SMALL", 0)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 4 * 7 * 3 + 16 * PIECE + 4 * 2 * 24 - 1)
+    assert check(Rows(0), radius=1e-3, batch_size=8).ok
+    report = check(Rows(0), radius=1e-3, batch_size=8, algorithm="zofedht", memory=2)
+    (found,) = (finding for finding in report.findings if finding.level == "error")
+    assert "a guide of 2 moves, 0.0 MB, take at least" in found.text
+
+
+def test_stiff_directions_are_looked_for():
+    rows, keys = Rows(0), {"radius": 1e-3, "batch_size": 8, "algorithm": "zofed-shrink", "warm_up": 3}
+    (found,) = (finding for finding in check(rows, **keys).findings if finding.level == "error")
+    assert found.name == "stiff"
+    rows.stiff = [{"bias": np.ones(3)}]
+    assert check(rows, **keys).ok
+    rows.stiff = [{"bias": np.ones(4)}]
+    assert not check(rows, radius=1e-3, batch_size=8).ok
