@@ -136,18 +136,18 @@ def add_two_signs(first: Any, second: Any, numbers: Any, length: Any, other: Any
     """Do what ``add_signs`` does with one state and length after the other, in one pass over the numbers."""
     a, b, c, count = first[0], first[1], first[2], first[3]
     d, e, f, many = second[0], second[1], second[2], second[3]
-    size = numbers.shape[0]
-    for start in range(0, size, 64):
+    whole = numbers.shape[0] // 64
+    for place in range(whole):  # no branch within: that would cost the vector code
         word, a, b, c, count = _next_word(a, b, c, count)
         more, d, e, f, many = _next_word(d, e, f, many)
-        if start + 64 <= size:
-            for bit in range(64):  # a constant, so that it becomes vector code
-                one = numbers[start + bit] + (length if word >> np.uint64(bit) & np.uint64(1) else -length)
-                numbers[start + bit] = one + (other if more >> np.uint64(bit) & np.uint64(1) else -other)
-            continue
-        for bit in range(size - start):
-            one = numbers[start + bit] + (length if word >> np.uint64(bit) & np.uint64(1) else -length)
-            numbers[start + bit] = one + (other if more >> np.uint64(bit) & np.uint64(1) else -other)
+        for bit in range(64):
+            one = numbers[64 * place + bit] + (length if word >> np.uint64(bit) & np.uint64(1) else -length)
+            numbers[64 * place + bit] = one + (other if more >> np.uint64(bit) & np.uint64(1) else -other)
+    word, a, b, c, count = _next_word(a, b, c, count)
+    more, d, e, f, many = _next_word(d, e, f, many)
+    for bit in range(numbers.shape[0] - 64 * whole):
+        one = numbers[64 * whole + bit] + (length if word >> np.uint64(bit) & np.uint64(1) else -length)
+        numbers[64 * whole + bit] = one + (other if more >> np.uint64(bit) & np.uint64(1) else -other)
 
 
 @compiled
@@ -155,18 +155,18 @@ def add_two_quantiles(first: Any, second: Any, numbers: Any, quantiles: Any, len
     """Do what ``add_quantiles`` does with one state and length after the other, in one pass over the numbers."""
     a, b, c, count = first[0], first[1], first[2], first[3]
     d, e, f, many = second[0], second[1], second[2], second[3]
-    mask, size = np.uint64(0xFFFF), numbers.shape[0]
-    for start in range(0, size, 4):
+    mask, whole = np.uint64(0xFFFF), numbers.shape[0] // 4
+    for place in range(whole):
         word, a, b, c, count = _next_word(a, b, c, count)
         more, d, e, f, many = _next_word(d, e, f, many)
-        if start + 4 <= size:
-            for part in range(4):
-                one = numbers[start + part] + length * quantiles[word >> np.uint64(16 * part) & mask]
-                numbers[start + part] = one + other * quantiles[more >> np.uint64(16 * part) & mask]
-            continue
-        for part in range(size - start):
-            one = numbers[start + part] + length * quantiles[word >> np.uint64(16 * part) & mask]
-            numbers[start + part] = one + other * quantiles[more >> np.uint64(16 * part) & mask]
+        for part in range(4):
+            one = numbers[4 * place + part] + length * quantiles[word >> np.uint64(16 * part) & mask]
+            numbers[4 * place + part] = one + other * quantiles[more >> np.uint64(16 * part) & mask]
+    word, a, b, c, count = _next_word(a, b, c, count)
+    more, d, e, f, many = _next_word(d, e, f, many)
+    for part in range(numbers.shape[0] - 4 * whole):
+        one = numbers[4 * whole + part] + length * quantiles[word >> np.uint64(16 * part) & mask]
+        numbers[4 * whole + part] = one + other * quantiles[more >> np.uint64(16 * part) & mask]
 
 
 @compiled
