@@ -49,6 +49,7 @@ Cause = Literal[
     "malformed",  # the reply does not fit the question
     "stale",  # the reply came too late
     "other-directions",  # the client draws other directions than the server
+    "false-shares",  # many others cannot open what the client sealed for them, under secure aggregation
     "no-answer",  # the message or the client was lost, or too late
     "absent",  # the client was not connected and got no question
 ]

@@ -46,6 +46,8 @@ class Masks:
     def masked(self, call: Broadcast, update: Update) -> Update:
         """Return an update whose numbers are masked: only their sum over all parties can be read.
 
+        Where shares of others cannot be opened, return a failed one that names their slots.
+
         Raises MessageError where the call breaks the protocol, and DataError where a slope is too large.
         """
         if update.slopes is None:
@@ -55,7 +57,13 @@ class Masks:
         if beyond > largest:
             raise DataError.public(f"a slope is beyond slope-range = {largest:g}; a larger slope-range allows it")
         losses = np.clip(np.nan_to_num([update.loss, update.start_loss], nan=0.0), -largest, largest)
-        words = self._party(call).masked(call.payload, to_words(np.concatenate([update.slopes, losses]), largest))
+        party = self._party(call)
+        if accused := party.open_shares(call.payload):
+            reason = f"the shares of slot {accused[0]} cannot be opened"
+            reason = reason if len(accused) == 1 else f"{reason}, nor those of {len(accused) - 1} more"
+            named = np.array(accused, dtype=np.float64)
+            return Update(call.round, call.slot, call.client, "failed", "unusable", reason=reason, accused=named)
+        words = party.masked(to_words(np.concatenate([update.slopes, losses]), largest))
         return Update(  # made anew: whatever else an update may hold stays here
             call.round,
             call.slot,
@@ -143,25 +151,38 @@ class _Party:
         self.due = "masked"
         return pack_parts(sealed=sealed)
 
-    def masked(self, payload: bytes, words: Words) -> Words:
-        """Return the numbers with this party's own mask, and with one for every other party that has given shares."""
+    def open_shares(self, payload: bytes) -> list[int]:
+        """Keep the shares of the others; return the slots, in order, whose shares cannot be opened or are not for us.
+
+        Where there are any, this party answers nothing more: to the others it is gone.
+        """
         from cryptography.fernet import InvalidToken
-        from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt, generate_shared_key
+        from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt
         from flwr.common.secure_aggregation.secaggplus_utils import share_keys_plaintext_separate
 
         sealed = read_parts(payload, sealed=dict)["sealed"]
         if not sealed.keys() <= self._sealed_by.keys() or len(sealed) + 1 < self._threshold:
             raise MessageError(f"shares of at least {self._threshold - 1} other parties must come, got {len(sealed)}")
+        accused = []
         for slot, text in sealed.items():
             try:
                 source, target, seed, key = share_keys_plaintext_separate(decrypt(self._sealed_by[slot], text))
-            except InvalidToken as error:
-                raise MessageError(f"the shares of slot {slot} cannot be opened") from error
-            if (source, target) != (slot, self.slot):
-                raise MessageError(f"the shares of slot {slot} are not for this client")
-            self._seeds[slot], self._keys[slot] = seed, key
+            except InvalidToken:
+                source = target = -1
+            if (source, target) == (slot, self.slot):
+                self._seeds[slot], self._keys[slot] = seed, key
+            else:
+                accused.append(slot)
+        if accused:
+            self.due = ""
+        return sorted(accused)
+
+    def masked(self, words: Words) -> Words:
+        """Return the numbers with this party's own mask, and with one for every other party that has given shares."""
+        from flwr.common.secure_aggregation.crypto.symmetric_encryption import generate_shared_key
+
         total = words + expanded(self._seed, words.size)
-        for slot in sealed:
+        for slot in self._seeds.keys() - {self.slot}:
             agreed = base64.urlsafe_b64decode(generate_shared_key(self._mask_key, self._masks[slot]))
             mask = expanded(agreed, words.size)
             total = total + mask if self.slot > slot else total - mask

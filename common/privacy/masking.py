@@ -25,13 +25,26 @@ from numpy.typing import NDArray
 from zofedht.common.errors import MessageError
 from zofedht.common.typing import Vector
 
-__all__ = ["STAGES", "Words", "expanded", "mean_of", "pack_parts", "read_parts", "read_words", "resolution", "to_words"]
+__all__ = [
+    "STAGES",
+    "Words",
+    "expanded",
+    "mean_of",
+    "pack_parts",
+    "read_parts",
+    "read_words",
+    "resolution",
+    "slots_of",
+    "to_words",
+]
 
 STAGES = ("", "keys", "shares", "masked", "unmask")
 """What a message belongs to; empty without secure aggregation."""
 
 Words = NDArray[np.uint64]
 """Whole numbers modulo 2^64."""
+
+_MOST_SLOTS = 2**31
 
 _STEPS = 2.0**40
 """Steps from 0 to the largest number. A sum of a million such numbers does not reach 2^63."""
@@ -68,6 +81,14 @@ def read_words(payload: bytes, count: int) -> Words:
     return np.frombuffer(payload, dtype="<u8").astype(np.uint64)
 
 
+def slots_of(numbers: Vector) -> list[int]:
+    """Return the slots that a client names. Raises MessageError unless these are whole numbers that rise from 0."""
+    whole = np.array_equal(numbers, np.floor(numbers)) and bool(np.all(numbers[1:] > numbers[:-1]))
+    if not whole or not numbers.size or numbers[0] < 0.0 or numbers[-1] >= _MOST_SLOTS:
+        raise MessageError(f"slots must come as whole numbers that rise from 0, got {numbers[:5].tolist()}")
+    return [int(number) for number in numbers]
+
+
 def pack_parts(**parts: Any) -> bytes:
     """Return parts as JSON: texts, numbers, lists, and bytes by slot."""
     return json.dumps(parts, default=_text, sort_keys=True, separators=(",", ":")).encode()
@@ -100,6 +121,6 @@ def _read(value: Any, kind: type) -> Any:
 
 
 def _slot(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**31:
+    if type(value) is not int or not 0 <= value < _MOST_SLOTS:
         raise ValueError
     return value

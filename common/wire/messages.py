@@ -12,7 +12,7 @@ from zofedht.common.choices import WIRE_DTYPES, parse_shapes
 from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.errors import CAUSES, Cause, MessageError
 from zofedht.common.objective.stiff import MOST_STIFF
-from zofedht.common.privacy.masking import STAGES
+from zofedht.common.privacy.masking import STAGES, slots_of
 from zofedht.common.random.streams import Address
 from zofedht.common.rules import MOST_DRAWN, at_least, between, one_of
 from zofedht.common.surrogate import FEATURES
@@ -232,11 +232,14 @@ class Update:
     gap: float = wired(default=0.0)  # F(x_r) - F(anchor)
     stage: str = wired(one_of(STAGES), default="")  # of secure aggregation
     payload: bytes = b""  # what is told in this stage, in the place of a move or slopes
+    accused: Vector | None = wired(shape=lambda _: (-1,), default=None)  # slots whose sealed shares cannot be opened
     in_place: bool = wired(between(0, 1), default=False)  # then slopes come without a sketch of a move
     skipped: int = wired(at_least(0), default=0)  # steps or values that failed; the slope of such a step is 0
 
     def check(self) -> None:
         """Raise MessageError unless a slot that is done has a move, slopes or values, and no other has any."""
+        if self.accused is not None and (self.stage or self.status != "failed" or not slots_of(self.accused)):
+            raise MessageError("accused slots must come with an answer that failed, and with no stage")
         held = [name for name in ("move", "slopes", "sketch", "values") if getattr(self, name) is not None]
         if self.stage and (held or self.status != "ok" or not self.payload):
             raise MessageError(f"a stage of secure aggregation must be answered by its payload alone, got {held}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from zofedht.common.errors import Cause, MessageError
-from zofedht.common.privacy.masking import Words, expanded, mean_of, pack_parts, read_parts, read_words
+from zofedht.common.privacy.masking import Words, expanded, mean_of, pack_parts, read_parts, read_words, slots_of
 from zofedht.common.replay import SKETCH_SUMS, draw_digest
 from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.screening import Failure
@@ -38,13 +39,15 @@ class MaskedSum:
 
     def __init__(self, slots: Sequence[int], numbers: int, threshold: int) -> None:
         self.stage = "keys"
-        self._asked = list(slots)
+        self._asked, self._parties = list(slots), len(slots)
         self._numbers, self._threshold = numbers + _LOSSES, threshold
         self._masks: dict[int, bytes] = {}  # public keys
         self._sharing: list[int] = []  # who have given shares
         self._masked: dict[int, Words] = {}
         self._total: Words | None = None
         self._left_out: dict[int, tuple[Cause, str]] = {}
+        self.doubted: dict[int, int] = {}
+        """Slots whose shares too many others cannot open for a sum without these; and how many they are."""
         self.complaint = ""
         """Why there is no sum."""
 
@@ -60,6 +63,8 @@ class MaskedSum:
         if not self.stage:
             return {}
         stage = self.stage
+        if stage == "masked":
+            self._hear([u for u in updates if u.status == "failed" and u.slot in self._asked])
         self.stage, following = steps[stage]({slot: replies[slot].payload for slot in sorted(replies)})
         if self.stage and len(following) < self._threshold:
             self.stage, following = "", {}
@@ -75,7 +80,7 @@ class MaskedSum:
 
         So each slot stands for the mean, and the mean of the slots is that of the sum.
         """
-        whole = [u for u in updates if u.stage != "masked"]
+        whole = [u for u in updates if u.stage != "masked" and u.slot not in self.doubted]
         counted = [u for u in updates if u.stage == "masked" and u.slot in self._masked and self._total is not None]
         done = {u.slot for u in (*whole, *counted)}
         left_out = {slot: why for slot, why in self._left_out.items() if slot not in done}
@@ -130,6 +135,30 @@ class MaskedSum:
             except MessageError as error:  # as if it were gone
                 self._left_out[slot] = "malformed", str(error)
         return "unmask", dict.fromkeys(self._masked, pack_parts(there=list(self._masked)))
+
+    def _hear(self, failed: Sequence[Update]) -> None:
+        """Count who cannot open whose shares. Who names a slot that gave it no shares is not heard.
+
+        A round does without as many clients as there are beyond the threshold. If no more than those lie, a slot that
+        more clients accuse is accused by an honest one, too.
+        """
+        accused: Counter[int] = Counter()
+        for update in failed:
+            try:
+                named = [] if update.accused is None else slots_of(update.accused)
+            except MessageError:
+                continue
+            if set(named) <= set(self._sharing) - {update.slot}:
+                accused.update(named)
+        self.doubted = {slot: count for slot, count in accused.items() if count > self._parties - self._threshold}
+        for slot, count in self.doubted.items():
+            text = f"{count} of {self._parties} clients cannot open the shares that it sealed"
+            self._left_out[slot] = "false-shares", text
+
+    @property
+    def proven(self) -> set[int]:
+        """Those slots that more than half of the round's clients accuse: no minority can bring that about."""
+        return {slot for slot, count in self.doubted.items() if 2 * count > self._parties}
 
     def _unmask(self, replies: Mapping[int, bytes]) -> tuple[str, dict[int, bytes]]:
         told = {slot: self._read(slot, text, seeds=dict, keys=dict) for slot, text in replies.items()}

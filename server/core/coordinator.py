@@ -25,7 +25,7 @@ from zofedht.server.aggregation.screening import Failure, screen
 from zofedht.server.auto import Intervention
 from zofedht.server.core.ask import ask, given_to
 from zofedht.server.core.attempt import Attempt
-from zofedht.server.core.masking import first_calls, next_calls
+from zofedht.server.core.masking import Aside, first_calls, next_calls
 from zofedht.server.core.mean_of_rows import sent_to_each
 from zofedht.server.core.outcome import Outcome
 from zofedht.server.core.round_record import Observer, RoundRecord, record_round
@@ -67,6 +67,8 @@ class Coordinator:
         memory = config.memory if config.weight and not config.in_place else 0  # of moves that the server has
         self._holdings = Holdings(config.downlink, memory, config.refresh)
         self._account = Account(config)
+        self._aside = Aside()
+        self._small = False  # whether this round is counted as drawn from fewer than all clients
         self._traffic, self._metered = Traffic(), False
         self._mark = clock()
         self.evaluation: FullEvaluation | None = None
@@ -91,7 +93,7 @@ class Coordinator:
 
         Raises RoundError when there is nobody to ask.
         """
-        members = [self._known(member) for member in members]
+        members = [self._known(member) for member in self._aside.without(members)]
         self._expose_round(len(members))
         broadcasts = ask(self.state, self.config, members, self._attempt.number)
         by_name = {member.name: member for member in members}
@@ -215,10 +217,14 @@ class Coordinator:
         return self._holdings.fallbacks.known(member)
 
     def _expose_round(self, members: int) -> None:
-        """Count a round of central privacy, once for all its attempts. Raises RoundError where epsilon forbids it."""
-        if self.config.privacy != "central" or self._attempt.number:
-            return
+        """Count a round of central privacy: once for all its attempts, and again at the first that draws from fewer.
+
+        Raises RoundError where epsilon forbids it.
+        """
         small = members < self.config.num_clients
+        if self.config.privacy != "central" or (self._attempt.number and (self._small or not small)):
+            return
+        self._small = small
         if not self._account.allows_round(self.state.exposure, small=small):
             raise RoundError(
                 f"round {self.state.round + 1} would spend more than epsilon = {self.config.epsilon:g}: {members} of"
@@ -255,6 +261,7 @@ class Coordinator:
 
     def _try_again(self, outcome: Outcome) -> None:
         self._failures.extend(outcome.failures)
+        self._aside.hear(self._attempt)
         self._attempt = Attempt(self._attempt.number + 1)
         if self._attempt.number > self.config.max_retries:
             raise RoundError(
@@ -282,6 +289,7 @@ class Coordinator:
         record = replace(record, epsilon=self._account.epsilon(following.exposure))
         self._holdings.moved(next(iter(self._attempt.asked.values())), outcome.lengths, following.x)
         self._attempt, self._failures, self._changes = Attempt(), [], ()
+        self._aside.next_round()
         for observer in self.observers:
             observer(following, record)
         # Last: a round that could not be evaluated and recorded is not done, and a resumed run repeats it.

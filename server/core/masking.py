@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +13,37 @@ from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.aggregation.masked_sum import MaskedSum
 from zofedht.server.core.attempt import Attempt
 
-__all__ = ["first_calls", "next_calls"]
+__all__ = ["Aside", "first_calls", "next_calls"]
+
+_log = logging.getLogger(__name__)
+
+
+class Aside:
+    """Clients that get no slots, since others cannot open the shares that they sealed; a process remembers them."""
+
+    def __init__(self) -> None:
+        self._of_round: set[str] = set()
+        self._of_run: set[str] = set()
+
+    def without(self, members: Sequence[Member]) -> list[Member]:
+        """Return the members that may have slots."""
+        return [member for member in members if member.name not in self._of_round | self._of_run]
+
+    def hear(self, attempt: Attempt) -> None:
+        """Set aside whom an attempt without a sum has found: for the round, or for the run where most accuse it."""
+        if attempt.masking is None:
+            return
+        for slot, count in attempt.masking.doubted.items():
+            client, lasting = attempt.asked[slot].client, slot in attempt.masking.proven
+            (self._of_run if lasting else self._of_round).add(client)
+            until = "run" if lasting else "round"
+            facts = {"event": "set-aside", "client": client, "accusers": count, "until": until}
+            text = "client %s is set aside for the rest of the %s: %d of %d clients cannot open what it sealed"
+            _log.warning(text, client, until, count, len(attempt.asked), extra={"facts": facts})
+
+    def next_round(self) -> None:
+        """Let those take part again that were set aside for a round."""
+        self._of_round.clear()
 
 
 def first_calls(attempt: Attempt, members: Sequence[Member], config: RunConfig) -> list[Broadcast]:

@@ -60,6 +60,7 @@ _EMPTY_TRAIL = replace(_TRAIL, trail=(), basis=_Q, basis_version=10, basis_rank=
 _POINTS = changed(_ISOTROPIC, points=np.array([_X, -_X]), repeats=2, local_steps=4)
 _VALUES = replace(_DONE, move=None, draw_digest="", values=np.array([0.1, math.nan, -0.0, 5e-324]), skipped=1)
 _FAILED = Update(round=11, slot=2, client="3", status="failed", cause="not-finite", step=4, reason="NaN")
+_ACCUSING = replace(_FAILED, cause="unusable", step=None, accused=np.array([0.0, 3.0, 2.0**31 - 1.0]))
 _BASIS_MISSING = Update(11, 2, "3", "basis-missing", "not-held", reason="basis 10 is not held")
 _QUESTION = Question("3", 5, 2**63 - 1, '{"seed": 1}', 785)
 _HELLO = Hello(
@@ -70,7 +71,7 @@ _HELLO = Hello(
 
 MESSAGES = [
     *(_ISOTROPIC, _ALONG, _WITH_BASIS, _EMPTY_BASIS, _SHARED, _SINGLE, _TRAIL, _EMPTY_TRAIL, _POINTS),
-    *(_DONE, _SLOPES, _VALUES, _SINGLE_MOVE, _RAN_AWAY, _FAILED, _BASIS_MISSING),
+    *(_DONE, _SLOPES, _VALUES, _SINGLE_MOVE, _RAN_AWAY, _FAILED, _ACCUSING, _BASIS_MISSING),
     *(_QUESTION, Question("", OWN_ROWS, 0, "{}"), Question("3", 5, 1, "{}", 2, "ab")),
     *(replace(_HELLO, source=source) for source in ("partition", "data", "objective")),
     *(replace(_HELLO, dimension=2, units=units) for units in (b"", bytes(32), bytes(48))),
@@ -340,6 +341,10 @@ def test_anything_but_one_float64_vector_is_refused(message: Any, name: str, arr
     ("message", "changes"),
     [
         (_FAILED, {"arrays": [_X]}),
+        (_DONE, {"changes": {"accused": np.ones(1).tobytes()}}),
+        (_BASIS_MISSING, {"changes": {"accused": np.ones(1).tobytes()}}),
+        (_ACCUSING, {"changes": {"accused": np.ones(1).tobytes()[1:]}}),
+        (_ACCUSING, {"changes": {"stage": "masked"}}),
         (_SLOPES, {"arrays": [_X]}),
         (_SLOPES, {"without": "sketch"}),
         (_VALUES, {"arrays": [_X]}),
@@ -356,6 +361,14 @@ def test_anything_but_one_float64_vector_is_refused(message: Any, name: str, arr
 def test_fields_that_do_not_fit_together_are_refused(message: Any, changes: dict[str, Any]) -> None:
     with pytest.raises(MessageError, match=r"must (hold|come)"):
         read(message, **changes)
+
+
+@pytest.mark.parametrize(
+    "slots", [[], [-1.0], [0.5], [2.0, 1.0], [1.0, 1.0], [2.0**31], [1.0, np.nan], [np.nan], [np.inf, np.inf], [1e300]]
+)
+def test_accused_slots_are_bounded(slots: list[float]) -> None:
+    with pytest.raises(MessageError, match="slots must come as whole numbers that rise from 0"):
+        read(_ACCUSING, {"accused": np.array(slots, dtype=np.float64).tobytes()})
 
 
 @pytest.mark.parametrize(

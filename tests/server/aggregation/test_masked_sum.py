@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.common.secure_aggregation import secaggplus_utils
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from tests.helpers import broadcast
@@ -203,6 +204,90 @@ def test_false_shares_leave_the_round_without_a_sum(share: bytes) -> None:
     done = _Round(bends=_with_shares(share, 0, 1))
     assert done.mean is None
     assert "sent shares that fit" in done.masking.complaint
+
+
+def _sealing_garbage(liar: int, *others: int) -> Callable[[Update], Update]:
+    """Let a slot seal what nobody can open for these others."""
+
+    def bend(update: Update) -> Update:
+        if (update.slot, update.stage) != (liar, "shares"):
+            return update
+        sealed = read_parts(update.payload, sealed=dict)["sealed"]
+        return replace(update, payload=pack_parts(sealed=sealed | dict.fromkeys(others, b"garbage")))
+
+    return bend
+
+
+def _accusing(*slots: float, by: Sequence[int]) -> Callable[[Update], Update]:
+    """Let these accuse these slots, in the place of their masked numbers."""
+
+    def bend(update: Update) -> Update:
+        if update.slot not in by or update.stage != "masked":
+            return update
+        return Update(update.round, update.slot, update.client, "failed", "unusable", accused=np.array(slots))
+
+    return bend
+
+
+def test_shares_that_few_cannot_open_cost_those_few() -> None:
+    done = _Round(bends=_sealing_garbage(2, 0, 1))
+    np.testing.assert_allclose(done.mean, _expected(2, 3, 4), atol=resolution(100.0))
+    assert done.masking.doubted == {}
+    named = {u.slot: u.accused for u in done.replies if u.accused is not None}
+    assert named == {0: np.array([2.0]), 1: np.array([2.0])}
+
+
+@pytest.mark.parametrize(
+    ("threshold", "others", "proven"), [(3, (0, 1, 3), {2}), (3, (0, 1, 3, 4), {2}), (4, (0, 1), set())]
+)
+def test_who_seals_garbage_for_many_is_named(threshold: int, others: tuple[int, ...], proven: set[int]) -> None:
+    """More than the round can do without; and for the run, more than half of its clients."""
+    done = _Round(threshold, bends=_sealing_garbage(2, *others))
+    worked = [u for u in done.replies if u.stage == "masked" or u.status == "failed"]
+    found, failures = done.masking.unmasked(worked, done.calls)
+    assert {u.status for u in found} == {"failed"}
+    assert (done.masking.doubted, done.masking.proven) == ({2: len(others)}, proven)
+    assert [f.cause for f in failures if f.slot == 2] == ["false-shares"]
+
+
+def test_shares_for_another_are_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sealed so that their receiver can open them, and made for somebody else."""
+    honest = secaggplus_utils.share_keys_plaintext_concat
+
+    def concat(source: int, target: int, seed: bytes, key: bytes) -> bytes:
+        return honest(source, 9 if source == 2 else target, seed, key)
+
+    monkeypatch.setattr(secaggplus_utils, "share_keys_plaintext_concat", concat)
+    assert _Round().masking.doubted == {2: 4}
+
+
+def test_an_accuser_answers_nothing_more() -> None:
+    done = _Round(bends=_sealing_garbage(2, 0))
+    for stage in ("masked", "unmask"):
+        call = replace(next(c for c in done.told if (c.stage, c.slot) == (stage, 1)), client="0")
+        with pytest.raises(MessageError, match="out of order"):
+            done.parties[0]._party(replace(call, address=replace(call.address, slot=0)))
+
+
+@pytest.mark.parametrize("slots", [(2.0,), (0.0, 2.0, 3.0, 4.0)])
+def test_a_lone_accuser_costs_its_own_slot(slots: tuple[float, ...]) -> None:
+    done = _Round(bends=_accusing(*slots, by=[1]))
+    np.testing.assert_allclose(done.mean, _expected(0, 2, 3, 4), atol=resolution(100.0))
+    assert done.masking.doubted == {}
+
+
+def test_no_minority_sets_a_client_aside_for_good() -> None:
+    """Two of five at the highest threshold: they end the try, as by silence, and prove nothing."""
+    masking = _Round(5, bends=_accusing(2.0, by=[0, 1])).masking
+    assert (masking.doubted, masking.proven) == ({2: 2}, set())
+
+
+@pytest.mark.parametrize("slots", [(2.0, 99.0), (0.0, 2.0), (2.5,), (), (np.nan,)])
+def test_only_slots_of_the_round_are_accused(slots: tuple[float, ...]) -> None:
+    """Of four accusers, slot 0 alone is not heard where it names itself; the others where they name no slot."""
+    own = slots == (0.0, 2.0)
+    assert _Round(bends=_accusing(2.0, by=[0, 1, 3, 4])).masking.doubted == {2: 4}
+    assert _Round(bends=_accusing(*slots, by=[0, 1, 3, 4])).masking.doubted == ({0: 3, 2: 3} if own else {})
 
 
 def test_other_directions_are_left_out_before_the_sum() -> None:

@@ -41,6 +41,7 @@ from zofedht.client.join.connection import Connection
 from zofedht.client.join.resident import JoinOptions, ResidentClient
 from zofedht.client.join.transport import stay_joined
 from zofedht.common.errors import ZofedhtError
+from zofedht.common.privacy.masking import pack_parts, read_parts
 from zofedht.common.terminal.logs import shown
 from zofedht.common.wire.pieces import Assembly
 
@@ -95,6 +96,14 @@ class Evil(Client):
         round_ = int(str(ins.config["round"]))
         if self._deed == f"gone-{ins.config.get('stage')}" and ins.config["round"] == 1:
             os._exit(0)
+        if self._deed == "garbage-shares":
+            result = self._honest.fit(ins)
+            if ins.config.get("stage") == "shares":
+                told = result.metrics["payload"]
+                assert isinstance(told, bytes)
+                sealed = read_parts(told, sealed=dict)["sealed"]
+                result.metrics["payload"] = pack_parts(sealed=dict.fromkeys(sealed, b"garbage"))
+            return result
         if self._deed == "counting":
             return self._honest.fit(ins)
         if self._deed == "paced":

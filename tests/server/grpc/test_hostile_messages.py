@@ -307,7 +307,7 @@ NUMBERS = st.sampled_from([0.0, -1.0, 1e-300, 1e99, 1e300, float("nan"), float("
 PACKED = st.lists(NUMBERS, max_size=20).map(lambda numbers: np.array(numbers).tobytes()) | st.binary(max_size=20)
 LATER = [
     "values", "slopes", "sketch", "curvatures", "changes", "queries", "stiff", "stiff-rank", "stage", "payload",
-    "skipped",
+    "skipped", "accused",
 ]  # fmt: skip
 
 

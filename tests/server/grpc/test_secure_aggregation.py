@@ -44,6 +44,18 @@ def test_the_run_goes_on_when_a_client_dies(site: Site, stage: str):
     assert np.all(np.isfinite(np.load(site.out / "x.npy")))
 
 
+def test_the_run_goes_on_without_a_client_that_seals_garbage(site: Site):
+    """The two others name it, and from the second try on it has no slot."""
+    server = site.server(**MASKED)
+    clients = [site.client(f"c{i}", "--partition", f"{i}/3") for i in range(2)]
+    site.evil("garbage-shares", "c2", "2/3")
+    all_end_well(server, clients)
+    assert [(row["attempts"], row["replies"]) for row in site.history()] == [(2, 2), (1, 2), (1, 2), (1, 2)]
+    causes = {failure["client"]: failure["cause"] for failure in site.failures()}
+    assert causes == {"c0": "unusable", "c1": "unusable", "c2": "false-shares"}
+    assert "client c2 is set aside for the rest of the run: 2 of 3 clients" in server.text
+
+
 @pytest.mark.parametrize(
     ("deed", "refusal"),
     [

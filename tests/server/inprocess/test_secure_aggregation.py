@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,15 @@ import pytest
 
 from tests.helpers import black_box, killed_and_resumed, quadratics, small
 from tests.server.flower.loopback import fit, nodes
+from zofedht.client.privacy.masks import Masks
 from zofedht.common.errors import ConfigError, RoundError
-from zofedht.common.privacy.masking import resolution
+from zofedht.common.objective.base import Objective
+from zofedht.common.privacy.masking import pack_parts, read_parts, resolution
+from zofedht.common.wire.messages import Broadcast, Update
 from zofedht.server.core.round_record import RoundRecord
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
+from zofedht.server.records.run_summary import count_lost
 from zofedht.server.terminal.summary import summary_text
 
 MASKED: dict[str, Any] = {
@@ -84,6 +89,85 @@ def test_a_failing_client_is_a_client_that_is_gone(tmp_path: Path, monkeypatch: 
     assert [record.replies for record in records] == [2, 2, 2, 2]
     assert {str(failure["client"]) for record in records for failure in record.failures} == {"0"}
     assert all("the valve is shut" in str(f["reason"]) for record in records for f in record.failures)
+
+
+# Batches of the whole shard: slopes do not depend on the slot, so a run without a client is one of the others alone.
+WHOLE = MASKED | {"batch_size": 0, "num_clients": 4, "clients_per_round": 4}
+
+
+def _seals_garbage(monkeypatch: pytest.MonkeyPatch, liar: str, most: int) -> None:
+    """Let a client seal what cannot be opened for so many others at most."""
+    honest = Masks.answer
+
+    def answer(masks: Masks, call: Broadcast) -> Update:
+        update = honest(masks, call)
+        if (call.client, call.stage) != (liar, "shares"):
+            return update
+        sealed = read_parts(update.payload, sealed=dict)["sealed"]
+        garbage = dict.fromkeys(sorted(sealed)[:most], b"garbage")
+        return replace(update, payload=pack_parts(sealed=sealed | garbage))
+
+    monkeypatch.setattr(Masks, "answer", answer)
+
+
+def _run(keys: dict[str, Any], objectives: list[Objective]) -> tuple[bytes, list[RoundRecord]]:
+    records: list[RoundRecord] = []
+    done = run_in_process(small(**keys), objectives, observers=[lambda _, record: records.append(record)])
+    return done.state.x.tobytes(), records
+
+
+def test_a_client_that_seals_garbage_is_set_aside(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first try of the first round is lost, and x is that of the others from there on."""
+    others, _ = _run(WHOLE | {"num_clients": 3, "clients_per_round": 3}, quadratics(3))
+    _seals_garbage(monkeypatch, "3", most=3)
+    x, records = _run(WHOLE, quadratics())
+    assert x == others
+    assert [(record.attempts, record.replies) for record in records] == [(2, 3), (1, 3), (1, 3), (1, 3)]
+    assert {f["client"]: f["cause"] for f in records[0].failures} == dict.fromkeys("012", "unusable") | {
+        "3": "false-shares"
+    }
+    assert count_lost([record.line for record in records], 4)["causes"] == {"unusable": 3, "false-shares": 1}
+    assert "client 3 is set aside for the rest of the run: 3 of 4 clients cannot open what it sealed" in caplog.text
+
+
+def test_a_try_without_a_client_counts_as_drawn_from_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The privacy of sampling is that of a draw from all clients."""
+    pytest.importorskip("dp_accounting")
+    _seals_garbage(monkeypatch, "3", most=3)
+    state = run_in_process(small(**WHOLE, privacy="central", clip=0.5), quadratics()).state
+    assert (state.round, state.exposure.rounds, state.exposure.small_rounds) == (4, 1, 4)
+
+
+def test_garbage_for_a_few_costs_a_try_of_each_round(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two of five are more than the round can do without, and too few to set a client aside for good."""
+    keys = WHOLE | {"num_clients": 5, "clients_per_round": 5}
+    others, _ = _run(WHOLE, quadratics())
+    _seals_garbage(monkeypatch, "4", most=2)
+    x, records = _run(keys, quadratics(5))
+    assert x == others
+    assert [(record.attempts, record.replies) for record in records] == [(2, 4)] * 4
+    assert caplog.text.count("client 4 is set aside for the rest of the round: 2 of 5 clients") == 4
+
+
+def test_a_lone_false_accuser_loses_its_own_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    others, _ = _run(WHOLE | {"num_clients": 3, "clients_per_round": 3}, quadratics(3))
+    honest = Masks.masked
+
+    def masked(masks: Masks, call: Broadcast, update: Update) -> Update:
+        told = honest(masks, call, update)
+        named = np.array([slot for slot in range(4) if slot != call.slot], dtype=np.float64)
+        lie = Update(call.round, call.slot, call.client, "failed", "unusable", accused=named)
+        return lie if call.client == "3" else told
+
+    monkeypatch.setattr(Masks, "masked", masked)
+    x, records = _run(WHOLE, quadratics())
+    assert x == others
+    assert [(record.attempts, record.replies) for record in records] == [(1, 3)] * 4
+    assert {f["client"] for record in records for f in record.failures} == {"3"}
 
 
 def test_too_large_slopes_name_the_key() -> None:
