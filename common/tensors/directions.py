@@ -143,7 +143,8 @@ def add_piece(
 ) -> None:
     """Add the sum of coefficient * v to a piece of a block, in place; ``worth``: a compiled loop is worth loading."""
     kind = stretch.dtype.type
-    compiled = _compiled() if worth and stretch.itemsize > 2 else None
+    loaded = worth or bool(_compiled.cache_info().currsize)  # small blocks gain too, once a large one has loaded them
+    compiled = _compiled() if loaded and stretch.itemsize > 2 else None
     with np.errstate(over="ignore", invalid="ignore"):  # who evaluates sees what is not finite
         place = 0
         while place < len(directions):
@@ -152,11 +153,11 @@ def add_piece(
                 together = directions[place : place + 2]
                 alike = all(one.bent is None and one.probe == direction.probe for one in together)
                 together = together if alike else together[:1]
-                states: Any = [one.words(block, piece).state for one in together]
+                states = [_state(one.address, one.number, block, piece) for one in together]
                 table = () if direction.probe == "rademacher" else (_quantiles(stretch.dtype),)
                 lengths = map(kind, coefficients[place : place + len(together)])
                 loop = compiled[direction.probe, len(together)]
-                loop(*(state["state"]["state"] for state in states), stretch, *table, *lengths)
+                loop(*states, stretch, *table, *lengths)
                 place += len(together)
                 continue
             if direction.bent is None or direction.bent.covers(block):
@@ -164,6 +165,15 @@ def add_piece(
                 numbers *= length
                 stretch += numbers
             place += 1
+
+
+@functools.lru_cache(maxsize=4096)  # a step adds each of its directions three times
+def _state(address: Address, number: int, block: int, piece: int) -> NDArray[np.uint64]:
+    """Return the state of what draws the words of a piece of a block in a direction."""
+    found: Any = address.piece_words(number, block, piece).state
+    state: NDArray[np.uint64] = found["state"]["state"]
+    state.flags.writeable = False
+    return state
 
 
 def _signs(words: NDArray[np.uint64]) -> Numbers:
