@@ -104,7 +104,7 @@ async def _serve(folder: Path, args: argparse.Namespace) -> _Found:
             cpu.append(time.process_time() - used)
         after = _resident()
         crowd.kill()
-    await server.stop(0.0)
+    await server.stop(5.0)  # the calls of a crowd that is gone end first
     wall = statistics.median(seconds[_WARM:]) if args.rounds else 0.0
     return _Found(before, after, wall, statistics.mean(cpu[_WARM:]) if args.rounds else 0.0)
 
