@@ -64,6 +64,13 @@ def moved(shard: Shard) -> Rows:
     return rows
 
 
+def stiff(shard: Shard) -> Rows:
+    """A factory of an objective that names a stiff direction."""
+    rows = Rows(shard.index)
+    rows.stiff = [{"bias": np.ones(OUT)}]
+    return rows
+
+
 class Wide(Rows):
     """Has a table beside its parameters of which F knows nothing: a snapshot of it takes two parts."""
 

@@ -109,7 +109,14 @@ def test_where_copies_lie_changes_no_number(monkeypatch: pytest.MonkeyPatch):
     assert np.array_equal(on_disk.x, in_memory.x)
 
 
-@pytest.mark.parametrize("guide", [{}, {"algorithm": "zofedht", "memory": 2, "step-size": 0.01}])
+@pytest.mark.parametrize(
+    "guide",
+    [
+        {},
+        {"algorithm": "zofedht", "memory": 2, "step-size": 0.01},
+        {"algorithm": "zofed-shrink", "objective": "tests.place:stiff", "warm-up": 2, "step-size": 0.01},
+    ],
+)
 @pytest.mark.parametrize("killed", [1, 3, 5])
 def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, killed: int, guide: dict[str, Any]):
     config = RunConfig.from_mapping(NAMED | guide)

@@ -48,13 +48,16 @@ def saved(site: Site, name: str, kind: type[Rows] = Rows) -> str:
         ("memory", {}),
         ("disk", {"algorithm": "meerkat", "refresh": 2, "directions": "per-slot", "rank": 1}),
         ("memory", {"algorithm": "zofedht", "memory": 2, "step_size": 0.01}),
+        ("memory", {"algorithm": "zofed-shrink", "objective": "tests.place:stiff", "warm_up": 2, "step_size": 0.01}),
     ],
 )
 def test_a_run_equals_that_in_process_bit_for_bit(site: Site, copies: str, keys: dict[str, Any]):
-    server = site.server(**(KEYS | keys))
+    server, factory = site.server(**(KEYS | keys)), keys.get("objective", "tests.place:make").rpartition(":")[2]
     save = {f"c{index}": site.folder / f"c{index}.npz" for index in range(3)}
     clients = [
-        joined(site, name, "--copies", copies, "--save", path, "--ledger", site.folder / f"{name}.jsonl")
+        joined(
+            site, name, "--copies", copies, "--save", path, "--ledger", site.folder / f"{name}.jsonl", factory=factory
+        )
         for name, path in save.items()
     ]
     assert server.ends() == 0, server.text
