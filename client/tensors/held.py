@@ -135,9 +135,13 @@ class Held:
             raise DataError.public(f"the parameters that came have the digest {found}, not {digest}")
         self._present = self._copied = self.known = trail
 
+    def is_led_by(self, law: TrailLaw) -> bool:
+        """Return whether this law leads the parameters already."""
+        return law == self._law
+
     def take_up(self, law: TrailLaw) -> None:
         """Be led by this law from now on. Raises ObjectiveError where there can be no guide."""
-        if law != self._law:  # other directions: nothing but the start is common
+        if not self.is_led_by(law):  # other directions: nothing but the start is common
             _require_room(law, self._objective.dim)
             guide = law.guide(self._objective.blocks, self._stiff)
             self._present, self._copied = self._present if self._is_start else None, None
@@ -197,8 +201,9 @@ class Households:
 
         Raises ObjectiveError where they cannot, and where the guides of all holders so far do not fit into memory.
         """
-        _require_room(law, dimension, len(self._held))
-        held.take_up(law)
+        if not held.is_led_by(law):  # a guide that is there needs no further room
+            _require_room(law, dimension, len(self._held))
+            held.take_up(law)
 
 
 def _require_room(law: TrailLaw, dimension: int, holders: int = 1) -> None:

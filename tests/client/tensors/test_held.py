@@ -14,6 +14,7 @@ from zofedht import DataError, ObjectiveError
 from zofedht.client.tensors import copies
 from zofedht.client.tensors.copies import copy_of
 from zofedht.client.tensors.held import Held, Households
+from zofedht.common.machine import memory
 from zofedht.common.tensors.trail import TrailLaw
 
 LAW = TrailLaw(3, "rademacher", 5)
@@ -157,3 +158,15 @@ def test_only_the_next_part_is_taken():
         pass
     with pytest.raises(DataError, match="from 40 on are not those that come next"):
         taking.arrive(40, second, "")
+
+
+def test_a_guide_that_is_there_needs_no_further_room(monkeypatch: pytest.MonkeyPatch):
+    """A client that joins again has its guide already; another law needs room of its own."""
+    rows, homes = Rows(0), Households()
+    held = homes.of(rows)
+    homes.prepare(held, GUIDED, rows.dim)
+    monkeypatch.setattr(memory, "_SMALL", 0)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 1)
+    homes.prepare(held, GUIDED, rows.dim)
+    with pytest.raises(ObjectiveError, match="the guide of memory = 3 moves"):
+        homes.prepare(held, replace(GUIDED, memory=3), rows.dim)
