@@ -120,6 +120,7 @@ class RunConfig(DerivedKeys):
         return cls(**values)  # type: ignore[arg-type]
 
     @classmethod
+    @functools.lru_cache(maxsize=1)  # each question of a run brings the same task
     def of_task(cls, task: str) -> RunConfig:
         """Return the config of a ``task``. Raises MessageError for another text, and ConfigError as ``of_part``."""
         try:
