@@ -4,7 +4,6 @@ Others use ``coordinator`` (Coordinator: what an engine drives), ``ask`` and ``t
 (Outcome: what a round gave), ``state`` (ServerState), ``round_record`` (RoundRecord: what the history records of a
 round), ``selection`` (who is drawn, and who takes over a lost slot) and ``points`` (rounds of evaluations:
 search_about). Inside, ``attempt`` is one try at a round, ``masking`` the calls of secure aggregation, ``mean_of_rows``
-what single rows make of the mean move,
-``in_place`` rounds of clients that hold the parameters (the state's x is then the trail of all step lengths), and
-``guide`` keeps what directions follow.
+what single rows make of the mean move, ``in_place`` rounds of clients that hold the parameters (the state's x is then
+the trail of all step lengths), and ``guide`` keeps what directions follow.
 """

@@ -83,10 +83,10 @@ def _at_bounds(state: ServerState, x: Vector) -> dict[str, int]:
 def count_lost(rows: Iterable[Mapping[str, Any]], local_steps: int) -> dict[str, Any]:
     """Return the totals of a history.
 
-    ``slots`` were lost ``of_slots``, a slot that was asked again counted again. ``causes`` counts them by cause,
-    ``failed_evaluations`` those with an evaluation that raised or gave no number. ``steps`` of the other slots were
-    skipped ``of_steps``; where slots evaluate F at points, these are values that were lost, as ``of`` says.
-    ``reason`` is the sentence that came up most, or empty. A stale reply is no slot.
+    So many ``slots`` were lost ``of_slots``; a slot that was asked again counts again, and a stale reply is no slot.
+    They are counted by ``causes``. An evaluation raised or gave no number in ``failed_evaluations`` of them. Of the
+    other slots ``steps`` were skipped ``of_steps``; where slots evaluate F at points, these are lost values, as ``of``
+    says. The sentence that came up most is ``reason``, or empty.
     """
     steps = of_steps = replies = 0
     of = "steps"
