@@ -2,7 +2,7 @@
 
 The first layer is linear in the weights, so X W and X V serve both ends, and X W serves all slopes of a step. Rows are
 read in place, where they are not zero, once for two of these products. The loop works on copies of w and v whose
-rows of W and V are padded to whole vectors (``strips``).
+rows of W and V are padded to whole vectors (``strips``), unless a batch meets fewer rows of W than a copy has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zofedht.client.kernels.losses import LOGISTIC_CODE, is_small, sigmoid, sigm
 from zofedht.client.kernels.slot import Blocks, Rules, measured, move
 from zofedht.client.kernels.strips import add_products, aligned, pad, padded_width, unpad
 from zofedht.common.models.mlp import MlpObjective
-from zofedht.common.random.jit import compiled_products, compiled_sums
+from zofedht.common.random.jit import compiled, compiled_products, compiled_sums
 from zofedht.common.typing import Indices, Matrix, Vector
 
 __all__ = ["steps_of_block"]
@@ -38,47 +38,69 @@ def steps_of_block(
     if batches is None:
         batches = np.tile(np.arange(len(objective)), (len(v), 1))
     shape = (objective.features.shape[1], objective.hidden)
-    _on_rows(*objective.rows, objective.target, shape, objective.bias, w, v, batches, rules, slopes, losses)
+    bounds, columns, values = objective.rows
+    entries = bounds[-1] / len(objective) * batches.shape[1]
+    copies = entries > shape[0] or padded_width(shape[1]) > 2 * shape[1]  # u must be there to be read beyond W
+    target, bias = objective.target, objective.bias
+    _on_rows(bounds, columns, values, target, shape, bias, copies, w, v, batches, rules, slopes, losses)
 
 
 @compiled_products
 def _on_rows(
-    bounds: Any, columns: Any, values: Any, target: Any, shape: Any, bias: Any, w: Any, v: Any, batches: Any,
-    rules: Any, slopes: Any, losses: Any,
+    bounds: Any, columns: Any, values: Any, target: Any, shape: Any, bias: Any, copies: Any, w: Any, v: Any,
+    batches: Any, rules: Any, slopes: Any, losses: Any,
 ) -> None:  # fmt: skip
-    count, size = v.shape[1], batches.shape[1]
-    width = padded_width(shape[1])
-    length = padded_width(shape[0] * width + w.shape[0] - shape[0] * shape[1])
+    count, size, hidden = v.shape[1], batches.shape[1], shape[1]
+    width = padded_width(hidden)
+    stride = width if copies else hidden
+    length = padded_width(shape[0] * width + w.shape[0] - shape[0] * hidden) if copies else 0
     sides = aligned((count + 1) * length).reshape((count + 1, length))  # w, v_1 .. v_q
     sums = aligned((count + 2) // 2 * 2 * size * width)  # of their products, in pairs
-    pad(w, shape, width, sides[0])
+    here = sides[0] if copies else w
+    if copies:
+        pad(w, shape, width, here)
     for k in range(v.shape[0]):
-        for j in range(count):
-            pad(v[k, j], shape, width, sides[j + 1])
+        if copies:
+            for j in range(count):
+                pad(v[k, j], shape, width, sides[j + 1])
         sums[:] = 0.0
         for two in range(0, count + 1, 2):
             pair = sums[two * size * width : (two + 2) * size * width]
-            other = sides[min(two + 1, count)]
-            add_products(bounds, columns, values, batches[k], sides[two], other, shape[0], width, pair)
+            one = here if two == 0 else _side(sides, v, k, two - 1, copies)
+            other = _side(sides, v, k, min(two, count - 1), copies)
+            add_products(bounds, columns, values, batches[k], one, other, shape[0], stride, width, pair)
+        if not copies:
+            sums.reshape((-1, width))[:, hidden:] = 0.0
+        finite = True
         for j in range(count):
-            if not _measure(sums, target, batches[k], shape, width, bias, sides, j, rules, slopes[k], losses[k]):
-                unpad(sides[0], shape, width, w)
-                return
+            along = _side(sides, v, k, j, copies)
+            finite = finite and _measure(
+                sums, target, batches[k], shape, stride, bias, here, along, j, rules, slopes[k], losses[k]
+            )
+        if not finite:
+            break
         for j in range(count):
-            move(j, sides[0], sides[j + 1], rules, slopes[k])
-    unpad(sides[0], shape, width, w)
+            move(j, here, _side(sides, v, k, j, copies), rules, slopes[k])
+    if copies:
+        unpad(here, shape, width, w)
+
+
+@compiled
+def _side(sides: Any, v: Any, k: Any, j: Any, copies: Any) -> Any:
+    """Return direction j of step k, padded or as it is."""
+    return sides[j + 1] if copies else v[k, j]
 
 
 @compiled_sums
 def _measure(
-    sums: Any, target: Any, batch: Any, shape: Any, width: Any, bias: Any, sides: Any, k: Any, rules: Any,
+    sums: Any, target: Any, batch: Any, shape: Any, stride: Any, bias: Any, w: Any, v: Any, k: Any, rules: Any,
     slopes: Any, losses: Any,
 ) -> Any:  # fmt: skip
     """Record slope k of a step, from X W and X V."""
     upper, lower = rules[0], rules[1]
     size, (columns, hidden) = batch.shape[0], shape
-    w, v = sides[0], sides[k + 1]
-    last = columns * width + (hidden if bias else 0)  # where u begins, after W and b
+    width = padded_width(hidden)
+    last = columns * stride + (hidden if bias else 0)  # where u begins, after W and b
     low_end = w[last + hidden] + lower * v[last + hidden] if bias else 0.0
     change_end = (upper - lower) * v[last + hidden] if bias else 0.0
     lows, delta, y = np.empty(size), np.empty(size), np.empty(size)

@@ -30,16 +30,16 @@ def _strip(vectors: int) -> Any:
 
     @intrinsic  # type: ignore[untyped-decorator]
     def add(
-        _context: Any, columns: Any, values: Any, begin: Any, end: Any, left: Any, right: Any, width: Any, first: Any,
-        sums: Any, place: Any,
+        _context: Any, columns: Any, values: Any, begin: Any, end: Any, left: Any, right: Any, stride: Any, width: Any,
+        first: Any, sums: Any, place: Any,
     ) -> Any:  # fmt: skip
-        kinds = (columns, values, types.int64, types.int64, left, right, types.int64, types.int64, sums, types.int64)
-        return types.void(*kinds), generate
+        places = (types.int64, types.int64, types.int64)
+        return types.void(columns, values, *places[:2], left, right, *places, sums, types.int64), generate
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         integer, lanes = ir.IntType(64), ir.VectorType(ir.DoubleType(), _LANES)
-        arrays = {k: context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 1, 4, 5, 8)}
-        begin, end, width, first, place = (args[k] for k in (2, 3, 6, 7, 9))
+        arrays = {k: context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 1, 4, 5, 9)}
+        begin, end, stride, width, first, place = (args[k] for k in (2, 3, 6, 7, 8, 10))
         undefined, zeros = ir.Constant(lanes, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), _LANES), None)
 
         def vector(array: Any, start: Any, number: int) -> Any:
@@ -49,17 +49,17 @@ def _strip(vectors: int) -> Any:
         homes = [(side, k, builder.add(place, width) if side else place) for side in (0, 1) for k in range(vectors)]
         totals = [cgutils.alloca_once(builder, lanes) for _ in homes]  # LLVM keeps them in registers
         for total, (_, k, home) in zip(totals, homes, strict=True):
-            builder.store(builder.load(vector(arrays[8], builder.add(home, first), k), align=8), total)
+            builder.store(builder.load(vector(arrays[9], builder.add(home, first), k), align=8), total)
         with cgutils.for_range_slice(builder, begin, end, integer(1)) as (entry, _):
             x = builder.insert_element(undefined, builder.load(builder.gep(arrays[1], [entry])), ir.IntType(32)(0))
             x = builder.shuffle_vector(x, undefined, zeros)
             column = builder.zext(builder.load(builder.gep(arrays[0], [entry])), integer)
-            row = builder.add(builder.mul(column, width), first)
+            row = builder.add(builder.mul(column, stride), first)
             for total, (side, k, _) in zip(totals, homes, strict=True):
                 product = builder.fmul(x, builder.load(vector(arrays[4 + side], row, k), align=8), flags=("contract",))
                 builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
         for total, (_, k, home) in zip(totals, homes, strict=True):
-            builder.store(builder.load(total), vector(arrays[8], builder.add(home, first), k), align=8)
+            builder.store(builder.load(total), vector(arrays[9], builder.add(home, first), k), align=8)
         return context.get_dummy_value()
 
     return add
@@ -110,11 +110,13 @@ def unpad(padded: Any, shape: Any, width: Any, w: Any) -> None:
 
 @compiled_products
 def add_products(
-    bounds: Any, columns: Any, values: Any, batch: Any, left: Any, right: Any, height: Any, width: Any, sums: Any
-) -> None:
+    bounds: Any, columns: Any, values: Any, batch: Any, left: Any, right: Any, height: Any, stride: Any, width: Any,
+    sums: Any,
+) -> None:  # fmt: skip
     """Add the products of the rows of a batch with two matrices to ``sums``, (rows, 2, width) as one vector.
 
-    ``left`` and ``right`` begin with the matrices row by row, (height, width).
+    ``left`` and ``right`` begin with the matrices row by row, (height, stride). With a stride below ``width`` the last
+    sums of a row are of what follows it.
     """
     size = batch.shape[0]
     begins, ends = np.empty(size, np.int64), np.empty(size, np.int64)
@@ -134,10 +136,10 @@ def add_products(
             for i in range(size):
                 begin, end, place = begins[i], ends[i], 2 * i * width
                 if vectors == 4:
-                    _four(columns, values, begin, end, left, right, width, first, sums, place)
+                    _four(columns, values, begin, end, left, right, stride, width, first, sums, place)
                 elif vectors == 3:
-                    _three(columns, values, begin, end, left, right, width, first, sums, place)
+                    _three(columns, values, begin, end, left, right, stride, width, first, sums, place)
                 elif vectors == 2:
-                    _two(columns, values, begin, end, left, right, width, first, sums, place)
+                    _two(columns, values, begin, end, left, right, stride, width, first, sums, place)
                 else:
-                    _one(columns, values, begin, end, left, right, width, first, sums, place)
+                    _one(columns, values, begin, end, left, right, stride, width, first, sums, place)

@@ -21,7 +21,7 @@ def _products(features: Any, batch: Any, left: Any, right: Any) -> tuple[Any, An
         side.fill(np.nan)  # what is there before must not matter
         pad(matrix.reshape(-1), shape, width, side)
     sums = np.zeros(2 * size * width)
-    add_products(*compressed_rows(features), batch, *sides, shape[0], width, sums)
+    add_products(*compressed_rows(features), batch, *sides, shape[0], width, width, sums)
     both = sums.reshape(size, 2, width)
     assert not np.any(both[:, :, shape[1] :])
     return both[:, 0, : shape[1]], both[:, 1, : shape[1]]
@@ -36,6 +36,22 @@ def test_products_are_those_of_the_rows_for_any_number_of_units(hidden: int, col
     batch = np.array([3, 0, 11, 3])
     for found, side in zip(_products(features, batch, left, right), (left, right), strict=True):
         np.testing.assert_allclose(found, features.toarray()[batch] @ side, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("hidden", [5, 8, 9, 50])
+def test_products_with_matrices_in_place_are_the_same_bits(hidden: int) -> None:
+    rng = np.random.default_rng(hidden)
+    features = sparse.random_array((12, 100), density=0.3, rng=rng, format="csr")
+    left, right = rng.standard_normal((2, 100, hidden))
+    batch, width = np.array([3, 0, 11, 3]), padded_width(hidden)
+    after = rng.standard_normal(hidden)  # a network's output weights, which are read as well
+    sums = np.zeros(2 * len(batch) * width)
+    sides = [np.concatenate([side.reshape(-1), after]) for side in (left, right)]
+    add_products(*compressed_rows(features), batch, *sides, 100, hidden, width, sums)
+    for found, padded in zip(
+        np.moveaxis(sums.reshape(-1, 2, width), 1, 0), _products(features, batch, left, right), strict=True
+    ):
+        assert found[:, :hidden].tobytes() == padded.tobytes()
 
 
 def test_columns_in_any_order_and_columns_named_twice_count() -> None:
