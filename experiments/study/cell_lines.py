@@ -30,7 +30,7 @@ def lines_name(about: Mapping[str, Any]) -> str:
 
 
 def add_lines(study: Study, folder: Path) -> int:
-    """Append the cells that are not among the folder's lines yet, to the file of the study; return how many.
+    """Append the cells that are not among the folder's lines yet, to a file for each data set; return how many.
 
     Raises DataError when the folder cannot be read or written.
     """
@@ -38,10 +38,14 @@ def add_lines(study: Study, folder: Path) -> int:
     about = {key: study.about.get(key, whole) for key, whole in _STUDY.items()}
     known = {outcome.cell.name for outcome in known_cells(folder, about)}
     new = [outcome for outcome in study.outcomes if outcome.cell.name not in known]
-    if new:
-        path = folder / f"{lines_name(about)}.jsonl"
+    for dataset in sorted({outcome.cell.panel.dataset for outcome in new}):
+        path = folder / f"{lines_name(about)}-{dataset}.jsonl"  # a file of all data sets would exceed a megabyte
         old = path.read_text(encoding="utf-8") if path.exists() else ""
-        lines = [json.dumps(_line(outcome, about, study.about["machine"]), allow_nan=False) for outcome in new]
+        lines = [
+            json.dumps(_line(outcome, about, study.about["machine"]), allow_nan=False)
+            for outcome in new
+            if outcome.cell.panel.dataset == dataset
+        ]
         replace_file(path, (old + "".join(f"{line}\n" for line in lines)).encode())
     return len(new)
 

@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 def test_lines_say_what_the_folder_says(folder: Path, tmp_path: Path):
     study, lines = read_study(folder), tmp_path / "cells"
     assert add_lines(study, lines) == len(study.outcomes) == 15 + 3 + 1 + 1
-    assert [path.name for path in lines.iterdir()] == ["authors.jsonl"]
+    assert [path.name for path in lines.iterdir()] == ["authors-digits.jsonl"]
     (found,) = read_lines(lines)
     assert (found.name, found.preset) == ("authors", study.preset)
     of = {outcome.cell.name: outcome for outcome in found.outcomes}
@@ -50,9 +50,9 @@ def test_lines_say_what_the_folder_says(folder: Path, tmp_path: Path):
 def test_a_line_is_small_and_added_once(folder: Path, tmp_path: Path):
     study, lines = read_study(folder), tmp_path / "cells"
     add_lines(study, lines)
-    before = (lines / "authors.jsonl").read_bytes()
+    before = (lines / "authors-digits.jsonl").read_bytes()
     assert add_lines(study, lines) == 0
-    assert (lines / "authors.jsonl").read_bytes() == before
+    assert (lines / "authors-digits.jsonl").read_bytes() == before
     assert max(len(line) for line in before.splitlines()) < 4000
     assert str(tmp_path).encode() not in before  # no folder of the machine
 
@@ -67,7 +67,7 @@ def test_a_shorter_study_has_a_file_of_its_own(tmp_path: Path):
 def test_one_cell_with_two_losses_is_refused(folder: Path, tmp_path: Path):
     lines = tmp_path / "cells"
     add_lines(read_study(folder), lines)
-    first = json.loads((lines / "authors.jsonl").read_text().splitlines()[0])
+    first = json.loads((lines / "authors-digits.jsonl").read_text().splitlines()[0])
     (lines / "others.jsonl").write_text(json.dumps(first) + "\n")  # the same again is the same
     assert len(read_lines(lines)[0].outcomes) == 20
     (lines / "others.jsonl").write_text(json.dumps(first | {"final_train_loss": 0.1}) + "\n")
