@@ -171,7 +171,7 @@ def _look(update: Update, asked: StepSpec) -> Look | None:
     """Return what a slot measured, None where its numbers are none."""
     squares = update.squares / -(-asked.local_steps // asked.measured)
     promised = asked.local_steps * asked.step_size * squares
-    look = Look(asked.step_size, squares, promised, update.bent, update.lengths, update.gap)
+    look = Look(asked.local_steps, asked.step_size, squares, promised, update.bent, update.lengths, update.gap)
     return look if all(abs(number) < _LARGEST for number in astuple(look)) else None
 
 

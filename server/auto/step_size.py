@@ -5,8 +5,9 @@ rounds give h, the curvature v'Hv at the steps' own length, and the base of the 
 compares x with the anchor, the best x so far, on the same samples. No client is compared with another one.
 
 1/h is right for the samples of a step. Slopes c whose samples or clients differ leave noise in x: with a step size eta
-along random directions in n parameters, and means over M slots, F settles n eta c^2/(4 M) above its least value. So
-after the ramp the base is no longer than what makes this as much as F fell since the start.
+along random directions in n parameters, and means over M slots, F settles n eta c^2/(4 M) above its least value. N
+steps of a linear schedule, whose squares sum to N eta^2/3, cannot raise it by more than h N eta^2 c^2/(6 M), which is
+less where n is large. After the ramp the base is no longer than what makes the lesser as much as F has fallen.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ HOLD = 3.0  # under 1/sqrt(round) the base is held for HOLD^2 rounds
 class Look:
     """What a slot measured; see ``client/falls``."""
 
+    steps: int  # K
     step: float  # eta
     squares: float  # mean c^2
     promised: float  # by how much the loss is to fall in the slot, by its slopes: K eta c^2
@@ -139,10 +141,18 @@ def learn(
     )
     allowed = state.lengths / state.bent if state.bent > 0.0 else math.inf
     if len(looks) > 1 and not state.ramping:  # of one slot nobody knows whether its slopes hold noise
-        quiet = 4.0 * len(looks) * state.gained / (len(x) * squares / len(looks))
-        allowed = min(allowed, max(quiet, LEAST * allowed))
+        allowed = min(allowed, max(_quiet(state, looks, len(x), squares / len(looks)), LEAST * allowed))
     base = min(max(allowed, state.base / ratio), state.base * ratio)
     return Findings(replace(state, base=base, ratio=ratio if allowed > base else PACE))
+
+
+def _quiet(state: StepState, looks: Sequence[Look], parameters: int, square: float) -> float:
+    """Return the base whose noise is as much as F fell since the start; ``square`` is c^2."""
+    gained = len(looks) * state.gained / square
+    if state.bent <= 0.0 or state.part <= 0.0:
+        return 4.0 * gained / parameters
+    steps = looks[0].steps / state.part  # of the whole run: N
+    return max(4.0 * gained / parameters, math.sqrt(6.0 * gained / steps * (state.lengths / state.bent)))
 
 
 def _shorter(state: StepState) -> StepState:

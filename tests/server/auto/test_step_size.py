@@ -19,7 +19,7 @@ RUNNING = StepState(base=0.5, ratio=PACE, part=0.01, anchor=ANCHOR, promised=1.0
 def look(step: float, curvature: float, gap: float = 0.0, slope: float = 1.0) -> Look:
     """What a slot of ten steps measures of a parabola."""
     square = (step * slope) ** 2
-    return Look(step, slope**2, 10.0 * step * slope**2, square * curvature, square, gap)
+    return Look(10, step, slope**2, 10.0 * step * slope**2, square * curvature, square, gap)
 
 
 def taught(state: StepState, looks: Sequence[Look], lost: int = 0, part: float = 0.01, over: float = 0.5) -> Findings:
@@ -139,6 +139,17 @@ def test_the_noise_of_a_base_is_at_most_what_was_gained(unit: float) -> None:
     for _ in range(20):
         state = taught(replace(state, gained=gained), looks).state
     assert 3 * state.base * unit**2 / (4 * 4) == pytest.approx(gained)
+
+
+@pytest.mark.parametrize("unit", [1e-18, 1.0, 1e18])
+def test_few_steps_in_many_parameters_make_no_more_noise_than_they_can(unit: float) -> None:
+    """N steps of a linear schedule raise F by h N eta^2 c^2/(6 M) at most: here N = 1000, M = 4 and c = unit."""
+    state, gained, x = replace(RUNNING, base=2.0 / unit), 93.75 * unit, np.zeros(100_000)
+    looks = [look(1.0 / unit, 0.25 * unit, slope=unit)] * 4
+    for _ in range(20):
+        state = learn(replace(state, gained=gained), x, looks, 0, 1e-4, 0.01, 0.5).state
+    assert 0.25 * unit * 1000 * (state.base * unit) ** 2 / (6 * 4) == pytest.approx(gained)
+    assert LEAST * 4.0 < state.base * unit < 4.0
 
 
 @pytest.mark.parametrize(("slots", "part"), [(1, 1.0), (4, LEAST)])
