@@ -25,8 +25,10 @@ def test_the_page_is_that_of_its_cells(tmp_path: Path):
     }
 
 
-def test_the_cells_have_the_settings_of_the_preset():
+def test_the_cells_have_the_settings_of_the_preset_at_their_length():
     for study in read_lines(CELLS):
+        length = {key: study.about[key] for key in ("rounds", "budget", "train_rows")}
+        own = grid(study.preset.name, **length)
         for outcome in study.outcomes:
-            wanted = cell_config(grid(study.preset.name), outcome.cell).to_mapping()
+            wanted = cell_config(own, outcome.cell).to_mapping()
             assert outcome.result["config"] == {key: wanted[key] for key in outcome.result["config"]}, outcome.cell.name
