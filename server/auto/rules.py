@@ -170,9 +170,8 @@ def _learn_step(state: AutoState, now: Now, replies: Replies) -> step_size.Findi
 def _look(update: Update, asked: StepSpec) -> Look | None:
     """Return what a slot measured, None where its numbers are none."""
     squares = update.squares / -(-asked.local_steps // asked.measured)
-    promised = asked.local_steps * asked.step_size * squares
-    look = Look(asked.local_steps, asked.step_size, squares, promised, update.bent, update.lengths, update.gap)
-    return look if all(abs(number) < _LARGEST for number in astuple(look)) else None
+    look = Look(asked.local_steps, asked.step_size, squares, update.bent, update.lengths, update.gap)
+    return look if all(abs(number) < _LARGEST for number in (*astuple(look), look.promised)) else None
 
 
 def _learn_weight(state: AutoState, now: Now, replies: Replies, travels: bool) -> WeightState | None:

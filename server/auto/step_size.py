@@ -43,10 +43,14 @@ class Look:
     steps: int  # K
     step: float  # eta
     squares: float  # mean c^2
-    promised: float  # by how much the loss is to fall in the slot, by its slopes: K eta c^2
     bent: float  # sum of s^2 h
     lengths: float  # sum of s^2
     gap: float  # F(x) - F(anchor)
+
+    @property
+    def promised(self) -> float:
+        """By how much the loss is to fall in the slot, by its slopes: K eta c^2."""
+        return self.steps * self.step * self.squares
 
 
 @dataclass(frozen=True)

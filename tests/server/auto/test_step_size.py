@@ -19,7 +19,7 @@ RUNNING = StepState(base=0.5, ratio=PACE, part=0.01, anchor=ANCHOR, promised=1.0
 def look(step: float, curvature: float, gap: float = 0.0, slope: float = 1.0) -> Look:
     """What a slot of ten steps measures of a parabola."""
     square = (step * slope) ** 2
-    return Look(10, step, slope**2, 10.0 * step * slope**2, square * curvature, square, gap)
+    return Look(10, step, slope**2, square * curvature, square, gap)
 
 
 def taught(state: StepState, looks: Sequence[Look], lost: int = 0, part: float = 0.01, over: float = 0.5) -> Findings:
