@@ -30,7 +30,7 @@ __all__ = ["Learning", "begun", "learns_in", "learnt_direction", "schedule", "sh
 _SHIFT = 1000.0  # in units of the radius: a tenth of it and ten times as much learn the same
 _LEAST_PART = 0.15  # of the trace of H that d'Hd must be, and not less than this many times the mean eigenvalue:
 _LEAST_TIMES = 3.0
-_LONG = 60  # rounds from which four rounds learn, else two
+_LONG = 80  # rounds from which four rounds learn, else two: never more than a tenth of the evaluations
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,12 @@ def test_only_rounds_that_learn_cost_double() -> None:
     np.testing.assert_array_equal(spent, [once * (2 if round_ in range(2, 6) else 1) for round_ in range(80)])
 
 
+def test_every_run_of_forty_rounds_or_more_learns_at_no_more_than_a_tenth_of_its_cost() -> None:
+    for rounds in range(40, 400):
+        learning = schedule(config(rounds=rounds, local_steps=50), 12)
+        assert 0.0 < 2 * len(learning) <= 0.1 * rounds
+
+
 @pytest.mark.parametrize("bent", [np.ones(12), np.linspace(1.0, 3.0, 12)])
 def test_nothing_is_shrunk_where_f_bends_alike(bent: Vector) -> None:
     assert states(config(), clients(bent))[-1].basis is None
