@@ -25,12 +25,13 @@ from zofedht.common.config.step_spec import StepSpec
 from zofedht.common.objective.stiff import stiff_guide
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.arrays import rounded
-from zofedht.common.wire.messages import Broadcast, Update
+from zofedht.common.wire.messages import NO_BASIS, Broadcast, Update
 from zofedht.server.aggregation.replays import draws_alike
 from zofedht.server.core.state import ServerState
 from zofedht.server.rows.learnt_shrink import learns_in, learnt_direction, told_changes
 from zofedht.server.rows.pool import learnt_chances
 from zofedht.server.rows.second_order import directions_of
+from zofedht.server.rows.stiff import StiffDirections, pulled, window
 
 __all__ = [
     "asks_stiff",
@@ -41,6 +42,7 @@ __all__ = [
     "with_guide",
     "with_learnt_guide",
     "with_next_guide",
+    "with_shrunk",
     "with_stiff_guide",
 ]
 
@@ -73,7 +75,12 @@ def with_next_guide(
     if state.learning is not None and learns_in(state.learning, state.round, config):
         learning = told_changes(state.learning, usable, asked, state.basis, state.round, config)
         following = replace(following, learning=learning)
-    return with_stiff_guide(following, usable, config) if asks_stiff(state, config) else following
+    if asks_stiff(state, config):
+        return with_stiff_guide(following, usable, config)
+    if state.stiff is None or mean is None:
+        return following
+    stiff = pulled(state.stiff, mean, next(iter(asked.values())).spec.step_size, window(config))
+    return with_shrunk(following, stiff, config)
 
 
 def asks_stiff(state: ServerState, config: RunConfig) -> bool:
@@ -82,7 +89,7 @@ def asks_stiff(state: ServerState, config: RunConfig) -> bool:
     What is shrunk is hardly travelled, so the way along stiff directions is made before. A run that would learn a
     direction asks in its first round as well.
     """
-    unknown = config.row.shrinks and state.basis is None and not config.in_place  # there all clients know the same
+    unknown = config.row.shrinks and state.stiff is None and not config.in_place  # there all clients know the same
     return unknown and (state.round + 1 >= config.warm_up_rounds or (state.round == 0 and state.learning is not None))
 
 
@@ -92,7 +99,17 @@ def with_stiff_guide(state: ServerState, usable: Sequence[Update], config: RunCo
     if state.round < config.warm_up_rounds:  # the first round: whoever names directions need not learn one
         return replace(state, learning=None) if told else state
     guide = stiff_guide(told) if told else None if state.learning is None else learnt_direction(state.learning)
-    return state if guide is None or guide.shape[1] == 0 else with_guide(state, guide, config)
+    return state if guide is None or guide.shape[1] == 0 else with_shrunk(state, StiffDirections.of(guide), config)
+
+
+def with_shrunk(state: ServerState, stiff: StiffDirections, config: RunConfig) -> ServerState:
+    """Return the next round's state with these stiff directions; the guide holds those that are shrunk along."""
+    following = replace(state, stiff=stiff)
+    if state.stiff is not None and stiff.shrunk == state.stiff.shrunk:
+        return following
+    if not any(stiff.shrunk):
+        return replace(following, basis=None, basis_version=NO_BASIS)
+    return with_guide(following, stiff.guide, config)
 
 
 def with_learnt_guide(state: ServerState, mean: Vector, spec: StepSpec, config: RunConfig) -> ServerState:

@@ -29,6 +29,7 @@ from zofedht.server.rows.learnt_shrink import Learning, begun
 from zofedht.server.rows.pool import Pool
 from zofedht.server.rows.second_order import Curvature
 from zofedht.server.rows.server_step import Moments
+from zofedht.server.rows.stiff import StiffDirections
 from zofedht.server.rows.surrogates import Seen
 
 __all__ = ["ServerState", "Totals", "check_room", "first_state", "initial_state", "initial_vector"]
@@ -58,6 +59,7 @@ class ServerState:
     lengths: tuple[float, ...] = ()  # of late rounds: median lengths of moves over the step size, or of spreads
     learnt: Vector | None = None  # what a guide is made from, by the laws that learn one: (n,)
     learning: Learning | None = None  # of the stiffest direction, where rounds are to learn it
+    stiff: StiffDirections | None = None  # where directions shrink: what the warm-up told of them
     curvature: Curvature = field(default_factory=Curvature)  # what server steps of second order know
     batch: int = 0  # samples of a step, where batches have grown; 0: as the config says
     controls: tuple[Control, ...] = ()  # estimates of clients' gradients, where the run makes any

@@ -2,5 +2,6 @@
 
 Others use ``server_step`` (momentum, adam and its kin), ``controls`` (control variates), ``pool`` (sums over the
 candidates of fedkseed), ``second_order`` (curvature, pairs of a quasi-Newton step), ``learnt_shrink`` (the stiff
-directions that slopes teach) and ``surrogates`` (what clients of fzoos have seen of F).
+direction that slopes teach), ``stiff`` (along which known directions those of a step shrink) and ``surrogates`` (what
+clients of fzoos have seen of F).
 """
