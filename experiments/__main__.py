@@ -132,6 +132,7 @@ def _family(args: argparse.Namespace) -> int:
         methods=args.methods or COMPARED,
         seeds=args.seeds,
         epochs=args.epochs,
+        etas=args.etas,
         data_dir=_data_dir(args),
     )
     out = args.out.expanduser()

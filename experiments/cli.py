@@ -124,6 +124,7 @@ def _family(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         choices=tuple(METHODS),
         help="rows of the table (those of the docs)",
     )
+    family.add_argument("--etas", metavar="ETA", nargs="+", type=_positive, default=(), help="step sizes to try (four)")
     family.add_argument("--epochs", metavar="E", type=_at_least(1), default=EPOCHS, help="evaluations a row (500)")
     family.add_argument("--seeds", metavar="N", type=_at_least(1), default=3, help="runs of each best step (3)")
     family.add_argument("--jobs", metavar="J", type=_jobs, default=1, help="worker processes (1), or ray")

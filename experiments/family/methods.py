@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zofedht.common.algorithms import ALGORITHMS
@@ -19,9 +19,9 @@ class Method:
     keys: Mapping[str, Scalar]
     scale: float = 1.0  # of the step sizes among which it is tuned
 
-    def steps(self, model: str) -> tuple[float, ...]:
-        """Return the step sizes of its grid."""
-        return tuple(self.scale * step for step in STEPS[model])
+    def steps(self, etas: Sequence[float]) -> tuple[float, ...]:
+        """Return the step sizes of its grid; ``etas`` are those of most methods."""
+        return tuple(self.scale * step for step in etas)
 
     @property
     def folder(self) -> str:

@@ -15,7 +15,7 @@ from zofedht.common.algorithms import ALGORITHMS
 from zofedht.common.config.run_config import RunConfig, dashed
 from zofedht.common.machine.files import make_folder, replace_file
 from zofedht.common.shards import train_objective
-from zofedht.experiments.family.methods import METHODS, Method
+from zofedht.experiments.family.methods import METHODS, STEPS, Method
 from zofedht.experiments.family.optimum import least_loss
 from zofedht.experiments.report.markdown import table
 from zofedht.experiments.study.cell_run import Job, read_result
@@ -41,10 +41,15 @@ class FamilyGrid:
     seeds: int = 3
     epochs: int = EPOCHS  # evaluations for each training row
     data_dir: str = ""
+    etas: Sequence[float] = ()  # step sizes to try, in the place of the model's own
 
     def panels(self) -> list[Panel]:
         """Return the panels, in an order in which neighbours share their data set."""
         return [Panel(d, m, p) for d in self.datasets for p in self.partitions for m in self.models]
+
+    def steps(self, panel: Panel, method: Method) -> tuple[float, ...]:
+        """Return the step sizes among which a method is tuned."""
+        return method.steps(self.etas or STEPS[panel.model])
 
     def config(self, panel: Panel, method: Method, step: float, seed: int) -> RunConfig:
         """Return the checked run config of one run."""
@@ -95,11 +100,11 @@ def run_family(grid: FamilyGrid, out: Path, *, workers: int | Cluster) -> Path:
         (panel, METHODS[name], step, 0)
         for panel in grid.panels()
         for name in grid.methods
-        for step in METHODS[name].steps(panel.model)
+        for step in grid.steps(panel, METHODS[name])
     ]
     run_missing("steps", [_job(grid, cell, out) for cell in cells], workers)
     best = [
-        (panel, METHODS[name], _best_step(panel, METHODS[name], out), seed)
+        (panel, METHODS[name], _best_step(grid, panel, METHODS[name], out), seed)
         for panel in grid.panels()
         for name in grid.methods
         for seed in range(1, grid.seeds)
@@ -154,14 +159,14 @@ def _loss(cell: _Cell, out: Path) -> float | None:
     return math.inf if loss is None else float(loss)
 
 
-def _best_step(panel: Panel, method: Method, out: Path) -> float:
-    losses = {step: _loss((panel, method, step, 0), out) for step in method.steps(panel.model)}
+def _best_step(grid: FamilyGrid, panel: Panel, method: Method, out: Path) -> float:
+    losses = {step: _loss((panel, method, step, 0), out) for step in grid.steps(panel, method)}
     known = {step: loss for step, loss in losses.items() if loss is not None}
     return min(known, key=lambda step: known[step], default=math.nan)
 
 
 def _tuned(grid: FamilyGrid, panel: Panel, method: Method, out: Path) -> _Tuned | None:
-    step = _best_step(panel, method, out)
+    step = _best_step(grid, panel, method, out)
     if math.isnan(step):
         return None
     losses = [_loss((panel, method, step, seed), out) for seed in range(grid.seeds)]

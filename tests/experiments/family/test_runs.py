@@ -68,8 +68,30 @@ def test_every_row_can_be_compared() -> None:
     rows = [name for name, row in ALGORITHMS.items() if not row.asks_points]
     assert set(rows) <= set(METHODS)
     for name in rows:
-        config = grid.config(Panel("digits", "logistic", "iid"), METHODS[name], METHODS[name].steps("logistic")[0], 0)
+        config = grid.config(
+            Panel("digits", "logistic", "iid"), METHODS[name], METHODS[name].steps(STEPS["logistic"])[0], 0
+        )
         assert (config.algorithm, config.budget) == (name, 500 * 1438)
         assert {key: getattr(config, key) for key in config.row.defaults if key != "sampling"}.items() <= {
             **config.row.defaults
         }.items()
+
+
+def test_other_step_sizes_take_the_place_of_the_four(tmp_path: Path) -> None:
+    words = [
+        "family",
+        "--dataset",
+        "digits",
+        "--model",
+        "logistic",
+        "--partition",
+        "iid",
+        "--epochs",
+        "20",
+        "--etas",
+        "2",
+        "4",
+    ]
+    assert main([*words, "--methods", "zofedavg-sgd", "fedavg", "--seeds", "1", "--out", str(tmp_path)]) == 0
+    made = sorted(path.parent.name.split("-eta")[1] for path in tmp_path.glob("*/result.json"))
+    assert made == ["2-repeat0", "20-repeat0", "4-repeat0", "40-repeat0"]
