@@ -120,13 +120,13 @@ ALGORITHMS = {
         _isotropic(
             "fedzo",
             "several forward slopes on one value, along a sphere",
-            "Fang et al. 2022, algorithm 1 (not checked)",
+            "Fang et al. 2022",
             slope="forward", slopes_per_step=20, probe="sphere", local_steps=20, sampling="without-replacement",
         ),
         _isotropic(
             "fedrzo",
             "fedzo with one slope a step and a large radius, for an F that is not smooth",
-            "Qiu et al. 2023, algorithm 1 (not checked)",
+            "Qiu et al. 2023",
             slope="forward", probe="sphere", local_steps=20, radius=0.1,
         ),
         _isotropic(
@@ -144,7 +144,7 @@ ALGORITHMS = {
         _isotropic(
             "mezo-svrg",
             "mezo whose slopes are corrected by those at the start of the slot, on the same samples",
-            "Gautam et al. 2024, algorithm 1 (not checked)",
+            "Gautam et al. 2024",
             radius=1e-3, local_steps=2, correction="svrg",
         ),
         _isotropic(
@@ -167,7 +167,7 @@ ALGORITHMS = {
             "trajectory",
             "minibatch",
             "central slopes, half of each along the last move",
-            "Maheswaranathan et al. 2019, eq. 1 (not checked)",
+            "Maheswaranathan et al. 2019",
             defaults={"memory": 1, "subspace_weight": 0.5, "local_steps": 1},
         ),
         Algorithm(
@@ -213,7 +213,7 @@ ALGORITHMS = {
             "diagonal",
             "minibatch",
             "three-point slopes, directions scaled by the diagonal of the Hessian",
-            "Ye et al. 2018, eq. 7 (not checked), its diagonal",
+            "Ye et al. 2018, its diagonal",
             learns="curvatures",
             defaults={
                 "slope": "three-point", "slopes_per_step": 10, "radius": 1e-3, "local_steps": 1, "guide_floor": 0.01,
@@ -233,7 +233,7 @@ ALGORITHMS = {
             "lowrank",
             "minibatch",
             "central slopes along matrices of low rank, one of whose sides stays for some rounds",
-            "Chen et al. 2025, algorithm 1 (not checked)",
+            "Chen et al. 2025",
             defaults={"radius": 1e-3, "local_steps": 1, "refresh": 50},
         ),
         Algorithm(
@@ -249,7 +249,7 @@ ALGORITHMS = {
             "pool",
             "minibatch",
             "central slopes along candidates of a pool, summed by candidate",
-            "Qin et al. 2024, eq. 4 (not checked)",
+            "Qin et al. 2024",
             defaults=_BY_SUMS,
         ),
         Algorithm(
@@ -265,7 +265,7 @@ ALGORITHMS = {
         _isotropic(
             "zo-sign",
             "the sign of the mean of the slopes' estimates",
-            "Liu et al. 2019, algorithm 1 (not checked)",
+            "Liu et al. 2019, algorithm 1",
             slope="forward", slopes_per_step=10, local_steps=1,
             server_step="adam", server_momentum=0.0, server_decay=0.0, server_floor=0.0,
         ),
@@ -292,7 +292,7 @@ ALGORITHMS = {
             "isotropic",
             "shard",
             "three-point slopes along frames that all clients share, and newton steps of the Hessian learnt from them",
-            "Maritan et al. 2023, algorithm 1 (not checked)",
+            "Maritan et al. 2023",
             most_parameters=200,
             defaults={"slope": "three-point", "radius": 1e-3, "server_step": "newton"} | _FRAMES,
         ),
@@ -302,7 +302,7 @@ ALGORITHMS = {
             "minibatch",
             "forward slopes along frames that all slots share, L-BFGS steps from pairs on the same samples, and batches"
             " that grow",
-            "Bollapragada and Wild 2023, algorithm 1 (not checked)",
+            "Bollapragada and Wild 2023",
             most_parameters=200,
             defaults={"slope": "forward", "server_step": "quasi-newton", "batch_growth": 0.9} | _FRAMES,
         ),

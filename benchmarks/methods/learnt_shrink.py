@@ -21,7 +21,7 @@ from zofedht.server.inprocess import run_in_process
 
 __all__ = ["KINDS", "Silent", "ended"]
 
-_STEPS = {"logistic": (1.0, 3.0), "svm-squared-hinge": (0.1, 0.3)}
+_STEPS = {"logistic": (1.0, 3.0), "svm-squared-hinge": (0.1, 0.3), "svm-hinge": (0.3, 1.0)}
 _ROUNDS = 100
 
 
@@ -74,7 +74,7 @@ def ended(kind: str, model: str, partition: str, step: float, seed: int) -> floa
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default="logistic,svm-squared-hinge")
+    parser.add_argument("--models", default="logistic,svm-squared-hinge,svm-hinge")
     parser.add_argument("--partitions", default="iid,thirds,sorted")
     parser.add_argument("--seeds", type=int, default=2)
     args = parser.parse_args()

@@ -1,14 +1,15 @@
-"""Where zofed-shrink gains and where it loses: quadratics of any size, and black boxes with noise.
+"""Where zofed-shrink gains and where it loses: quadratics of any size, black boxes with noise, and valleys that turn.
 
-    python -m benchmarks.methods.shrink_elsewhere [--panels quadratics,noise] [--sizes 10,100,1000,10000]
-                                                  [--parts 0,.43,.9]
+    python -m benchmarks.methods.shrink_elsewhere [--panels quadratics,noise,turns] [--sizes 10,100,1000,10000]
+                                                  [--parts 0,.43,.9] [--rounds 60]
 
-Five clients, all of them in each round, 60 rounds, equal evaluations. Each method takes the best of four step sizes on
+Five clients, all of them in each round, equal evaluations. Each method takes the best of four step sizes on
 seed 0, the same four for all. The number is the part of F(x_0) - F* that is left: mean and standard deviation over the
 seeds. No number depends on the machine.
 
 Quadratics bend alike along all axes but one, which has 0, 43 or 90% of the trace of H. The black boxes answer with
-noise of a standard deviation of 1e-3 F(x_0), at a radius of .1.
+noise of a standard deviation of 1e-3 F(x_0), at a radius of .1. Valleys have no noise. Across them F bends as much as
+along all other axes together, and on the way to the minimum they turn by 0 or 90 degrees.
 """
 
 from __future__ import annotations
@@ -33,14 +34,18 @@ __all__ = ["BOXES", "METHODS", "Named", "NoisyBox", "clients_of", "left"]
 METHODS: dict[str, dict[str, Scalar]] = {
     "zofedht": {"algorithm": "zofedht"},
     "zofedavg-sgd": {"algorithm": "zofedavg-sgd"},
+    "nothing shrunk": {"algorithm": "zofed-shrink", "shrink": 1.0},
     "shrink, nothing named": {"algorithm": "zofed-shrink"},
     "shrink, named": {"algorithm": "zofed-shrink"},
     "shrink, central": {"algorithm": "zofed-shrink", "slope": "central", "slopes-per-step": 5},
 }
 """A slot of each takes 100 evaluations of its batch."""
 
+_Run = Callable[[str, float, int, int], float]
+"""What is left by a method with a step size, a seed and a number of rounds."""
+
 _STEPS = (0.03, 0.1, 0.3, 1.0)  # over the trace of H
-_CLIENTS, _ROWS, _ROUNDS = 5, 20, 60
+_CLIENTS, _ROWS = 5, 20
 
 
 class Named(Silent):
@@ -72,6 +77,22 @@ def _saturating(x: Vector) -> float:
     return math.sqrt(1.0 + float(np.linspace(0.01, 1.0, len(x)) @ (x - 3.0) ** 2)) - 1.0
 
 
+def _valley(turn: float) -> Callable[[Vector], float]:
+    """A bowl of condition 100 around ones with a stiff direction u, which turns from the first axis to the last.
+
+    An axis between leads: u has turned by so much of ``turn`` as x has gone along it from 0 to 1.
+    """
+
+    def value(x: Vector) -> float:
+        away, bent = x - 1.0, np.geomspace(0.01, 1.0, len(x))
+        angle = turn * x[len(x) // 2]
+        across = math.cos(angle) * away[0] + math.sin(angle) * away[-1]
+        return 0.5 * float(bent @ away**2 + bent.sum() * across**2)
+
+    return value
+
+
+VALLEYS = {f"valley that turns by {degrees}": (_valley(math.radians(degrees)), 50, 22.0) for degrees in (0, 90)}
 BOXES = {"ripples, n = 20": (_ripples, 20, 56.0), "saturating, n = 50": (_saturating, 50, 5.0)}
 """By name: F, n, and about the trace of its H."""
 
@@ -87,10 +108,12 @@ def clients_of(size: int, part: float, seed: int) -> tuple[list[Objective], floa
     return [QuadraticObjective(rows, curvature) for rows in centres], float(curvature.sum())
 
 
-def left(clients: list[Objective], least: float, method: str, step: float, seed: int, **keys: Scalar) -> float:
+def left(
+    clients: list[Objective], least: float, method: str, step: float, seed: int, rounds: int, **keys: Scalar
+) -> float:
     """Return the part of F(x_0) - F* that a run leaves."""
     mine = {"num-clients": _CLIENTS, "clients-per-round": _CLIENTS, "sampling": "without-replacement"}
-    mine |= {"rounds": _ROUNDS, "batch-size": 8, "evaluate-every": 0, "return-x": "last", "seed": seed}
+    mine |= {"rounds": rounds, "batch-size": 8, "evaluate-every": 0, "return-x": "last", "seed": seed}
     config = RunConfig.from_mapping(mine | {"step-size": step} | METHODS[method] | keys)
     x = run_in_process(config, clients).state.x
     return (_mean(clients, x) - least) / (_mean(clients, np.zeros(len(x))) - least)
@@ -103,23 +126,24 @@ def _mean(clients: list[Objective], x: Vector) -> float:
     return fmean(values) if np.all(np.isfinite(values)) else math.inf
 
 
-def _quadratic(size: int, part: float) -> Callable[[str, float, int], float]:
-    def run(method: str, step: float, seed: int) -> float:
+def _quadratic(size: int, part: float) -> _Run:
+    def run(method: str, step: float, seed: int, rounds: int) -> float:
         clients, trace = clients_of(size, part, seed)
         best = np.mean([client.centres for client in clients], axis=(0, 1))  # type: ignore[attr-defined]
         known = [(Named if method == "shrink, named" else Silent)(client) for client in clients]
-        return left(list(known), _mean(clients, best), method, step / trace, seed)
+        return left(list(known), _mean(clients, best), method, step / trace, seed, rounds)
 
     return run
 
 
-def _noisy(name: str) -> Callable[[str, float, int], float]:
-    function, size, trace = BOXES[name]
+def _box(name: str, noise: float) -> _Run:
+    """``noise`` is a standard deviation in units of F(x_0)."""
+    function, size, trace = (BOXES | VALLEYS)[name]
 
-    def run(method: str, step: float, seed: int) -> float:
-        sd = 1e-3 * function(np.zeros(size))
+    def run(method: str, step: float, seed: int, rounds: int) -> float:
+        sd = noise * function(np.zeros(size))
         clients: list[Objective] = [NoisyBox(function, size, sd, 1000 * seed + index) for index in range(_CLIENTS)]
-        return left(clients, 0.0, method, step / trace, seed, radius=0.1)
+        return left(clients, 0.0, method, step / trace, seed, rounds, radius=0.1 if noise else 1e-4)
 
     return run
 
@@ -127,28 +151,31 @@ def _noisy(name: str) -> Callable[[str, float, int], float]:
 def main() -> None:
     """Print a line for each panel."""
     parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
-    parser.add_argument("--panels", default="quadratics,noise")
+    parser.add_argument("--panels", default="quadratics,noise,turns")
     parser.add_argument("--sizes", default="10,100,1000,10000")
     parser.add_argument("--parts", default="0,.43,.9")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=60)
     args = parser.parse_args()
-    panels: dict[str, Callable[[str, float, int], float]] = {}
+    panels: dict[str, _Run] = {}
     if "quadratics" in args.panels:
         for size in map(int, args.sizes.split(",")):
             for part in map(float, args.parts.split(",")):
                 panels[f"n = {size:,}, {part:.0%}"] = _quadratic(size, part)
     if "noise" in args.panels:
-        panels |= {name: _noisy(name) for name in BOXES}
+        panels |= {name: _box(name, 1e-3) for name in BOXES}
+    if "turns" in args.panels:
+        panels |= {name: _box(name, 0.0) for name in VALLEYS}
     print(f"| panel | {' | '.join(METHODS)} |\n|---|{'---|' * len(METHODS)}", flush=True)
     for name, run in panels.items():
         cells = []
         for method in METHODS:
-            if name in BOXES and method == "shrink, named":  # nobody knows their stiff directions
+            if name in BOXES | VALLEYS and method == "shrink, named":  # nobody knows their stiff directions
                 cells.append("-")
                 continue
-            tried = {step: run(method, step, 0) for step in _STEPS}
+            tried = {step: run(method, step, 0, args.rounds) for step in _STEPS}
             step = min(tried, key=lambda step: tried[step])
-            found = [tried[step], *(run(method, step, seed) for seed in range(1, args.seeds))]
+            found = [tried[step], *(run(method, step, seed, args.rounds) for seed in range(1, args.seeds))]
             spread = f" ({stdev(found):.1g})" if len(found) > 1 else ""
             cells.append(f"{fmean(found):.2g}{spread} at {step:g}")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
