@@ -23,7 +23,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -142,8 +142,13 @@ def port_of(server: subprocess.Popen[str], *, drained: bool = True) -> str:
 
 
 def drain(said: IO[str]) -> None:
-    """Read what a process says, and drop it."""
-    threading.Thread(target=lambda: deque(said, maxlen=0), daemon=True).start()
+    """Read what a process says, and drop it, until the pipe is closed at either end."""
+
+    def read() -> None:
+        with suppress(ValueError, OSError):  # whoever ends the process may close this end first
+            deque(said, maxlen=0)
+
+    threading.Thread(target=read, daemon=True).start()
 
 
 def _watch(history: Path, processes: Sequence[subprocess.Popen[str]], rounds: int) -> tuple[float, float]:

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import math
+import threading
+from pathlib import Path
 
 import pytest
 
-from benchmarks.rounds import measure
+from benchmarks.rounds import drain, measure
+
+
+def test_a_pipe_that_was_closed_is_drained_without_an_error(tmp_path: Path) -> None:
+    """A thread that fails makes a test fail here."""
+    path = tmp_path / "said"
+    path.write_text("one line\n")
+    with path.open() as said:
+        pass
+    before = set(threading.enumerate())
+    drain(said)
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
 
 
 @pytest.mark.slow
