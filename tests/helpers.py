@@ -58,6 +58,13 @@ def quadratics(clients: int = 4, dimension: int = 12, rows: int = 6) -> list[Obj
     return [QuadraticObjective(rng.standard_normal((rows + client, dimension))) for client in range(clients)]
 
 
+def states(config: RunConfig, objectives: Sequence[Objective] | None = None) -> list[ServerState]:
+    """Return the state after each round of a run on these objectives, or on ``quadratics()``."""
+    found: list[ServerState] = []
+    run_in_process(config, objectives or quadratics(), observers=[lambda state, record: found.append(state)])
+    return found
+
+
 class KilledError(Exception):
     """Stands for a kill in the middle of a run."""
 
@@ -72,14 +79,16 @@ def kill_after(rounds: int) -> Callable[[ServerState, RoundRecord], None]:
     return observer
 
 
-def killed_and_resumed(folder: RunFolder, config: RunConfig, rounds: int) -> Result:
-    """Run on ``quadratics()``, kill the run after so many rounds, resume it, and return how it ended."""
+def killed_and_resumed(
+    folder: RunFolder, config: RunConfig, rounds: int, objectives: Sequence[Objective] | None = None
+) -> Result:
+    """Run on these objectives, or on ``quadratics()``; kill the run after so many rounds, resume it, return its end."""
     with folder:
         folder.begin(config, "in-process")
         with pytest.raises(KilledError):
-            run_in_process(config, quadratics(), folder=folder, observers=[kill_after(rounds)])
+            run_in_process(config, objectives or quadratics(), folder=folder, observers=[kill_after(rounds)])
         again, state, _ = folder.reopen({})
-        return run_in_process(again, quadratics(), folder=folder, state=state)
+        return run_in_process(again, objectives or quadratics(), folder=folder, state=state)
 
 
 def changed(asked: Broadcast, **changes: Any) -> Broadcast:

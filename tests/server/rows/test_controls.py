@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers import quadratics, small
+from tests.helpers import quadratics, small, states
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.errors import ConfigError
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Vector
-from zofedht.server.core.state import ServerState
-from zofedht.server.inprocess import run_in_process
 from zofedht.server.rows.controls import Control, corrections, mean_control
 
 EVERYBODY = {"clients_per_round": 4, "sampling": "without-replacement", "batch_size": 0}
@@ -23,12 +21,6 @@ EVERYBODY = {"clients_per_round": 4, "sampling": "without-replacement", "batch_s
 
 def config(algorithm: str = "zo-scaffold", **keys: Any) -> RunConfig:
     return small(**({"algorithm": algorithm} | keys))
-
-
-def states(one: RunConfig, objectives: list[Objective] | None = None) -> list[ServerState]:
-    found: list[ServerState] = []
-    run_in_process(one, objectives or quadratics(), observers=[lambda state, record: found.append(state)])
-    return found
 
 
 def gradient(objective: Objective, x: Vector) -> Vector:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers import killed_and_resumed, quadratics, small
+from tests.helpers import killed_and_resumed, quadratics, small, states
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Matrix, Vector
-from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.rows.learnt_shrink import schedule
@@ -29,12 +28,6 @@ def config(**keys: Any) -> RunConfig:
 def clients(bent: Vector = STIFF) -> list[Objective]:
     rng = np.random.default_rng(5)
     return [QuadraticObjective(rng.standard_normal((6, len(bent))), bent) for _ in range(4)]
-
-
-def states(one: RunConfig, objectives: list[Objective]) -> list[ServerState]:
-    found: list[ServerState] = []
-    run_in_process(one, objectives, observers=[lambda state, record: found.append(state)])
-    return found
 
 
 class Telling(QuadraticObjective):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers import killed_and_resumed, quadratics, small
+from tests.helpers import killed_and_resumed, quadratics, small, states
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.directions.law import DirectionLaw, slot_directions
 from zofedht.common.errors import ConfigError
@@ -17,7 +17,6 @@ from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.random.streams import Address
 from zofedht.common.typing import Indices, Matrix, Vector
-from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.rows.second_order import Curvature, Pair, _two_loops, grown_batch, with_probes
@@ -39,12 +38,6 @@ class Bent(Objective):
 
 def config(algorithm: str, **keys: Any) -> RunConfig:
     return small(**({"algorithm": algorithm, "local_steps": 1, "memory": 5, "num_clients": 4} | EVERYBODY | keys))
-
-
-def states(one: RunConfig, clients: list[Objective]) -> list[ServerState]:
-    found: list[ServerState] = []
-    run_in_process(one, clients, observers=[lambda state, record: found.append(state)])
-    return found
 
 
 def optimum(clients: list[Bent]) -> Vector:

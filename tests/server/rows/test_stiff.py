@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers import small
+from tests.helpers import killed_and_resumed, small, states
 from zofedht.common.config.run_config import RunConfig
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Matrix, Vector
 from zofedht.common.wire.messages import NO_BASIS
-from zofedht.server.core.state import ServerState
 from zofedht.server.inprocess import run_in_process
 from zofedht.server.records.run_folder import RunFolder
 from zofedht.server.rows.stiff import StiffDirections, pulled, window
@@ -39,10 +38,8 @@ def test_a_pull_lets_go_of_its_own_direction_alone() -> None:
     known = after(NOISE[:10] + np.array([0.0, 5.0, 50.0, 0.0]))
     assert known.shrunk == (True, False)
     np.testing.assert_array_equal(known.guide, AXES[:, :1])
-    assert after(NOISE[:9] + np.array([0.0, 5.0, 0.0, 0.0])).shrunk == (
-        True,
-        True,
-    )  # of fewer than ten rounds nobody knows
+    # Of fewer than ten rounds nobody knows.
+    assert after(NOISE[:9] + np.array([0.0, 5.0, 0.0, 0.0])).shrunk == (True, True)
 
 
 def test_it_shrinks_again_when_the_pull_is_over() -> None:
@@ -94,15 +91,9 @@ def misled(**changes: Any) -> tuple[RunConfig, list[Objective]]:
     return config, [Wrong(centre + 0.3 * rng.standard_normal((6, 12)), BENT) for _ in range(4)]
 
 
-def states_of(config: RunConfig, objectives: list[Objective]) -> list[ServerState]:
-    found: list[ServerState] = []
-    run_in_process(config, objectives, observers=[lambda state, record: found.append(state)])
-    return found
-
-
 def test_a_direction_that_is_named_in_error_costs_little() -> None:
     """Of a way of 3, the end is .15 from where the plain method ends; before it lets go it is a fifth behind."""
-    seen, plain = states_of(*misled()), states_of(*misled(shrink=1.0))
+    seen, plain = states(*misled()), states(*misled(shrink=1.0))
     assert abs(seen[-1].x[0] - plain[-1].x[0]) < 0.15
     assert seen[23].x[0] < 0.8 * plain[23].x[0]
     versions = [state.basis_version for state in seen]
@@ -114,19 +105,14 @@ def test_a_direction_that_is_named_in_error_costs_little() -> None:
 @pytest.mark.parametrize("downlink", ["x", "slopes"])
 def test_slopes_lead_to_the_same_x(downlink: str) -> None:
     moves, slopes = (
-        states_of(*misled(directions="shared", **keys))[-1].x
-        for keys in ({}, {"uplink": "slopes", "downlink": downlink})
+        states(*misled(directions="shared", **keys))[-1].x for keys in ({}, {"uplink": "slopes", "downlink": downlink})
     )
     np.testing.assert_allclose(slopes, moves, rtol=1e-9)
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     config, objectives = misled()
+    straight = run_in_process(config, objectives).state
     for rounds in (8, 32):  # while pulls are gathered, and after it has let go
-        folder = RunFolder(tmp_path / str(rounds))
-        folder.begin(config.replace(rounds=rounds, step_schedule="constant"), "in-process")
-        run_in_process(config.replace(rounds=rounds, step_schedule="constant"), objectives, folder=folder)
-        longer, state, _ = folder.reopen({"rounds": 40})
-        resumed = run_in_process(longer, objectives, folder=folder, state=state).state
-        straight = states_of(config.replace(rounds=40, step_schedule="constant"), objectives)[-1]
+        resumed = killed_and_resumed(RunFolder(tmp_path / str(rounds)), config, rounds, objectives).state
         assert resumed.x.tobytes() == straight.x.tobytes()
