@@ -74,7 +74,7 @@ def ended(kind: str, model: str, partition: str, step: float, seed: int) -> floa
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default="logistic,svm-squared-hinge,svm-hinge")
+    parser.add_argument("--models", default=",".join(_STEPS))
     parser.add_argument("--partitions", default="iid,thirds,sorted")
     parser.add_argument("--seeds", type=int, default=2)
     args = parser.parse_args()

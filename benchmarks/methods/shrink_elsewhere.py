@@ -3,13 +3,13 @@
     python -m benchmarks.methods.shrink_elsewhere [--panels quadratics,noise,turns] [--sizes 10,100,1000,10000]
                                                   [--parts 0,.43,.9] [--rounds 60]
 
-Five clients, all of them in each round, equal evaluations. Each method takes the best of four step sizes on
-seed 0, the same four for all. The number is the part of F(x_0) - F* that is left: mean and standard deviation over the
+Five clients, all of them in each round, equal evaluations. Each method takes the best of four step sizes on seed 0, the
+same four for all. The number is the part of F(x_0) - F* that is left: mean and standard deviation over the
 seeds. No number depends on the machine.
 
 Quadratics bend alike along all axes but one, which has 0, 43 or 90% of the trace of H. The black boxes answer with
 noise of a standard deviation of 1e-3 F(x_0), at a radius of .1. Valleys have no noise. Across them F bends as much as
-along all other axes together, and on the way to the minimum they turn by 0 or 90 degrees.
+along all other axes together. On the way to the minimum they turn by 0 or 90 degrees.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ METHODS: dict[str, dict[str, Scalar]] = {
 }
 """A slot of each takes 100 evaluations of its batch."""
 
-_Run = Callable[[str, float, int, int], float]
-"""What is left by a method with a step size, a seed and a number of rounds."""
+_Run = Callable[[str, float, int], float]
+"""What is left by a method with a step size and a seed."""
 
 _STEPS = (0.03, 0.1, 0.3, 1.0)  # over the trace of H
 _CLIENTS, _ROWS = 5, 20
@@ -108,12 +108,10 @@ def clients_of(size: int, part: float, seed: int) -> tuple[list[Objective], floa
     return [QuadraticObjective(rows, curvature) for rows in centres], float(curvature.sum())
 
 
-def left(
-    clients: list[Objective], least: float, method: str, step: float, seed: int, rounds: int, **keys: Scalar
-) -> float:
-    """Return the part of F(x_0) - F* that a run leaves."""
+def left(clients: list[Objective], least: float, method: str, step: float, seed: int, **keys: Scalar) -> float:
+    """Return the part of F(x_0) - F* that a run leaves; ``keys`` name its rounds."""
     mine = {"num-clients": _CLIENTS, "clients-per-round": _CLIENTS, "sampling": "without-replacement"}
-    mine |= {"rounds": rounds, "batch-size": 8, "evaluate-every": 0, "return-x": "last", "seed": seed}
+    mine |= {"batch-size": 8, "evaluate-every": 0, "return-x": "last", "seed": seed}
     config = RunConfig.from_mapping(mine | {"step-size": step} | METHODS[method] | keys)
     x = run_in_process(config, clients).state.x
     return (_mean(clients, x) - least) / (_mean(clients, np.zeros(len(x))) - least)
@@ -126,24 +124,23 @@ def _mean(clients: list[Objective], x: Vector) -> float:
     return fmean(values) if np.all(np.isfinite(values)) else math.inf
 
 
-def _quadratic(size: int, part: float) -> _Run:
-    def run(method: str, step: float, seed: int, rounds: int) -> float:
+def _quadratic(size: int, part: float, rounds: int) -> _Run:
+    def run(method: str, step: float, seed: int) -> float:
         clients, trace = clients_of(size, part, seed)
         best = np.mean([client.centres for client in clients], axis=(0, 1))  # type: ignore[attr-defined]
         known = [(Named if method == "shrink, named" else Silent)(client) for client in clients]
-        return left(list(known), _mean(clients, best), method, step / trace, seed, rounds)
+        return left(list(known), _mean(clients, best), method, step / trace, seed, rounds=rounds)
 
     return run
 
 
-def _box(name: str, noise: float) -> _Run:
+def _box(function: Callable[[Vector], float], size: int, trace: float, noise: float, **keys: Scalar) -> _Run:
     """``noise`` is a standard deviation in units of F(x_0)."""
-    function, size, trace = (BOXES | VALLEYS)[name]
 
-    def run(method: str, step: float, seed: int, rounds: int) -> float:
+    def run(method: str, step: float, seed: int) -> float:
         sd = noise * function(np.zeros(size))
         clients: list[Objective] = [NoisyBox(function, size, sd, 1000 * seed + index) for index in range(_CLIENTS)]
-        return left(clients, 0.0, method, step / trace, seed, rounds, radius=0.1 if noise else 1e-4)
+        return left(clients, 0.0, method, step / trace, seed, **keys)
 
     return run
 
@@ -161,11 +158,11 @@ def main() -> None:
     if "quadratics" in args.panels:
         for size in map(int, args.sizes.split(",")):
             for part in map(float, args.parts.split(",")):
-                panels[f"n = {size:,}, {part:.0%}"] = _quadratic(size, part)
+                panels[f"n = {size:,}, {part:.0%}"] = _quadratic(size, part, args.rounds)
     if "noise" in args.panels:
-        panels |= {name: _box(name, 1e-3) for name in BOXES}
+        panels |= {name: _box(*box, noise=1e-3, rounds=args.rounds, radius=0.1) for name, box in BOXES.items()}
     if "turns" in args.panels:
-        panels |= {name: _box(name, 0.0) for name in VALLEYS}
+        panels |= {name: _box(*valley, noise=0.0, rounds=args.rounds) for name, valley in VALLEYS.items()}
     print(f"| panel | {' | '.join(METHODS)} |\n|---|{'---|' * len(METHODS)}", flush=True)
     for name, run in panels.items():
         cells = []
@@ -173,9 +170,9 @@ def main() -> None:
             if name in BOXES | VALLEYS and method == "shrink, named":  # nobody knows their stiff directions
                 cells.append("-")
                 continue
-            tried = {step: run(method, step, 0, args.rounds) for step in _STEPS}
+            tried = {step: run(method, step, 0) for step in _STEPS}
             step = min(tried, key=lambda step: tried[step])
-            found = [tried[step], *(run(method, step, seed, args.rounds) for seed in range(1, args.seeds))]
+            found = [tried[step], *(run(method, step, seed) for seed in range(1, args.seeds))]
             spread = f" ({stdev(found):.1g})" if len(found) > 1 else ""
             cells.append(f"{fmean(found):.2g}{spread} at {step:g}")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from zofedht.common.algorithms import ALGORITHMS
@@ -18,10 +18,6 @@ class Method:
     name: str
     keys: Mapping[str, Scalar]
     scale: float = 1.0  # of the step sizes among which it is tuned
-
-    def steps(self, etas: Sequence[float]) -> tuple[float, ...]:
-        """Return the step sizes of its grid; ``etas`` are those of most methods."""
-        return tuple(self.scale * step for step in etas)
 
     @property
     def folder(self) -> str:

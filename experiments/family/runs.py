@@ -49,7 +49,7 @@ class FamilyGrid:
 
     def steps(self, panel: Panel, method: Method) -> tuple[float, ...]:
         """Return the step sizes among which a method is tuned."""
-        return method.steps(self.etas or STEPS[panel.model])
+        return tuple(method.scale * step for step in self.etas or STEPS[panel.model])
 
     def config(self, panel: Panel, method: Method, step: float, seed: int) -> RunConfig:
         """Return the checked run config of one run."""

@@ -153,10 +153,11 @@ def learn(
 def _quiet(state: StepState, looks: Sequence[Look], parameters: int, square: float) -> float:
     """Return the base whose noise is as much as F fell since the start; ``square`` is c^2."""
     gained = len(looks) * state.gained / square
+    settled = 4.0 * gained / parameters
     if state.bent <= 0.0 or state.part <= 0.0:
-        return 4.0 * gained / parameters
+        return settled
     steps = looks[0].steps / state.part  # of the whole run: N
-    return max(4.0 * gained / parameters, math.sqrt(6.0 * gained / steps * (state.lengths / state.bent)))
+    return max(settled, math.sqrt(6.0 * gained / steps * (state.lengths / state.bent)))
 
 
 def _shorter(state: StepState) -> StepState:

@@ -66,8 +66,9 @@ def with_next_guide(
     ``state`` is that of the round, and ``mean`` the move that x made, None where it made none. ``counted`` are the
     updates with steps of some length, ``usable`` all of them.
     """
+    spec = next(iter(asked.values())).spec  # all slots of a round take the same steps
     if mean is not None:
-        following = with_learnt_guide(following, mean, next(iter(asked.values())).spec, config)
+        following = with_learnt_guide(following, mean, spec, config)
         following = with_curved_guide(following, counted, asked, state.basis, config)
     if following.pool is not None and config.row.learns == "chances":
         known, chances = learnt_chances(following.pool, counted, asked, state.basis)
@@ -79,8 +80,7 @@ def with_next_guide(
         return with_stiff_guide(following, usable, config)
     if state.stiff is None or mean is None:
         return following
-    stiff = pulled(state.stiff, mean, next(iter(asked.values())).spec.step_size, window(config))
-    return with_shrunk(following, stiff, config)
+    return with_shrunk(following, pulled(state.stiff, mean, spec.step_size, window(config)), config)
 
 
 def asks_stiff(state: ServerState, config: RunConfig) -> bool:

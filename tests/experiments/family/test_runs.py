@@ -65,12 +65,11 @@ def test_it_writes_its_page_and_does_nothing_twice(tmp_path: Path, capfd: pytest
 
 def test_every_row_can_be_compared() -> None:
     grid = FamilyGrid(["digits"], ["logistic"], ["iid"], COMPARED)
+    panel = Panel("digits", "logistic", "iid")
     rows = [name for name, row in ALGORITHMS.items() if not row.asks_points]
     assert set(rows) <= set(METHODS)
     for name in rows:
-        config = grid.config(
-            Panel("digits", "logistic", "iid"), METHODS[name], METHODS[name].steps(STEPS["logistic"])[0], 0
-        )
+        config = grid.config(panel, METHODS[name], grid.steps(panel, METHODS[name])[0], 0)
         assert (config.algorithm, config.budget) == (name, 500 * 1438)
         assert {key: getattr(config, key) for key in config.row.defaults if key != "sampling"}.items() <= {
             **config.row.defaults
@@ -78,20 +77,8 @@ def test_every_row_can_be_compared() -> None:
 
 
 def test_other_step_sizes_take_the_place_of_the_four(tmp_path: Path) -> None:
-    words = [
-        "family",
-        "--dataset",
-        "digits",
-        "--model",
-        "logistic",
-        "--partition",
-        "iid",
-        "--epochs",
-        "20",
-        "--etas",
-        "2",
-        "4",
-    ]
-    assert main([*words, "--methods", "zofedavg-sgd", "fedavg", "--seeds", "1", "--out", str(tmp_path)]) == 0
+    panel = ["--dataset", "digits", "--model", "logistic", "--partition", "iid"]
+    words = ["family", *panel, "--epochs", "20", "--etas", "2", "4", "--seeds", "1"]
+    assert main([*words, "--methods", "zofedavg-sgd", "fedavg", "--out", str(tmp_path)]) == 0
     made = sorted(path.parent.name.split("-eta")[1] for path in tmp_path.glob("*/result.json"))
     assert made == ["2-repeat0", "20-repeat0", "4-repeat0", "40-repeat0"]
