@@ -46,6 +46,7 @@ FLOWER_FACING = {
     "client/join/ledger.py",
 }
 ON_THE_NETWORK = {
+    "server/grpc/event_loop.py",
     "server/grpc/listener.py",
     "server/grpc/transport.py",
     "server/grpc/health.py",
