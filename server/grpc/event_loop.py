@@ -46,8 +46,8 @@ def _started() -> asyncio.AbstractEventLoop:
             loop.close()  # whoever asks it for something from now on gets a RuntimeError, and waits for nothing
         interrupt(why)
 
-    # grpcio ends its queue with the last server, in whichever thread drops that, and closes the socket that the loop may
-    # be reading at that moment. Held once more, the queue is there as long as the loop.
+    # grpcio ends its queue with the last server, in whichever thread drops that, and closes the socket that the loop
+    # may be reading at that moment. Held once more, the queue is there as long as the loop.
     loop.call_soon(grpc.aio.init_grpc_aio)
     threading.Thread(target=run, daemon=True, name="grpc").start()
     return loop

@@ -14,7 +14,7 @@ from zofedht.server.grpc.event_loop import errands_of
 ROOT = Path(__file__).resolve().parents[3]
 # The queue's thread wakes the loop through a socket pair. A slow read widens the moment in which a dropped server could
 # close that socket under the loop.
-_SERVERS_THAT_COME_AND_GO = '''
+_SERVERS_THAT_COME_AND_GO = """
 import socket, time
 import grpc
 from zofedht.server.grpc.event_loop import wait_for
@@ -51,7 +51,7 @@ for _ in range(5):
         wait_for(server.stop(0))
         del server
 print("all served")
-'''
+"""
 
 
 def test_many_errands_wake_a_loop_once_and_keep_their_order(monkeypatch: pytest.MonkeyPatch):
