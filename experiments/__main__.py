@@ -122,8 +122,10 @@ def _auto(args: argparse.Namespace) -> int:
 
 
 def _family(args: argparse.Namespace) -> int:
+    from zofedht.experiments.family.grid import FamilyGrid
     from zofedht.experiments.family.methods import COMPARED
-    from zofedht.experiments.family.runs import FamilyGrid, run_family, write_family
+    from zofedht.experiments.family.page import write_family
+    from zofedht.experiments.family.runs import run_family
 
     grid = FamilyGrid(
         datasets=args.dataset or (("digits",) if args.quick else ("digits", "mnist", "fashion-mnist")),
@@ -136,7 +138,9 @@ def _family(args: argparse.Namespace) -> int:
         data_dir=_data_dir(args),
     )
     out = args.out.expanduser()
-    print(write_family(grid, out) if args.tables else run_family(grid, out, workers=_workers(args)))
+    if not args.tables:
+        run_family(grid, out, workers=_workers(args))
+    print(write_family(grid, out))
     return 0
 
 

@@ -18,6 +18,7 @@ class Method:
     name: str
     keys: Mapping[str, Scalar]
     scale: float = 1.0  # of the step sizes among which it is tuned
+    tunes: str = "step-size"  # or another key that takes their place
 
     @property
     def folder(self) -> str:
@@ -27,17 +28,28 @@ class Method:
 
 _PAPER: Mapping[str, Scalar] = {"step-schedule": "inverse-sqrt"}
 
-_SCALES = {"fedavg": 10.0, "hizoo": 10.0, "adaptive-qn": 0.01, "fzoos": 0.01}
+_SCALES = {"fedavg": 10.0, "hizoo": 10.0, "adaptive-qn": 0.01, "fzoos": 0.01, "fzoo": 0.01}
 """Rows whose best steps lie elsewhere: the steps of directions must be short for the sake of their number."""
 
-_KEYS: Mapping[str, Mapping[str, Scalar]] = {"fedzen": {"clients-per-round": 100}}
+_RATES = {"fedadam": 0.1, "fedyogi": 0.1, "fedadagrad": 0.1, "zo-sign": 0.01, "zo-adam": 0.01, "r-adazo": 0.01}
+"""Rows whose server moves each parameter by about ``server-rate`` a round, whatever the step size is, and the scale of
+their rates: those with one step a round have more rounds."""
+
+_KEYS: Mapping[str, Mapping[str, Scalar]] = {
+    "fedzen": {"clients-per-round": 100},
+    **{name: {"step-size": 1.0} for name in _RATES},
+}
 """What rows need beside their defaults."""
 
-_ROWS = [
-    Method(name, {"algorithm": name, **_KEYS.get(name, {})}, _SCALES.get(name, 1.0))
-    for name, row in ALGORITHMS.items()
-    if not row.asks_points
-]
+
+def _method(name: str) -> Method:
+    keys = {"algorithm": name, **_KEYS.get(name, {})}
+    if name in _RATES:
+        return Method(name, keys, _RATES[name], "server-rate")
+    return Method(name, keys, _SCALES.get(name, 1.0))
+
+
+_ROWS = [_method(name) for name, row in ALGORITHMS.items() if not row.asks_points]
 
 METHODS = {
     method.name: method

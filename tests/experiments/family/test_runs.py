@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +13,9 @@ import pytest
 from tests.common.samples import model
 from zofedht.common.algorithms import ALGORITHMS
 from zofedht.experiments.__main__ import main
+from zofedht.experiments.family.grid import FamilyGrid
 from zofedht.experiments.family.methods import COMPARED, METHODS, STEPS
 from zofedht.experiments.family.optimum import least_loss
-from zofedht.experiments.family.runs import FamilyGrid
 from zofedht.experiments.study.cells import Panel
 
 
@@ -51,16 +54,19 @@ def test_it_writes_its_page_and_does_nothing_twice(tmp_path: Path, capfd: pytest
     words = ["family", "--dataset", "digits", "--model", "logistic", "--partition", "sorted", "--seeds", "2"]
     assert main([*words, "--out", str(tmp_path)]) == 0
     text = (tmp_path / "family.md").read_text()
-    assert text.count("digits logistic sorted") == 2
+    assert text.count("| digits logistic sorted") == 3
     made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/result.json")}
     assert len(made) == len(COMPARED) * (len(STEPS["logistic"]) + 1)
     assert main([*words, "--out", str(tmp_path)]) == 0
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/result.json")} == made
-    losses, excesses = (line.split(" | ")[1:] for line in text.splitlines() if "digits logistic sorted" in line)
+    losses, excesses, costs = (line.split(" | ")[1:] for line in text.splitlines() if "| digits logistic" in line)
+    assert all(re.match(r"[\d.]+ MB, [\d.]+ s", cell) for cell in costs)
     by_name = dict(zip(COMPARED, [float(cell.split()[0]) for cell in losses], strict=True))
     assert by_name["zofed-shrink"] == min(by_name.values())
     least, *above = [float(cell.split()[0]) for cell in excesses]
     np.testing.assert_allclose([least + excess for excess in above], list(by_name.values()), atol=2e-4)
+    assert "![digits logistic sorted](digits-logistic-sorted.png)" in text
+    assert (tmp_path / "digits-logistic-sorted.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_every_row_can_be_compared() -> None:
@@ -82,3 +88,20 @@ def test_other_step_sizes_take_the_place_of_the_four(tmp_path: Path) -> None:
     assert main([*words, "--methods", "zofedavg-sgd", "fedavg", "--out", str(tmp_path)]) == 0
     made = sorted(path.parent.name.split("-eta")[1] for path in tmp_path.glob("*/result.json"))
     assert made == ["2-repeat0", "20-repeat0", "4-repeat0", "40-repeat0"]
+
+
+def test_rows_whose_server_scales_the_step_are_tuned_by_its_rate() -> None:
+    grid = FamilyGrid(["digits"], ["logistic"], ["iid"], ["fedadam"])
+    panel, method = grid.panels()[0], METHODS["fedadam"]
+    configs = [grid.config(panel, method, step, 0) for step in grid.steps(panel, method)]
+    assert [config.server_rate for config in configs] == pytest.approx([0.03, 0.1, 0.3, 1.0])
+    assert {config.step_size for config in configs} == {1.0}
+
+
+def test_a_curve_has_twenty_points_and_more_where_a_run_has_so_many_rounds(tmp_path: Path) -> None:
+    panel = ["--dataset", "digits", "--model", "logistic", "--partition", "iid", "--epochs", "100"]
+    assert main(["family", *panel, "--etas", "1", "--seeds", "1", "--methods", "spsa", "--out", str(tmp_path)]) == 0
+    [history] = tmp_path.glob("*/history.jsonl")
+    points = [json.loads(line) for line in history.read_text().splitlines()]
+    assert 20 <= len(points) <= 50
+    assert all(first["bytes_up"] < then["bytes_up"] for first, then in pairwise(points))
