@@ -41,7 +41,7 @@ class FamilyGrid:
 
     def steps(self, panel: Panel, method: Method) -> tuple[float, ...]:
         """Return the step sizes among which a method is tuned."""
-        return tuple(method.scale * step for step in self.etas or STEPS[panel.model])
+        return tuple(float(f"{method.scale * step:.12g}") for step in self.etas or STEPS[panel.model])
 
     def config(self, panel: Panel, method: Method, step: float, seed: int) -> RunConfig:
         """Return the checked run config of one run."""

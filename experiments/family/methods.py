@@ -28,10 +28,10 @@ class Method:
 
 _PAPER: Mapping[str, Scalar] = {"step-schedule": "inverse-sqrt"}
 
-_SCALES = {"fedavg": 10.0, "hizoo": 10.0, "adaptive-qn": 0.01, "fzoos": 0.01, "fzoo": 0.01}
+_SCALES = {"fedavg": 10.0, "hizoo": 10.0, "adaptive-qn": 0.01, "fzoos": 0.01, "fzoo": 0.1, "hiso": 0.1}
 """Rows whose best steps lie elsewhere: the steps of directions must be short for the sake of their number."""
 
-_RATES = {"fedadam": 0.1, "fedyogi": 0.1, "fedadagrad": 0.1, "zo-sign": 0.01, "zo-adam": 0.01, "r-adazo": 0.01}
+_RATES = {"fedadam": 0.1, "fedyogi": 0.1, "fedadagrad": 1.0, "zo-sign": 0.1, "zo-adam": 0.03, "r-adazo": 0.01}
 """Rows whose server moves each parameter by about ``server-rate`` a round, whatever the step size is, and the scale of
 their rates: those with one step a round have more rounds."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,41 +30,36 @@ def write_family(grid: FamilyGrid, out: Path) -> Path:
 
     Raises DataError where a run's files are damaged, and MissingExtraError without matplotlib.
     """
-    losses, excesses, costs, pictures = [], [], [], []
     make_folder(out)
-    for panel in grid.panels():
-        cells = tuned(grid, panel, out)
-        found = [cell for cell in cells if cell is not None]
-        if not found:
-            continue
-        losses.append([panel.title, *("-" if cell is None else cell.shown for cell in cells)])
-        costs.append([panel.title, *("-" if cell is None else _costs(cell) for cell in cells)])
-        least = least_loss(train_objective(grid.config(panel, found[0].method, found[0].step, 0)))
-        if least is not None:
-            shown = ["-" if cell is None else f"{cell.loss - least:.4f}" for cell in cells]
-            excesses.append([panel.title, f"{least:.4f}", *shown])
-        if drawn := [list(cell.curves) for cell in found if cell.curves]:
-            picture = f"{panel.title.replace(' ', '-')}.png"
-            _draw(drawn, panel, out / picture)
-            pictures.append(f"![{panel.title}]({picture})")
-    about = (
+    parts = [
         f"{grid.epochs} evaluations a training row, {COMMON['num-clients']} clients, {COMMON['clients-per-round']} a"
-        f" round; the best step of seed 0, mean and standard deviation over {grid.seeds} seeds."
-        f" Python {platform.python_version()}, NumPy {np.__version__}."
-    )
-    parts = [about, "### Final training loss", table(["panel", *grid.methods], losses)]
-    if excesses:
-        parts += ["### Excess over the least loss", table(["panel", "least", *grid.methods], excesses)]
-    parts += ["### Bytes up and down, and processor time", table(["panel", *grid.methods], costs)]
-    parts += ["### Loss against evaluations, bytes and seconds", *pictures]
+        f" round; the best step of seed 0, mean and standard deviation over {grid.seeds} seeds. Bytes are those up and"
+        f" down. Python {platform.python_version()}, NumPy {np.__version__}."
+    ]
+    for panel in grid.panels():
+        if found := tuned(grid, panel, out):
+            parts += [f"### {panel.title}", *_panel(grid, panel, found, out)]
     path = out / "family.md"
     replace_file(path, ("\n\n".join(part.strip() for part in parts) + "\n").encode())
     return path
 
 
-def _costs(cell: Tuned) -> str:
-    sent = [curve.along(1e6, "bytes_up", "bytes_down")[-1] for curve in cell.curves]
-    return f"{np.mean(sent):.3g} MB, {cell.seconds:.3g} s" if sent else f"diverged, {cell.seconds:.3g} s"
+def _panel(grid: FamilyGrid, panel: Panel, found: Sequence[Tuned], out: Path) -> list[str]:
+    """Return the parts of the page for one panel, and draw its picture."""
+    least = least_loss(train_objective(grid.config(panel, found[0].method, found[0].step, 0)))
+    rows = []
+    for cell in found:
+        sent = [curve.along(1e6, "bytes_up", "bytes_down")[-1] for curve in cell.curves]
+        excess = [] if least is None else [f"{cell.loss - least:.4f}"]
+        megabytes = f"{np.mean(sent):.3g}" if sent else "diverged"
+        rows.append([cell.method.name, cell.shown, *excess, megabytes, f"{cell.seconds:.3g}"])
+    above = [] if least is None else [f"above {least:.4f}, the least"]
+    parts = [table(["method", "final training loss", *above, "MB", "seconds of CPU"], rows)]
+    if drawn := [cell.curves for cell in found if cell.curves]:
+        picture = f"{panel.title.replace(' ', '-')}.png"
+        _draw(drawn, panel, out / picture)
+        parts.append(f"![{panel.title}]({picture})")
+    return parts
 
 
 def _draw(methods: Sequence[Sequence[Curve]], panel: Panel, path: Path) -> None:
@@ -71,16 +67,21 @@ def _draw(methods: Sequence[Sequence[Curve]], panel: Panel, path: Path) -> None:
 
     A line is the median over seeds, in a band from the lowest to the highest loss.
     """
+    figure = new_figure((15.0, 5.6 * math.ceil(len(methods) / len(STYLES))))  # tells what is missing
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     rows = [methods[first : first + len(STYLES)] for first in range(0, len(methods), len(STYLES))]
-    figure = new_figure((15.0, 5.6 * len(rows)))
     figure.suptitle(panel.title)
-    for row, axes in zip(rows, figure.subplots(len(rows), len(_AGAINST), squeeze=False, sharey=True), strict=True):
+    for row, axes in zip(rows, figure.subplots(len(rows), len(_AGAINST), squeeze=False, sharey="row"), strict=True):
         curves = [curve for method in row for curve in method]
         for against, each in zip(_AGAINST, axes, strict=True):
             draw_losses(each, curves, against)
             if against != "evaluations":  # rows differ by factors of ten and more
                 each.set_xscale("log")
                 each.autoscale(axis="x")
+                each.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+                each.xaxis.set_major_formatter("{x:g}")
+                each.xaxis.set_minor_formatter(NullFormatter())
         axes[0].set_ylabel("training loss")
         named = axes[0].get_legend_handles_labels()
         axes[1].legend(*named, ncols=2, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12))

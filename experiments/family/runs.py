@@ -61,9 +61,10 @@ def run_family(grid: FamilyGrid, out: Path, *, workers: int | Cluster) -> None:
     run_missing("seeds", [cell.job(grid, out) for cell in best], workers)
 
 
-def tuned(grid: FamilyGrid, panel: Panel, out: Path) -> list[Tuned | None]:
-    """Return the methods of a panel in their order, None for one without a finished run. Raises DataError."""
-    return [_tuned(grid, panel, METHODS[name], out) for name in grid.methods]
+def tuned(grid: FamilyGrid, panel: Panel, out: Path) -> list[Tuned]:
+    """Return the methods of a panel that have a finished run, in their order. Raises DataError."""
+    found = [_tuned(grid, panel, METHODS[name], out) for name in grid.methods]
+    return [each for each in found if each is not None]
 
 
 def _loss(found: dict[str, Any]) -> float:
