@@ -43,7 +43,7 @@ def test_its_row_brings_defaults_and_what_is_named_wins() -> None:
 def test_for_your_own_objective_slopes_are_central_at_the_same_cost() -> None:
     built_in = RunConfig.from_mapping({"algorithm": "zofed-shrink"})
     own = built_in.replace(objective="valve:make")
-    assert (own.slope, own.slopes_per_step, own.local_steps) == ("central", 5, 10)
+    assert (own.slope, own.slopes_per_step, own.local_steps) == ("central", 1, 50)
     costs = {config.step_spec(step_size=0.1).evaluations(64) for config in (own, built_in)}
     assert len(costs) == 1
     assert (own.replace(slope="forward").slope, own.replace(algorithm="fedzo").slope) == ("forward", "forward")
@@ -52,7 +52,7 @@ def test_for_your_own_objective_slopes_are_central_at_the_same_cost() -> None:
 def test_functions_get_the_slopes_of_a_named_objective() -> None:
     for config in (None, RunConfig(rounds=3)):
         given = of_own_clients(config, {"algorithm": "zofed-shrink", "step-size": 0.1}, 2, 100)
-        assert (given["slope"], given["slopes-per-step"]) == ("central", 5)
+        assert (given["slope"], given["slopes-per-step"], given["local-steps"]) == ("central", 1, 50)
     assert of_own_clients(None, {"algorithm": "zofed-shrink", "slope": "forward"}, 2, 100)["slope"] == "forward"
     assert "slope" not in of_own_clients(RunConfig(slope="forward"), {"algorithm": "zofed-shrink"}, 2, 100)
 
