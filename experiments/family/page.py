@@ -84,5 +84,5 @@ def _draw(methods: Sequence[Sequence[Curve]], panel: Panel, path: Path) -> None:
                 each.xaxis.set_minor_formatter(NullFormatter())
         axes[0].set_ylabel("training loss")
         named = axes[0].get_legend_handles_labels()
-        axes[1].legend(*named, ncols=2, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+        axes[1].legend(*named, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     save_figure(figure, path)
