@@ -13,13 +13,14 @@ import argparse
 from collections.abc import Callable
 from statistics import fmean
 
-from zofedht.common.config.run_config import RunConfig
+from zofedht.common.algorithms import ALGORITHMS
+from zofedht.common.config.run_config import RunConfig, Scalar, dashed
 from zofedht.common.objective.base import Objective
 from zofedht.common.shards import members_of, objective_of, train_objective
 from zofedht.common.typing import Indices, Vector
 from zofedht.server.inprocess import run_in_process
 
-__all__ = ["KINDS", "Silent", "ended"]
+__all__ = ["KINDS", "OWN", "Silent", "ended"]
 
 _STEPS = {"logistic": (1.0, 3.0), "svm-squared-hinge": (0.1, 0.3), "svm-hinge": (0.3, 1.0)}
 _ROUNDS = 100
@@ -38,9 +39,13 @@ class Silent(Objective):
         return self._inner.value(x, batch)
 
 
-KINDS: dict[str, tuple[dict[str, float | int], Callable[[Objective], Objective]]] = {
+OWN: dict[str, Scalar] = {dashed(name): value for name, value in ALGORITHMS["zofed-shrink"].own.items()}
+"""The row's keys for an objective of somebody's own."""
+
+KINDS: dict[str, tuple[dict[str, Scalar], Callable[[Objective], Objective]]] = {
     "none": ({"rounds": _ROUNDS + 4, "shrink": 1.0}, Silent),
     "learnt": ({"rounds": _ROUNDS}, Silent),
+    "learnt, of your own": ({"rounds": _ROUNDS, **OWN}, Silent),
     "named": ({"rounds": _ROUNDS + 4}, lambda inner: inner),
 }
 """By name: the keys of a run, and what its clients know of their objectives."""

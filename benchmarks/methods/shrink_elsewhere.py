@@ -22,9 +22,8 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from benchmarks.methods.learnt_shrink import Silent
-from zofedht.common.algorithms import ALGORITHMS
-from zofedht.common.config.run_config import RunConfig, Scalar, dashed
+from benchmarks.methods.learnt_shrink import OWN, Silent
+from zofedht.common.config.run_config import RunConfig, Scalar
 from zofedht.common.models.quadratic import QuadraticObjective
 from zofedht.common.objective.base import Objective
 from zofedht.common.typing import Indices, Matrix, Vector
@@ -32,14 +31,13 @@ from zofedht.server.inprocess import run_in_process
 
 __all__ = ["BOXES", "METHODS", "Named", "NoisyBox", "clients_of", "left"]
 
-_OWN = {dashed(name): value for name, value in ALGORITHMS["zofed-shrink"].own.items()}
 METHODS: dict[str, dict[str, Scalar]] = {
     "zofedht": {"algorithm": "zofedht"},
     "zofedavg-sgd": {"algorithm": "zofedavg-sgd"},
     "nothing shrunk": {"algorithm": "zofed-shrink", "shrink": 1.0},
     "shrink, nothing named": {"algorithm": "zofed-shrink"},
     "shrink, named": {"algorithm": "zofed-shrink"},
-    "shrink, of your own": {"algorithm": "zofed-shrink", **_OWN},
+    "shrink, of your own": {"algorithm": "zofed-shrink", **OWN},
 }
 """A slot of each takes 100 evaluations of its batch. The last has the defaults for an objective of your own."""
 
