@@ -173,6 +173,9 @@ def main() -> None:
             tried = {step: run(method, step, 0) for step in _STEPS}
             step = min(tried, key=lambda step: tried[step])
             found = [tried[step], *(run(method, step, seed) for seed in range(1, args.seeds))]
+            if diverged := sum(map(math.isinf, found)):
+                cells.append(f"{diverged} of {len(found)} diverged at {step:g}")
+                continue
             spread = f" ({stdev(found):.1g})" if len(found) > 1 else ""
             cells.append(f"{fmean(found):.2g}{spread} at {step:g}")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)

@@ -49,10 +49,8 @@ def _panel(grid: FamilyGrid, panel: Panel, found: Sequence[Tuned], out: Path) ->
     least = least_loss(train_objective(grid.config(panel, found[0].method, found[0].step, 0)))
     rows = []
     for cell in found:
-        sent = [curve.along(1e6, "bytes_up", "bytes_down")[-1] for curve in cell.curves]
         excess = [] if least is None else [f"{cell.loss - least:.4f}"]
-        megabytes = f"{np.mean(sent):.3g}" if sent else "diverged"
-        rows.append([cell.method.name, cell.shown, *excess, megabytes, f"{cell.seconds:.3g}"])
+        rows.append([cell.method.name, cell.shown, *excess, f"{cell.megabytes:.3g}", f"{cell.seconds:.3g}"])
     above = [] if least is None else [f"above {least:.4f}, the least"]
     parts = [table(["method", "final training loss", *above, "MB", "seconds of CPU"], rows)]
     if drawn := [cell.curves for cell in found if cell.curves]:

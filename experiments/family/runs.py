@@ -28,7 +28,8 @@ class Tuned:
     method: Method
     step: float
     losses: tuple[float, ...]
-    curves: tuple[Curve, ...]  # of the seeds that did not diverge
+    curves: tuple[Curve, ...]  # of the seeds whose losses are all finite
+    megabytes: float  # up and down, in the mean
     seconds: float  # of processor time, in the mean
 
     @property
@@ -37,6 +38,8 @@ class Tuned:
 
     @property
     def shown(self) -> str:
+        if diverged := sum(math.isinf(loss) for loss in self.losses):
+            return f"diverged in {diverged} of {len(self.losses)} runs at {self.step:g}"
         spread = f" ({stdev(self.losses):.4f})" if len(self.losses) > 1 else ""
         return f"{self.loss:.4f}{spread} at {self.step:g}"
 
@@ -82,7 +85,7 @@ def _tuned(grid: FamilyGrid, panel: Panel, method: Method, out: Path) -> Tuned |
     step = _best_step(grid, panel, method, out)
     if math.isnan(step):
         return None
-    losses, curves, seconds = [], [], []
+    losses, curves, megabytes, seconds = [], [], [], []
     for seed in range(grid.seeds):
         folder = out / Cell(panel, method, step, seed).name
         result = read_result(folder)
@@ -90,7 +93,8 @@ def _tuned(grid: FamilyGrid, panel: Panel, method: Method, out: Path) -> Tuned |
             continue
         losses.append(_loss(result))
         seconds.append(float(result["cpu_seconds"]))
-        if math.isfinite(losses[-1]):
-            rows = read_history(folder / HISTORY)
-            curves.append(Curve(method.name, rows, result["initial_train_loss"], result["config"]))
-    return Tuned(method, step, tuple(losses), tuple(curves), fmean(seconds))
+        curve = Curve(method.name, read_history(folder / HISTORY), result["initial_train_loss"], result["config"])
+        megabytes.append(curve.along(1e6, "bytes_up", "bytes_down")[-1] if curve.rows else 0.0)
+        if all(loss is not None and math.isfinite(loss) for loss in [losses[-1], *curve.losses]):
+            curves.append(curve)
+    return Tuned(method, step, tuple(losses), tuple(curves), fmean(megabytes), fmean(seconds))

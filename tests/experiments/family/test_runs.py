@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from zofedht.experiments.__main__ import main
 from zofedht.experiments.family.grid import FamilyGrid
 from zofedht.experiments.family.methods import COMPARED, METHODS, STEPS
 from zofedht.experiments.family.optimum import least_loss
+from zofedht.experiments.family.runs import Tuned
 from zofedht.experiments.study.cells import Panel
 
 
@@ -106,3 +108,8 @@ def test_a_curve_has_twenty_points_and_more_where_a_run_has_so_many_rounds(tmp_p
     points = [json.loads(line) for line in history.read_text().splitlines()]
     assert 20 <= len(points) <= 50
     assert all(first["bytes_up"] < then["bytes_up"] for first, then in pairwise(points))
+
+
+def test_a_run_that_diverged_is_told_and_no_mean_of_it() -> None:
+    shown = [Tuned(METHODS["mezo"], 3.0, losses, (), 1.0, 1.0).shown for losses in ((0.5, math.inf), (0.5, 0.7))]
+    assert shown == ["diverged in 1 of 2 runs at 3", "0.6000 (0.1414) at 3"]
