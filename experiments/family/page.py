@@ -46,7 +46,9 @@ def write_family(grid: FamilyGrid, out: Path) -> Path:
 
 def _panel(grid: FamilyGrid, panel: Panel, found: Sequence[Tuned], out: Path) -> list[str]:
     """Return the parts of the page for one panel, and draw its picture."""
-    least = least_loss(train_objective(grid.config(panel, found[0].method, found[0].step, 0)))
+    least = None
+    if panel.model != "mlp":  # whose least loss nobody knows, so its rows need not be read
+        least = least_loss(train_objective(grid.config(panel, found[0].method, found[0].step, 0)))
     rows = []
     for cell in found:
         excess = [] if least is None else [f"{cell.loss - least:.4f}"]
